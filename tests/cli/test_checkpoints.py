@@ -74,7 +74,7 @@ def test_the_same_command_goes_on(
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 128 + signal.Signals[name], done.stderr
     assert done.stderr.splitlines()[-1] == (
-        f"kinema: stopped; what was done is in {kept}; the same call goes on from there"
+        f"kinema: stopped; what was done is in {kept}; the same call continues from there"
     )
     left = [".h5"] if suffix == ".h5" else []
     assert [file.suffix for file in folder.glob("rmsd.part-*")] == left

@@ -199,7 +199,7 @@ def test_a_run_with_a_checkpoint_goes_on(
     output.parent.mkdir()
     words = ["--checkpoint", str(saved), "--checkpoint-interval", "0"]
     code, last = stopped(files, environment, output, signal.SIGTERM, words)
-    assert (code, last) == (143, f"kinema: stopped; what was done is in {saved}; the same call goes on from there")
+    assert (code, last) == (143, f"kinema: stopped; what was done is in {saved}; the same call continues from there")
     (part,) = (path.name for path in output.parent.iterdir() if path != saved)
     assert part.startswith("a.part-")
     done = run_kinema("convert", files.dcd, "-o", output, *words)

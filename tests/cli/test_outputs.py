@@ -349,7 +349,7 @@ def test_messages_do_not_contradict_each_other(tmp_path: Path) -> None:
 
     with pytest.raises(Stop) as stopped:
         kn.analysis.RMSD(traj).run(checkpoint=kept, checkpoint_interval=0, out=out, progress=stop)
-    assert any("the same call goes on from there" in note for note in stopped.value.__notes__)
+    assert any("the same call continues from there" in note for note in stopped.value.__notes__)
     (part,) = tmp_path.glob("rows.part-*.h5")
     part.rename(tmp_path / "away")
     with pytest.raises(kn.ArgumentError, match="bring it back, or remove the checkpoint to start again") as caught:

@@ -367,7 +367,7 @@ def test_a_job_that_was_stopped_goes_on(
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 128 + signal.SIGINT, done.stderr
     assert done.stderr.splitlines()[-1] == (
-        f"kinema: stopped; what was done is in {folder}/job.checkpoint; the same call goes on from there"
+        f"kinema: stopped; what was done is in {folder}/job.checkpoint; the same call continues from there"
     )
     assert [path.name for path in folder.iterdir()] == ["job.checkpoint"]
     done = run_kinema("run", job)

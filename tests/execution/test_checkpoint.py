@@ -482,7 +482,7 @@ def test_a_disk_that_fills_up_later_ends_the_run_and_keeps_what_was_saved(
     analysis = functools.partial(kn.analysis.from_function, _slowly, traj)
     with pytest.raises(kn.FileIOError, match="no space left") as caught:
         analysis().run(checkpoint=path, checkpoint_interval=0, workers=1)
-    assert any("the same call goes on from there" in note for note in caught.value.__notes__)
+    assert any("the same call continues from there" in note for note in caught.value.__notes__)
     monkeypatch.undo()
     found = analysis().run(checkpoint=path)
     assert 0 < found.timings.frames_restored < N_FRAMES

@@ -193,7 +193,7 @@ def test_analyses_without_results_per_frame(traj: kn.Trajectory, out: Path, tmp_
 @pytest.mark.parametrize(
     ("name", "error", "match"),
     [
-        ("rows.npy", kn.UnsupportedFormatError, r"not written as \.npy while .* choose one of \.h5, \.hdf5"),
+        ("rows.npy", kn.UnsupportedFormatError, r"not written as \.npy during .* choose one of \.h5, \.hdf5"),
         ("rows", kn.UnsupportedFormatError, "a file without suffix"),
         ("nowhere/rows.h5", kn.FileNotFound, "its folder does not exist"),
         (7, kn.ArgumentError, "out is a file name, found int"),

@@ -213,7 +213,7 @@ def test_a_killed_worker_ends_the_run_and_the_next_goes_on(
     said = process.communicate(timeout=120)[1]
     assert process.returncode == 1
     assert "was ended by SIGKILL" in said
-    assert "the same call goes on from there" in said
+    assert "the same call continues from there" in said
     content = load(str(folder / "run.ckpt"))
     assert content is not None
     covered = sum(1 << level for level, _, _ in content.passes[0].nodes)

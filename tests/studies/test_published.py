@@ -232,7 +232,7 @@ def test_slow_ranks_are_named_that_others_waited_for(tmp_path: Path) -> None:
     lines += ["6,0,1,4,0,0,0,0,5"]
     (tmp_path / "ranks7_1node_1.csv").write_text("\n".join(lines) + "\n")
     (table,) = read_published(tmp_path)
-    assert "slow but for communication: rank 3 (t_init_traj 9.0 s)" in str(table)
+    assert "slow apart from communication: rank 3 (t_init_traj 9.0 s)" in str(table)
 
 
 def test_the_picture_of_tables(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ class Conversion:
         """Ends a call on its way; how many frames it has saved."""
         with pytest.raises(Stopped) as stopped:
             self.run(progress=_stop, **options)
-        assert stopped.value.__notes__ == [f"what was done is in {self.saved}; the same call goes on from there"]
+        assert stopped.value.__notes__ == [f"what was done is in {self.saved}; the same call continues from there"]
         content = load(str(self.saved))
         assert content is not None
         ((_, _, (state,)),) = content.passes[0].nodes

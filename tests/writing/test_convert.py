@@ -309,7 +309,7 @@ def test_a_full_disk_ends_a_call_that_goes_on_with_more_room(adk_dcd: Any, small
     options = {"overwrite": True, "workers": 1, "checkpoint": saved, "checkpoint_interval": 0}
     with pytest.raises(kn.FileIOError, match="No space left on device") as caught:
         converted(adk_dcd.trajectory, out, **options)
-    assert caught.value.__notes__ == [f"what was done is in {saved}; the same call goes on from there"]
+    assert caught.value.__notes__ == [f"what was done is in {saved}; the same call continues from there"]
     (part,) = (name for name in os.listdir(small_disk) if name != out.name)
     assert part.startswith("a.part-") and out.read_bytes() == b"before"
     subprocess.run(["mount", "-o", "remount,size=16m", str(small_disk)], check=True, timeout=60)

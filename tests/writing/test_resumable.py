@@ -202,7 +202,7 @@ def test_an_interrupt_behind_the_renaming_of_a_checkpoint(
         # no frame was written
         assert conversion.left == set()
     else:
-        assert "the same call goes on from there" in said
+        assert "the same call continues from there" in said
         assert conversion.left == {"a.ckpt", conversion.part.name}
         assert conversion.run().n_restored > 0
         assert conversion.content == conversion.whole()
@@ -299,8 +299,8 @@ def test_a_part_that_lacks_frames_is_refused(conversion: Any, monkeypatch: pytes
 def test_what_has_no_checkpoint_says_so(conversion: Any) -> None:
     for options, out, words in (
         ({"layout": "contiguous"}, conversion.out, "layout='contiguous' cannot be written with checkpoint="),
-        ({"split": 10}, conversion.out, "one file that is no text, found several files"),
-        ({}, conversion.out.with_suffix(".pdb"), "one file that is no text, found PDB files"),
+        ({"split": 10}, conversion.out, "one file that is not text, found several files"),
+        ({}, conversion.out.with_suffix(".pdb"), "one file that is not text, found PDB files"),
     ):
         with pytest.raises(kn.ArgumentError, match=words):
             conversion.convert(conversion.parts, out, checkpoint=conversion.saved, **conversion.options, **options)

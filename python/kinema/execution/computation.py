@@ -1,6 +1,6 @@
-"""`Computation`: what `run` carries out, an analysis as passes over frames; and the results of one.
+"""`Computation`: an analysis as passes over frames, which `run` carries out; and its results.
 
-It imports little, as does what is derived from it: the command line asks analyses what they declare.
+It imports little, and so do its subclasses, because the command line asks analyses for their declarations.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Computation", "KernelResults", "Pass", "Passes", "Results", "ResultsOnRoot", "SideBySide"]
 
-# what a kernel's partial gives when it is finished; arrays, which may stay in a file
+# the results of a finished partial of a kernel; arrays may stay in a file
 KernelResults = dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
 class SideBySide:
-    """A result that is made of others when it is first asked for: arrays side by side, as float64 columns."""
+    """A result that is made from others on first access: arrays side by side, as float64 columns."""
 
     arrays: tuple[NDArray[Any], ...]
 
@@ -50,14 +50,14 @@ class SideBySide:
         return np.dtype(np.float64)
 
     def made(self) -> NDArray[np.float64]:
-        """(rows, columns) of all."""
+        """All columns, (rows, columns)."""
         return np.column_stack([array.astype(np.float64, copy=False) for array in self.arrays])
 
 
 class Results:
     """Results by name, as attributes or by key: `results.rmsd` is `results["rmsd"]`.
 
-    Not a dict, since `values` is the name of a result.
+    Not a dict, because `values` is the name of a result.
     """
 
     def __init__(self, **values: Any) -> None:
@@ -65,24 +65,24 @@ class Results:
         self._as_dataframe: Callable[[], Any] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # the analysis stays where it is
+        # the analysis is not pickled
         return {"_values": self._values, "_as_dataframe": None}
 
     def to_dataframe(self) -> Any:
         """The results as a pandas DataFrame, with the columns of the tables that the analysis saves.
 
-        Atoms count from 0, as in all of Python; the units of columns are in `attrs["units"]`. MissingPackageError (an
-        ImportError) without pandas; ArgumentError before `run`, and of results that were pickled.
+        Atoms count from 0, as everywhere in Python; the units of columns are in `attrs["units"]`. Raises
+        MissingPackageError (an ImportError) without pandas; ArgumentError before `run`, and for results from a pickle.
         """
         if self._as_dataframe is None:
             raise ArgumentError(
                 "these results do not know their analysis: run() has not been called, or they were pickled; a data "
-                "frame is made where they were computed"
+                "frame is made in the process that computed them"
             )
         return self._as_dataframe()
 
     def __getattr__(self, name: str) -> Any:
-        # called before __init__ when a pickle is loaded
+        # also called before __init__, when a pickle is loaded
         values = self.__dict__.get("_values", {})
         if name not in values:
             raise AttributeError(f"no result {name!r}, there are: {', '.join(values) or 'none, call run() first'}")
@@ -111,7 +111,7 @@ class Results:
         return list(self._values)
 
     def and_more(self, **values: Any) -> Results:
-        """These and others."""
+        """These results and the given ones."""
         return Results(**self._values, **values)
 
     def __repr__(self) -> str:
@@ -127,7 +127,7 @@ class Results:
 
 
 class ResultsOnRoot(Results):
-    """The results on a rank that has none: each access raises an ArgumentError that says how to get them."""
+    """The results on a rank without results: each access raises an ArgumentError that says how to get them."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -147,11 +147,11 @@ class ResultsOnRoot(Results):
         raise self._not_here()
 
     def keys(self) -> list[str]:
-        """ArgumentError."""
+        """Raises ArgumentError."""
         raise self._not_here()
 
     def to_dataframe(self) -> Any:
-        """ArgumentError."""
+        """Raises ArgumentError."""
         raise self._not_here()
 
     def __repr__(self) -> str:
@@ -168,9 +168,9 @@ class ResultsOnRoot(Results):
 
 @dataclass(frozen=True)
 class Pass:
-    """One pass over the frames: a kernel and the transforms of each frame; `rows` where results are one row a frame.
+    """One pass over the frames: a kernel and the transforms of each frame; `rows` if results have one row per frame.
 
-    `state` is what the progress title says of it: how far passes whose number is not known have come.
+    `state` describes the progress in its title: how far an iteration with an unknown number of passes has come.
     """
 
     kernel: _core.Kernel
@@ -179,7 +179,7 @@ class Pass:
     state: str = ""
 
 
-# yields passes, is sent the results of each, returns those of all
+# yields passes, is sent the results of each pass, returns the results of all
 Passes = Generator[Pass, KernelResults, Results]
 
 
@@ -191,11 +191,11 @@ class Computation(ABC):
     trajectory : Trajectory
     selection : Selection
     arguments : dict of str to Any
-        What it was made with, by name; a checkpoint compares them.
+        The arguments it was made with, by name; a checkpoint compares them.
     record : RunRecord or None
-        Of the last run; None before `run`, and on ranks that have no results.
+        Record of the last run; None before `run`, and on ranks that have no results.
     command : str or None
-        The call as provenance and reports give it, where it was not made from Python.
+        The call as provenance and reports show it, if it was not made from Python.
     """
 
     _results: Results
@@ -213,7 +213,7 @@ class Computation(ABC):
 
     @property
     def results(self) -> Results:
-        """Of the last run; empty before `run`."""
+        """Results of the last run; empty before `run`."""
         return self._results
 
     @results.setter
@@ -240,18 +240,18 @@ class Computation(ABC):
         return (self.selection,)
 
     def notes_before(self, frames: FrameSelection) -> Sequence[str]:
-        """Notes on the frames that are chosen, before they are read: what would make the results misleading."""
+        """Notes on the chosen frames before they are read: reasons why the results could mislead."""
         return ()
 
     @property
     def other_files(self) -> tuple[str, ...]:
-        """Names of the files besides the trajectory's that decide the results: topology, index files, references."""
+        """Names of other files that decide the results, besides the trajectory's: topology, index files, references."""
         names = [self.trajectory.topology_name, *(selection.file for selection in self.selections)]
         return tuple(dict.fromkeys(name for name in names if name is not None))
 
     @property
     def timings(self) -> Timings:
-        """Where the time of the last run went; empty before `run`."""
+        """Time spent in the last run, by activity; empty before `run`."""
         return Timings(()) if self.record is None else self.record.timings
 
     @property
@@ -261,14 +261,14 @@ class Computation(ABC):
 
     @abstractmethod
     def _passes(self, frames: FrameSelection) -> Passes:
-        """Yields each pass, is sent its results, returns the results of all. `frames` are those of the run.
+        """Yields each pass, is sent its results, returns the results of all. `frames` are the frames of the run.
 
-        A run that goes on from a checkpoint is sent the stored results of the passes that were done: each pass must
-        follow from the arguments and the results before it, and be the same to the bit. Another one is refused.
+        If a run continues from a checkpoint, it is sent the stored results of the finished passes: each pass must
+        depend only on the arguments and the earlier results, and be the same to the bit. Any other pass is refused.
         """
 
     def _row_dataset(self, frames: FrameSelection) -> ResultDataset | None:
-        """The data set of a file for results that are one row a frame; None where they are not.
+        """The data set in a file for results that have one row per frame; None for other results.
 
         There is one pass then, with the results "values" (frames, ...) and "time" (frames,).
         """

@@ -1,8 +1,8 @@
 """`follow`: analyses of one pass over frames that are still being written, with results that grow.
 
-Where results are one row a frame, each frame is computed once, when it has come; results of other analyses are computed
-anew from all frames whenever these have become a quarter more, and at the end. Either way they are those of a run over
-the same frames, to the bit.
+If results have one row per frame, each frame is computed once, when it arrives. Other analyses are recomputed from all
+frames whenever the number of frames has grown by a quarter, and at the end. In both cases the results equal those of a
+run over the same frames, to the bit.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from kinema.trajectory.following import Following
 __all__ = ["Choose", "follow"]
 
 A = TypeVar("A", bound=Computation)
-# frames of those that are there now; more of them only ever adds to the end
+# chooses frames among those present; later frames only add to the end
 Choose = Callable[[Trajectory], FrameSelection]
 
-# an analysis whose results are not rows is computed anew when there are so many times the frames
+# an analysis without rows is recomputed when the number of frames has grown by this factor
 _GROWTH = 1.25
 
 
@@ -45,14 +45,14 @@ def follow(
     choose: Choose | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> list[A]:
-    """Runs analyses of one trajectory over its frames as they are written, and returns them when that has ended.
+    """Runs analyses of one trajectory over its frames as they are written, and returns them when writing has ended.
 
-    The arguments are those of `Analysis.follow`; `choose` gives the frames of the run among those that are there.
+    Same arguments as `Analysis.follow`; `choose` gives the frames of the run among those that are present.
 
     Raises
     ------
     ArgumentError
-        Also for an analysis of several passes, and where no frame has come.
+        Also for an analysis of several passes, and if no frame has arrived.
     """
     check_analyses(analyses)
     for analysis in analyses:
@@ -81,7 +81,7 @@ def follow(
 
 
 class _GrowingRun:
-    """What has been computed so far."""
+    """State of the computation so far."""
 
     def __init__(
         self, analyses: Sequence[Computation], choose: Choose | None, workers: int | None, memory: int | str | None
@@ -94,7 +94,7 @@ class _GrowingRun:
         self.start_over()
 
     def start_over(self) -> None:
-        """Nothing is computed."""
+        """Discards all results."""
         self.restarts = 0
         self.n_frames = 0
         self.done = FrameSelection(range(0))
@@ -104,7 +104,7 @@ class _GrowingRun:
         self.plan = ""
 
     def take(self, frames: Following) -> bool:
-        """Computes what has come; whether there is any of it among the frames of the run."""
+        """Computes the frames that have arrived; returns whether any of them belong to the run."""
         if frames.restarts != self.restarts:
             self.start_over()
             self.restarts = frames.restarts
@@ -127,12 +127,12 @@ class _GrowingRun:
     def _chosen(self, n_frames: int) -> NDArray[np.uint64]:
         if self.choose is None:
             return np.arange(n_frames, dtype=np.uint64)
-        # those at the end of the file may still be written
+        # the last frames of the file may still be incomplete
         numbers = self.choose(self.trajectory).numbers()
         return numbers[numbers < n_frames]
 
     def _compute(self, passes: dict[int, Pass], new: FrameSelection) -> None:
-        """The rows of new frames."""
+        """Computes the rows of new frames."""
         if not passes:
             return
         analyses = [self.analyses[number] for number in passes]
@@ -144,7 +144,7 @@ class _GrowingRun:
 
     def _run_whole(self, number: int) -> None:
         analysis = self.analyses[number]
-        # what the run notes is that of the last one
+        # only the notes of the last run are kept
         with collected():
             run([analysis], frames=self.done, progress=False, **self.arguments)
         self.whole[number] = len(self.done)
@@ -173,7 +173,7 @@ class _GrowingRun:
         )
 
     def finish(self, notes: tuple[str, ...]) -> None:
-        """The results of all frames that were given."""
+        """The results of all frames so far."""
         if not len(self.done):
             raise ArgumentError(f"{self.trajectory.paths[0]}: none of the frames to be used has come")
         for number, analysis in enumerate(self.analyses):
@@ -196,7 +196,7 @@ def _returned(generator: Any, results: Mapping[str, Any]) -> Results:
 
 
 def _joined(parts: list[Mapping[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
-    """Rows of frames that came one after the other; the list is made one of a single element."""
+    """Rows of consecutive parts as one; the list itself is reduced to a single element."""
     if len(parts) > 1 and "first_row" in parts[0]:
         ends = np.cumsum([0, *(part["first_row"][-1] for part in parts)])
         first_row = [part["first_row"][1:] + end for part, end in zip(parts, ends, strict=False)]
@@ -216,7 +216,7 @@ def _joined(parts: list[Mapping[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
 
 
 def _added(passes: list[PassTimings]) -> PassTimings:
-    """Passes over neighbouring frames as one."""
+    """Timings of passes over neighbouring frames as one pass."""
     workers: dict[int, Any] = {}
     for worker in (worker for one in passes for worker in one.workers):
         before = workers.get(worker.worker)
@@ -228,7 +228,7 @@ def _added(passes: list[PassTimings]) -> PassTimings:
 
 
 def frames_by_number(start: int | None, stop: int | None, step: int | None) -> Choose:
-    """The frames that a slice names, of however many; ArgumentError for one that counts from the end."""
+    """The frames of a slice, for any number of frames; ArgumentError for a slice that counts from the end."""
     if any(value is not None and value < 0 for value in (start, stop)) or (step is not None and step < 1):
         raise ArgumentError(
             "frames that are still coming are counted from the first; start, stop and step are not below 0"
@@ -237,11 +237,11 @@ def frames_by_number(start: int | None, stop: int | None, step: int | None) -> C
 
 
 def frames_in_time(between: Callable[[Trajectory], FrameSelection]) -> Choose:
-    """The frames of a window of time, none as long as none is in it."""
+    """The frames in a window of time; none while the window is empty."""
 
     def choose(trajectory: Trajectory) -> FrameSelection:
         try:
-            # notes on their spacing are of frames that are all there
+            # notes on their spacing only make sense when all frames are present
             with collected():
                 return between(trajectory)
         except OutOfRangeError:

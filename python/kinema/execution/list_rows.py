@@ -1,11 +1,11 @@
-"""`ListRows`: any number of rows a frame in a file of results, such as contacts.
+"""`ListRows`: any number of rows per frame in a file of results, such as contacts.
 
-While the run goes on rows lie in a file beside that of the results, one leaf behind the other as they come. A table in
-the file of results says of each run of leaves where its rows are, another of each frame how many there are; both are at
-places that are fixed from the start. A process that is killed leaves rows that no entry names: they are ignored. At the
-end the rows are put into data sets in the order of the frames, and the file beside is removed. A finished quantity:
+During the run, rows lie in a file beside the results, in the order in which leaves arrive. One table in the file of
+results gives the place of the rows for each run of leaves, another the number of rows of each frame; both tables have
+fixed places from the start. Rows of a killed process that no entry names are ignored. At the end the rows are put into
+data sets in the order of the frames, and the extra file is removed. A finished quantity:
 
-    /<quantity>/first_row   (frames + 1,) int64; rows first_row[i]:first_row[i + 1] of the others are those of frame i
+    /<quantity>/first_row   (frames + 1,) int64; frame i has the rows first_row[i]:first_row[i + 1] of the columns
     /<quantity>/<column>    (rows, ...); attribute unit
 """
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ListRows"]
 
-# of rows that are held at a time when they are put in order
+# bytes of rows that are held at a time while they are put in order
 _PART_BYTES = 8 << 20
-# data sets of the quantity while the run goes on
+# data sets of the quantity during the run
 _TABLE, _COUNTS = "rows_of_leaves", "rows_of_frames"
 
 
@@ -45,7 +45,7 @@ class ListRows:
     dataset : ResultDataset
         With `lists`.
     n_frames, leaf_frames : int
-        Frames of the run, and of a leaf.
+        Number of frames of the run, and of a leaf.
     """
 
     def __init__(self, file: ResultFile, dataset: ResultDataset, n_frames: int, leaf_frames: int) -> None:
@@ -57,11 +57,11 @@ class ListRows:
         self._output: OutputFile | None = None
         self._name = ""
         self._descriptor = -1
-        self._end = 0  # rows
+        self._end = 0  # number of rows
         self._is_finished = False
 
     def resume(self, group: Any) -> None:
-        """Goes on behind the rows that an earlier run has written; `group` is of h5py's. ArgumentError without them."""
+        """Continues after the rows of an earlier run; `group` is an h5py group. Raises ArgumentError without them."""
         stored = group.attrs.get("rows")
         if stored is None:
             self._is_finished = True
@@ -70,13 +70,13 @@ class ListRows:
         self._record = np.dtype([(column, dtype, tuple(shape)) for column, dtype, shape in kind])
         self._name = os.path.join(os.path.dirname(os.path.abspath(self._file.part)), name)
         self._open(os.O_RDWR)
-        # a row may be there in part
+        # the last row may be incomplete
         self._end = -(-os.fstat(self._descriptor).st_size // self._record.itemsize)
 
     def write(self, first_leaf: int, results: _core.KernelResults) -> None:
-        """Writes the rows of the frames from a leaf on. One thread at a time."""
+        """Writes the rows of the frames from a leaf on. Only one thread at a time."""
         if self._is_finished:
-            return  # by a run that was killed before the file had its name
+            return  # by a run that was killed before it renamed the file
         first_row = np.asarray(results["first_row"], np.int64)
         columns = {name: np.asarray(results[name]) for name, _ in self._dataset.lists}
         n_frames, first = len(first_row) - 1, first_leaf * self._leaf_frames
@@ -95,7 +95,7 @@ class ListRows:
         at, self._end = self._end, self._end + len(rows)
         self._write(at, rows)
         self._file.put(self._path(_COUNTS), first, np.diff(first_row))
-        # those of single leaves of an earlier run are not valid any more where this is a run of leaves
+        # if this is a run of leaves, entries of its single leaves from an earlier run are no longer valid
         entries = np.zeros((-(-n_frames // self._leaf_frames), 2), np.int64)
         entries[0] = at, len(rows)
         self._file.put(self._path(_TABLE), first_leaf, entries)
@@ -107,12 +107,12 @@ class ListRows:
 
     @property
     def part(self) -> str:
-        """The file of rows."""
+        """Path of the file of rows."""
         return self._name
 
     @staticmethod
     def frames_of(column: str, leaf_frames: int) -> int | None:
-        """Frames of a row of a data set of the quantity during the run; None for one that is made at its end."""
+        """Frames per row of a data set of the quantity during the run; None if the data set is made at the end."""
         return {_TABLE: leaf_frames, _COUNTS: 1}.get(column)
 
     def counted(self, leaves: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -123,7 +123,7 @@ class ListRows:
         return sorted((int(at) * size, int(at + n) * size) for at, n in np.concatenate(rows) if n)
 
     def sync(self) -> None:
-        """All rows that were written are on disk. OSError."""
+        """Syncs all written rows to the disk. Raises OSError."""
         if self._descriptor >= 0:
             os.fsync(self._descriptor)
 
@@ -137,7 +137,7 @@ class ListRows:
         shapes = {name: (int(first_row[-1]), *self._record[name].shape) for name in units}
         with self._file.open_to_make() as file:
             for name in ("first_row", *shapes):
-                # of a run that was killed here
+                # left by a run that was killed here
                 if self._path(name) in file:
                     del file[self._path(name)]
             self._file.make(file, self._path("first_row"), first_row.shape, np.dtype("<i8"), {})
@@ -154,7 +154,7 @@ class ListRows:
             raise CorruptFileError(f"{self._name}: {what}, expected {first_row[-1]}, found {at}", path=self._name)
 
     def remove_tables(self, file: Any) -> None:
-        """Of a finished quantity; `file` is of h5py's."""
+        """Removes the tables of a finished quantity; `file` is an h5py file."""
         if self._record is not None:
             for name in (_TABLE, _COUNTS):
                 del file[self._path(name)]
@@ -165,7 +165,7 @@ class ListRows:
         return ["first_row", *(name for name, _ in self._dataset.lists)]
 
     def close(self, *, keep: bool) -> None:
-        """Closes the file of rows; it stays for a later run where it is to be kept."""
+        """Closes the file of rows; with `keep` it stays for a later run."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -186,7 +186,7 @@ class ListRows:
         return f"{self._dataset.name}/{name}"
 
     def _create(self, record: np.dtype[Any]) -> None:
-        """Begins the file of rows, and makes the tables."""
+        """Creates the file of rows and the tables."""
         if record.hasobject:
             raise ArgumentError(f"{self._dataset.title}: rows of type {record} are not written to a file of results")
         base, suffix = os.path.splitext(self._file.path)
@@ -203,7 +203,7 @@ class ListRows:
             n_leaves = -(-self._n_frames // self._leaf_frames)
             self._file.make(file, self._path(_COUNTS), (self._n_frames,), np.dtype("<i8"), {})
             self._file.make(file, self._path(_TABLE), (n_leaves, 2), np.dtype("<i8"), {})
-            # last: without it an earlier run has no rows
+            # last: without this attribute an earlier run has no rows
             group.attrs["rows"] = json.dumps([os.path.basename(self._name), kind])
         for name in (_COUNTS, _TABLE):
             shape = self._file.shape(self._path(name))

@@ -1,4 +1,4 @@
-"""`Persistence`: the files that a run writes while it goes on, a checkpoint and results per frame.
+"""`Persistence`: the files that a run writes during its passes: a checkpoint, and results per frame.
 
 `run` calls it before and after each pass, and after an error.
 """
@@ -27,10 +27,10 @@ from kinema.storage.output_file import is_temporary_of
 
 __all__ = ["Persistence", "check_outputs"]
 
-# what a worker process may hold before it sends it, where rows go to a file and where a checkpoint is saved
+# most bytes that a worker process holds before it sends them, if rows go to a file or a checkpoint is saved
 _HELD_BYTES = 4 << 20
 _HELD_SECONDS = 1.0
-_HELD_SHARE = 1 / 16  # of the time between two saves
+_HELD_SHARE = 1 / 16  # share of the time between two saves
 _LEAST_SECONDS = 0.05
 
 
@@ -41,7 +41,7 @@ def check_outputs(
     *,
     overwrite: bool,
 ) -> None:
-    """Raises ArgumentError for files of a run that are its inputs, and what `check_result_path` raises for `out`."""
+    """Raises ArgumentError if a file of the run is one of its inputs; raises as `check_result_path` for `out`."""
     inputs = [path for one in analyses for path in (*one.trajectory.paths, *one.other_files)]
     if checkpoint is not None:
         check_not_input(checkpoint.name, *inputs)
@@ -50,7 +50,7 @@ def check_outputs(
 
 
 class Persistence:
-    """The checkpoint and the file of a run, either of which may be missing.
+    """The checkpoint and the file of results of a run; either may be missing.
 
     Parameters
     ----------
@@ -58,12 +58,12 @@ class Persistence:
     frames : the frames of the run
     checkpoint : Checkpoint, optional
     out : path, optional
-        Where results per frame go.
+        File for results per frame.
 
     Raises
     ------
     ArgumentError
-        For an analysis without results per frame, a checkpoint of another run. Also what `CheckpointManager` raises.
+        For an analysis without results per frame, or a checkpoint of another run. Also raises as `CheckpointManager`.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Persistence:
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """The context of all passes: saves on signals, and removes what a later run could not continue."""
+        """Context of all passes: saves on signals, and removes files that a later run could not continue."""
         with nullcontext() if self._manager is None else self._manager.saving():
             try:
                 yield
@@ -105,7 +105,7 @@ class Persistence:
         items = items_of_pass(number, analyses, jobs, plan) if self._manager is not None else []
         done = [] if self._manager is None else self._manager.begin_pass(items, save=self._out is None)
         if self._out is not None:
-            # without a checkpoint nobody goes on in the file: any name that no other run has
+            # without a checkpoint no run continues the file: any name that no other run has will do
             identity = repr([*map(tuple, self._items), *map(tuple, items)]).encode() if items else os.urandom(16)
             run = blake2b(identity, digest_size=16).hexdigest()
             self._file = ResultFile(self._out, self._frames, self._datasets, plan.leaf_frames, run)
@@ -120,7 +120,7 @@ class Persistence:
                 limit=self._limit(),
             )
         except ValueError as error:
-            # checksums hold, so this takes a defect or a file that was made by hand
+            # checksums hold, so only a defect or a hand-made file can cause this
             if self._manager is None or not done:
                 raise
             raise self._manager.damaged(str(error)) from None
@@ -129,12 +129,12 @@ class Persistence:
         return reduction
 
     def _open_file(self, file: ResultFile, *, resume: bool) -> None:
-        """Begins the file of results; with a checkpoint, which names it, goes on in that of an earlier run."""
+        """Creates the file of results; with a checkpoint that names an earlier run's file, continues that file."""
         if self._manager is None:
             file.create()
             return
         earlier = self._manager.rows_file
-        # a checkpoint that somebody else has made may name any file: none but that of this output is removed or changed
+        # another user's checkpoint may name any file: only a file of this output is removed or changed
         if earlier is not None and os.path.lexists(earlier) and not is_temporary_of(earlier, file.path):
             raise CorruptFileError(
                 f"{self._manager.path}: the checkpoint names another file as that of its results, expected a temporary "
@@ -145,21 +145,21 @@ class Persistence:
         if resume:
             file.resume(earlier or file.path)
             for part in file.parts:
-                # one that is complete has the name of the output
+                # a complete file has the name of the output
                 self._manager.check_counted(part, earlier if part == file.path else None)
         else:
             if earlier is not None:
                 with suppress(FileNotFoundError):
-                    os.unlink(earlier)  # the run was ended before the checkpoint relied on any row in it
+                    os.unlink(earlier)  # the run was ended before its checkpoint relied on a row
             file.create()
-            # named before it is protected: a run that is killed in between leaves nothing that a later one keeps
+            # the file is named before it is protected, so a kill in between leaves nothing that later runs keep
             self._manager.rows_file = file.protected_name
             self._manager.save_start()
             file.protect()
         self._manager.before_save = file.sync
 
     def save_after(self, error: BaseException, reduction: Reduction) -> None:
-        """Saves the nodes of a pass that an error has ended."""
+        """Saves the nodes of a pass that ended with an error."""
         if self._manager is not None:
             self._manager.save_after(error, reduction.tree)
 
@@ -175,7 +175,7 @@ class Persistence:
         return self._file.arrays()
 
     def finish(self) -> None:
-        """After the last pass: the checkpoint is removed, or kept whole."""
+        """After the last pass: removes the checkpoint, or keeps it complete."""
         if self._manager is not None:
             self._manager.finish()
 
@@ -190,7 +190,7 @@ class Persistence:
             return "in memory"
         if os.path.abspath(self._out) == os.path.abspath(checkpoint.name):
             raise ArgumentError(f"{self._out}: out and checkpoint are two files; give two names", path=self._out)
-        # so that both can be moved together
+        # relative, so that both files can be moved together
         folder = os.path.dirname(os.path.abspath(checkpoint.name))
         return f"in {os.path.relpath(self._out, folder)}"
 

@@ -1,4 +1,4 @@
-"""`RunRecord`: a finished run, as reports are made from it."""
+"""`RunRecord`: a finished run; reports are made from it."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ class RunRecord:
     analyses : tuple of str
         Names of their classes.
     selections : tuple of Selection
-        Those of all analyses.
+        The selections of all analyses.
     command : str
-        The call, where it was not made from Python; else "".
+        The call, if it was not made from Python; else "".
     plan : str
         The plan of each pass in words.
     timings : Timings
     notes : tuple of str
-        Those emitted by the run itself: damaged frames that were left out, workers that did not answer.
+        Notes emitted by the run itself: damaged frames that were left out, workers that did not answer.
     node_cache : CacheCounts or None
-        What node caches gave and fetched while it ran, in this process and its workers; None where the trajectory was
-        opened without one.
+        Counts of what node caches served and fetched during the run, in this process and its workers; None if the
+        trajectory was opened without a node cache.
     date : str
-        When it ended: ISO 8601, UTC.
+        End of the run: ISO 8601, UTC.
     """
 
     trajectory: Trajectory
@@ -57,5 +57,5 @@ class RunRecord:
 
     @cached_property
     def n_atoms(self) -> int:
-        """Atoms of all selections, each counted once."""
+        """Number of atoms of all selections; each atom counts once."""
         return len(np.unique(np.concatenate([one.indices for one in self.selections])))

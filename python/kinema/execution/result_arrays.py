@@ -1,4 +1,4 @@
-"""Arrays that stay in a file of results, read where they are asked for."""
+"""Arrays that stay in a file of results and are read on access."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ __all__ = [
     "vectors_of",
 ]
 
-# rows that are held at a time when all are gone through
+# bytes of rows that are held at a time when all rows are iterated
 _CHUNK_BYTES = 8 << 20
 
 
 class ResultArray:
-    """An array in a file, read where it is asked for: `array[i]`, `array[10:20, 0]`, `np.asarray(array)`.
+    """An array in a file, read on access: `array[i]`, `array[10:20, 0]`, `np.asarray(array)`.
 
-    Indices are those that h5py takes; the file is open only while it is read.
+    Indices are those of h5py; the file is open only during a read.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class ResultArray:
 
 
 class ResultTable:
-    """Arrays in a file side by side as float64 columns, as of `np.column_stack`, read where they are asked for."""
+    """Arrays in a file side by side as float64 columns, as by `np.column_stack`, read on access."""
 
     def __init__(self, arrays: Sequence[ResultArray]) -> None:
         self._arrays = tuple(arrays)
@@ -112,7 +112,7 @@ class ResultTable:
 
 
 class _ResultView:
-    """Rows of an array that is not in memory, seen in another way: they are read, and then changed, where asked for."""
+    """A changed view of the rows of an array that is not in memory: rows are read, then changed, on access."""
 
     def __init__(self, array: Any, shape: tuple[int, ...]) -> None:
         self._array = array
@@ -121,7 +121,7 @@ class _ResultView:
         self.ndim = len(self.shape)
 
     def _select(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """What is seen of (..., columns) values."""
+        """The view of (..., columns) values."""
         raise NotImplementedError
 
     def __len__(self) -> int:
@@ -152,7 +152,7 @@ class ResultColumns(_ResultView):
         self._places = places
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Made again of the array that is loaded, which may be in memory then."""
+        """Pickles the array that is viewed, which may be in memory after loading."""
         return columns_of, (self._array, self._places)
 
     def _select(self, rows: NDArray[Any]) -> NDArray[Any]:
@@ -160,7 +160,7 @@ class ResultColumns(_ResultView):
 
 
 class ResultVectors(_ResultView):
-    """An array that is not in memory with so many columns side by side as one vector."""
+    """An array that is not in memory, with each `n_components` columns side by side as one vector."""
 
     def __init__(self, array: Any, n_components: int) -> None:
         super().__init__(array, (array.shape[1] // n_components, n_components))
@@ -174,13 +174,13 @@ class ResultVectors(_ResultView):
 
 
 def vectors_of(array: Any, n_components: int) -> Any:
-    """(rows, columns) values as (rows, vectors, components); where these are not in memory they stay where they are."""
+    """(rows, columns) values as (rows, vectors, components); values that are not in memory stay in their file."""
     view = ResultVectors(array, n_components)
     return view[:] if isinstance(array, np.ndarray) else view
 
 
 def columns_of(array: Any, places: int | list[int]) -> Any:
-    """Some columns of (rows, columns) values; where these are not in memory they stay where they are."""
+    """Some columns of (rows, columns) values; values that are not in memory stay in their file."""
     if not isinstance(array, np.ndarray):
         return ResultColumns(array, places)
     if isinstance(places, list):
@@ -192,9 +192,9 @@ def columns_of(array: Any, places: int | list[int]) -> Any:
 
 
 def opened(path: str, mode: Literal["r", "r+", "w"]) -> Any:
-    """A file of h5py's, which is imported when it is needed, to be used as a context.
+    """A file opened by h5py, which is imported only here, to be used as a context.
 
-    OSError when one that was written is closed, and something of it is not on the disk.
+    Raises OSError if a written file is closed and some of it is not on the disk.
     """
     import h5py
 
@@ -204,17 +204,17 @@ def opened(path: str, mode: Literal["r", "r+", "w"]) -> Any:
 
         check_structure(path)
     if mode == "r":
-        # as anybody opens it: a file that is open twice in one process must be opened alike
+        # opened as everyone else does: a file that is open twice in one process must be opened in the same way
         return h5py.File(path, mode)
     from kinema.storage.hdf5.output import written_in_place
 
-    # the layout of HDF5 1.8: attributes of any length, and no mark in the file that it is open, which a process that is
-    # killed would leave; no lock, which network file systems may not have
+    # the layout of HDF5 1.8: attributes of any length, and no open mark in the file, which a killed process would leave
+    # behind; no lock, which network file systems may not support
     return written_in_place(path, mode)
 
 
 def from_h5py(doing: str, error: OSError, path: str) -> Error:
-    """The error of Kinema; h5py gives the reason in the text of its errors, often without a number."""
+    """The Kinema error for an error of h5py, which gives the reason in its text, often without a number."""
     if error.errno is not None:
         return from_os(doing, OSError(error.errno, os.strerror(error.errno)), path)
     reason = " ".join(str(error).split()).rstrip(".")

@@ -1,17 +1,17 @@
 """`ResultFile`: results per frame in an HDF5 file, written as leaves are done.
 
-h5py makes the structure; rows are written at their place in the file, which is fixed from the start, so that a process
-that is killed leaves a valid file. Layout:
+h5py makes the structure. Rows are written to places in the file that are fixed from the start, so that a killed process
+leaves a valid file. Layout:
 
     /              attributes: format = "kinema results", version = 1, kinema, complete, run
     /frames        (frames,) int64; numbers in the trajectory
     /time          (frames,) float64; attribute unit = "ps"
-    /<quantity>   (frames, ...), one for each analysis; attributes unit, columns, title, provenance (JSON); or, of any
-                  number of rows a frame, a group (`kinema.execution.list_rows`). Atoms in columns count from 0
+    /<quantity>   (frames, ...), one for each analysis; attributes unit, columns, title, provenance (JSON); or, for any
+                  number of rows per frame, a group (`kinema.execution.list_rows`). Atoms in columns count from 0
 
-All data sets are contiguous and not compressed. While the run goes on the file has a temporary name
-(`kinema.storage.output_file`) and its attribute `complete` is False: rows that are not written yet are 0. When all are
-there, it is synced, marked, renamed.
+All data sets are contiguous and not compressed. During the run the file has a temporary name
+(`kinema.storage.output_file`) and its attribute `complete` is False: missing rows are 0. When all rows are written, the
+file is synced, marked as complete and renamed.
 """
 
 from __future__ import annotations
@@ -54,17 +54,17 @@ SUFFIXES = (".h5", ".hdf5")
 
 _FORMAT = "kinema results"
 _VERSION = 1
-# frame numbers that are written at a time
+# bytes of frame numbers that are written at a time
 _CHUNK_BYTES = 8 << 20
-# numbers, which HDF5 stores as numpy does
+# kinds of numbers that HDF5 stores as NumPy does
 _KINDS = "biufc"
 
 
 @dataclass(frozen=True)
 class ResultDataset:
-    """A data set: its name, unit, the names of its columns (may be none), a title, and where it comes from (JSON).
+    """A data set: its name, unit, column names (may be empty), title, and provenance (JSON).
 
-    `lists`: of any number of rows a frame the names of the results, one number each or more a row, with their units.
+    `lists`: for any number of rows per frame, the names and units of the results; each has one or more numbers per row.
     """
 
     name: str
@@ -78,15 +78,18 @@ class ResultDataset:
 def check_result_path(
     path: str | os.PathLike[str], inputs: Sequence[str | os.PathLike[str] | None] = (), *, overwrite: bool = False
 ) -> None:
-    """Raises what writing results per frame to `path` would raise for its suffix or folder, for one of the `inputs`,
-    and without `overwrite` for a file that is there and is none of results."""
+    """Checks the path for results per frame before the run.
+
+    Raises what writing to `path` would raise for its suffix or folder, or if it is one of the `inputs`; without
+    `overwrite` also if an existing file is not a file of results.
+    """
     if not isinstance(path, (str, os.PathLike)):
         raise ArgumentError(f"out is a file name, found {type(path).__name__}")
     name = os.fspath(path)
     suffix = os.path.splitext(name)[1].lower()
     if suffix not in SUFFIXES:
         raise UnsupportedFormatError(
-            f"{name}: results per frame are not written as {suffix or 'a file without suffix'} while the run goes on, "
+            f"{name}: results per frame are not written as {suffix or 'a file without suffix'} during the run, "
             f"choose one of {', '.join(SUFFIXES)}, or use save() after the run",
             path=name,
         )
@@ -101,25 +104,25 @@ def check_result_path(
 
 
 class ResultFile:
-    """The file of a run; made by `create`, or by `resume` from what a run that was killed has left.
+    """The file of a run; made by `create`, or by `resume` from the file of a killed run.
 
     Parameters
     ----------
     path : str
-        What it is called when it is complete.
+        Its name when it is complete.
     frames : the frames of the run
     datasets : list of ResultDataset
         One for each analysis.
     leaf_frames : int
-        Frames of a leaf.
+        Number of frames of a leaf.
     run : str
-        Identity of the run: only the same run goes on in a file.
+        Identity of the run: only the same run continues a file.
 
     Attributes
     ----------
     path : str
     part : str
-        What it is called until it is complete; "" before `create` and `resume`.
+        Its name until it is complete; "" before `create` and `resume`.
     """
 
     def __init__(
@@ -136,13 +139,13 @@ class ResultFile:
         self._places: dict[str, _DatasetLocation] = {}
         self._descriptor = -1
         self._needed = 0  # bytes of all data sets that this process has made
-        self._lock = threading.Lock()  # around making data sets, and rows whose places are not fixed
+        self._lock = threading.Lock()  # guards making data sets, and rows without fixed places
         self._lists = {one.name: ListRows(self, one, self._n_frames, leaf_frames) for one in datasets if one.lists}
 
     def create(self) -> None:
-        """Begins a file; one of that name that is complete stays until this one is.
+        """Creates the file; a complete file of that name stays until this one is complete.
 
-        ArgumentError where another run writes it, FileIOError where it cannot be.
+        Raises ArgumentError if another run writes it, FileIOError if it cannot be written.
         """
         self._output = OutputFile(self.path, alone=True)
         self.part = self._output.temporary
@@ -165,25 +168,25 @@ class ResultFile:
 
     @property
     def protected_name(self) -> str:
-        """The name that `protect` gives to a file that was created."""
+        """The name that `protect` gives to a created file."""
         assert self._output is not None
         return self._output.protected_name
 
     def protect(self) -> None:
-        """No later run removes the file that was created: a checkpoint names it. Raises as `OutputFile.protect`."""
+        """Keeps later runs from removing the file, because a checkpoint names it. Raises as `OutputFile.protect`."""
         assert self._output is not None
         self._output.protect()
         self.part = self._output.temporary
 
     def resume(self, part: str) -> None:
-        """Goes on with the file that the run has left; ArgumentError where it is not there or of another run.
+        """Continues the file that the run has left; ArgumentError if it does not exist or belongs to another run.
 
-        Also where another run writes the same output: an empty file of this process is beside it meanwhile.
+        Also if another run writes the same output: an empty file of this process lies beside it meanwhile.
         """
         name = self.part = part
         self._output = OutputFile(self.path, alone=True, resumed=part)
         if not os.path.exists(name) and self._is_whole():
-            name = self.path  # the run was ended when nothing but its checkpoint was left to be removed
+            name = self.path  # when the run ended, only its checkpoint remained to be removed
         if not os.path.exists(name):
             raise ArgumentError(
                 f"{name}: not found, but the checkpoint relies on rows in it; bring it back, or remove the checkpoint "
@@ -210,7 +213,7 @@ class ResultFile:
         self._open(name)
 
     def write(self, first_leaf: int, results_of_leaf: list[_core.KernelResults]) -> None:
-        """Writes the rows of all analyses from a leaf on; callable from any thread."""
+        """Writes the rows of all analyses from a leaf on; any thread may call it."""
         first = first_leaf * self._leaf_frames
         for dataset, results in zip(self._datasets, results_of_leaf, strict=True):
             times = np.asarray(results["time"], "<f8")
@@ -221,7 +224,7 @@ class ResultFile:
             values = np.asarray(results["values"])
             if len(times) != len(values) or first + len(times) > self._n_frames:
                 raise ArgumentError(
-                    f"{dataset.title} has not one row a frame, expected {len(times)} rows, found {len(values)}"
+                    f"{dataset.title} does not have one row per frame, expected {len(times)} rows, found {len(values)}"
                 )
             self._check(dataset, values)
             self.put(dataset.name, first, values)
@@ -229,14 +232,14 @@ class ResultFile:
 
     @property
     def parts(self) -> list[str]:
-        """The file, and those with rows of quantities that have any number of rows a frame."""
+        """The file, and the extra files of quantities with any number of rows per frame."""
         rows = [one.part for one in self._lists.values() if one.is_open]
         return [self.part if os.path.exists(self.part) else self.path, *rows]
 
     def counted(self, nodes: Sequence[tuple[int, int]]) -> dict[str, list[tuple[int, int]]]:
-        """By file the first byte, and the byte after the last one, of runs of rows.
+        """By file, the first byte, and the byte after the last one, of runs of rows.
 
-        They are those of the leaves below nodes of the merge tree, which are given by level and index.
+        The rows are those of the leaves below nodes of the merge tree, given by level and index.
         """
         leaves = _joined((index << level, (index + 1) << level) for level, index in nodes)
         found = {self.part: [run for name in self._places for run in self._runs_of(name, leaves)]}
@@ -246,7 +249,7 @@ class ResultFile:
         return found
 
     def _runs_of(self, name: str, leaves: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Bytes of the rows of a data set that belong to runs of leaves."""
+        """The bytes of a data set's rows for runs of leaves."""
         quantity, _, column = name.partition("/")
         per_row = self._lists[quantity].frames_of(column, self._leaf_frames) if column else 1
         if per_row is None:
@@ -258,7 +261,7 @@ class ResultFile:
         return [(place.offset + first * width, place.offset + last * width) for first, last in runs if last > first]
 
     def sync(self) -> None:
-        """All that was written is on disk."""
+        """Syncs all written data to the disk."""
         try:
             for one in self._lists.values():
                 one.sync()
@@ -287,7 +290,7 @@ class ResultFile:
                 if self._output is not None and self._output.temporary == self.part:
                     self._output.keep()
             elif not self._is_whole():
-                raise FileIOError(f"{self.part}: was removed while the run went on", path=self.part)
+                raise FileIOError(f"{self.part}: was removed during the run", path=self.part)
         except OSError as error:
             if isinstance(error, Error):
                 raise
@@ -310,7 +313,7 @@ class ResultFile:
             self._output.end()
 
     def discard(self) -> None:
-        """Removes what was written."""
+        """Removes all written data."""
         for one in self._lists.values():
             one.close(keep=False)
         self.close()
@@ -318,7 +321,7 @@ class ResultFile:
             os.unlink(self.part)
 
     def arrays(self) -> list[_core.KernelResults]:
-        """For each analysis "frames", "time", "values", and "table" with all of them, in the finished file."""
+        """For each analysis, from the finished file: "frames", "time", "values", and "table", which combines them."""
         stored = {name: ResultArray(self.path, name, place.shape, place.dtype) for name, place in self._places.items()}
         results: list[_core.KernelResults] = []
         for dataset in self._datasets:
@@ -339,15 +342,15 @@ class ResultFile:
         return self._output is not None and self.part == self._output.protected_name
 
     def open_to_make(self) -> Any:
-        """The file, for making data sets."""
+        """The file, opened for making data sets."""
         return opened(self.part, "r+")
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Of a data set."""
+        """The shape of a data set."""
         return self._places[name].shape
 
     def stored(self, name: str) -> NDArray[Any]:
-        """A data set as it is."""
+        """The stored values of a data set."""
         return np.asarray(ResultArray(self.part, name, self._places[name].shape, self._places[name].dtype))
 
     # -- inside -------------------------------------------------------------------------------------------------
@@ -360,14 +363,14 @@ class ResultFile:
             raise from_os("cannot write results", error, name or self.part) from None
 
     def _is_whole(self) -> bool:
-        """Whether the complete file is that of this run."""
+        """Whether the complete file belongs to this run."""
         if not os.path.exists(self.path):
             return False
         try:
             with opened(self.path, "r") as file:
                 return bool(file.attrs.get("run") == self._run and file.attrs.get("complete"))
         except OSError:
-            # not a file that this run has written
+            # the file was not written by this run
             return False
 
     def _check(self, dataset: ResultDataset, values: NDArray[Any]) -> None:
@@ -405,7 +408,7 @@ class ResultFile:
     def make(
         self, file: Any, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], attributes: dict[str, Any]
     ) -> None:
-        """A contiguous data set whose place in the file is fixed at once, and which is not filled."""
+        """A contiguous data set without a fill, whose place in the file is fixed at once."""
         from kinema.storage.hdf5.storage import Storage, create_dataset
 
         self._needed += int(np.prod(shape)) * dtype.itemsize
@@ -434,7 +437,7 @@ class ResultFile:
 
 
 def _joined(runs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Neighbouring runs as one, ascending."""
+    """The runs in ascending order, with neighbours merged."""
     joined: list[tuple[int, int]] = []
     for first, last in sorted(runs):
         if joined and joined[-1][1] == first:
@@ -446,7 +449,7 @@ def _joined(runs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class _DatasetLocation:
-    """Where in the file a data set is."""
+    """Place of a data set in the file."""
 
     offset: int
     shape: tuple[int, ...]
@@ -454,7 +457,7 @@ class _DatasetLocation:
 
     @classmethod
     def from_dataset(cls, stored: Any) -> _DatasetLocation:
-        # one without rows has no place
+        # a data set without rows has no place
         offset = stored.id.get_offset() if stored.size else 0
         if offset is None:
             name = stored.file.filename

@@ -62,15 +62,15 @@ def run(
     skip_damaged: bool = False,
     **options: Unpack[RunnerOptions],
 ) -> list[A]:
-    """Runs analyses of one trajectory in one go and returns them; frames are read and decoded once for all.
+    """Runs analyses of one trajectory together and returns them; each frame is read and decoded once for all of them.
 
-    The arguments are those of `Analysis.run`. Each result is the same to the bit as that of the analysis run alone.
-    All analyses get the same `timings`. Where an error is raised no analysis changes.
+    Same arguments as `Analysis.run`. Each result equals that of the analysis run alone, to the bit. All analyses get
+    the same `timings`. If an error is raised, no analysis changes.
 
     Raises
     ------
     ArgumentError
-        Also for no analysis, one given twice, and analyses of different trajectories or views.
+        Also if there is no analysis, one is given twice, or they have different trajectories or views.
     """
     began = time.perf_counter()
     chosen_runner = choose_runner(runner, **options)
@@ -127,7 +127,7 @@ def run(
         return _Finished(chosen, results, timings, words, tuple(notes), since)
 
     finished = chosen_runner.run_on_root(whole)
-    # without results here, those of an earlier run go as well
+    # on a rank without results, the results of an earlier run are cleared too
     record = None if finished is None else _record(analyses, finished)
     for number, analysis in enumerate(analyses):
         analysis.results = ResultsOnRoot() if finished is None else finished.results[number]
@@ -143,7 +143,7 @@ def run_pass(
     workers: int | None = None,
     memory: int | str | None = None,
 ) -> PassResult:
-    """One pass of each analysis over frames, together, on threads."""
+    """One pass of each analysis over the frames, together, on threads."""
     limit = 0 if memory is None else parse_memory(memory)
     whole = _Passes(analyses, frames, choose_runner("threads"), workers, limit, False, "direct")
     return whole._run_pass(0, 1, dict(enumerate(passes)), None)
@@ -164,7 +164,7 @@ def _record(analyses: Sequence[Computation], finished: _Finished) -> RunRecord:
 
 
 def _cache_in_words(core: _core.Trajectory, other_reader: str) -> str | None:
-    """What of the files is read through the node cache; None where there is none."""
+    """Description of the part of the files that the node cache serves; None without a node cache."""
     if core.recipe()["node_cache"] is None:
         return None
     from kinema.cache.node_cache import cache_of
@@ -183,7 +183,7 @@ def _describe_plans(outcomes: Sequence[PassResult]) -> str:
 
 @dataclass(frozen=True)
 class _Finished:
-    """The outcome of a run, which ranks are sent."""
+    """The outcome of a run, which is sent to ranks."""
 
     frames: FrameSelection
     results: list[Results]
@@ -267,7 +267,7 @@ class _Passes:
 
 
 def _restored(plan: _core.Plan, reduction: Reduction, report: Report | None) -> PassResult:
-    """A pass of which all leaves came from the checkpoint."""
+    """A pass whose leaves all came from the checkpoint."""
     if report is not None:
         report(plan.n_frames, plan.n_frames)
     timings = PassTimings(0.0, plan.n_frames, (), np.empty((0, len(BLOCK_COLUMNS))), reduction.restored)
@@ -281,7 +281,7 @@ def _checked_outputs(
     out: str | os.PathLike[str] | None,
     overwrite: bool,
 ) -> Checkpoint | None:
-    """The checkpoint; outputs that cannot be written are refused. Imports are here, as most runs have neither."""
+    """The checkpoint; refuses outputs that cannot be written. Imports are here, because most runs have neither."""
     if (checkpoint, interval, out) == (None, None, None):
         return None
     from kinema.execution.checkpoint import Checkpoint
@@ -307,7 +307,7 @@ def _persistence(
 
 
 def check_analyses(analyses: Sequence[A]) -> None:
-    """Raises ArgumentError for what cannot run together."""
+    """Raises ArgumentError for analyses that cannot run together."""
     if isinstance(analyses, Computation) or not isinstance(analyses, Sequence):
         raise ArgumentError("run takes a list of analyses: kinema.run([a, b])")
     if not analyses:

@@ -1,1 +1,1 @@
-"""Files made of trajectories: convert, repack, split, join, salvage; and `check`, which says what is wrong."""
+"""Tools that make files of trajectories (convert, repack, split, join, salvage), and `check`, which finds problems."""

@@ -1,6 +1,6 @@
-"""`convert`: frames of any trajectory as a file of another format, or of the same with other frames or atoms.
+"""`convert`: writes frames of any trajectory to another format, or to the same one with other frames or atoms.
 
-This is names, checks of arguments and the public result; files are written by `kinema.files.conversion`.
+This module has the names, checks of arguments and the result; `kinema.files.conversion` writes the files.
 """
 
 from __future__ import annotations
@@ -67,38 +67,38 @@ __all__ = ["Converted", "check_output", "convert"]
 
 @dataclass(frozen=True)
 class Converted:
-    """What `convert` has made.
+    """The result of `convert`.
 
     Attributes
     ----------
     path : str
-        As it was asked for.
+        As given.
     format : str
     n_frames, n_atoms : int
     fields : tuple of str
-        What the file holds of the atoms.
+        Per-atom fields in the file.
     paths : tuple of str
-        The files: `path`, or with `split` several.
+        The files: `path`, or several with `split`.
     size : int
         Bytes of all files.
     seconds : float
-        Wall time from the first byte to the last, with the file synced; finding frames and comparing are no part of it.
+        Wall time from the first byte to the last, including the sync, but not the search for frames or the comparison.
     gib_per_second : float
-        Of what was written.
+        GiB of output per second.
     workers : int
     timings : mapping of str to float
-        Seconds of all workers: "open", "io", "decode", "encode", "write", "wait". Of H5MD "write" is that of the one
-        writer, and has "encode" in it; empty for a file that was repacked.
+        Seconds of all workers: "open", "io", "decode", "encode", "write", "wait". For H5MD, "write" is the time of the
+        one writer and includes "encode". Empty if the file was repacked.
     topology_out : str or None
-        The topology that was written.
+        The topology file that was written.
     compared : int
-        Frames that were read back and are those of the source.
+        Number of frames that were read back and found equal to the source.
     n_restored : int
-        Frames that an earlier call had written, by the checkpoint.
+        Number of frames that an earlier call had written, according to the checkpoint.
     losses : tuple of str
-        What of the source the file does not hold, or not exactly; known, and noted, before the first byte.
+        Parts of the source that the file does not hold, or not exactly; known, and noted, before the first byte.
     notes : tuple of str
-        What a user of the file should know (`kinema.base.notes`), losses included.
+        Notes for users of the file (`kinema.base.notes`), including the losses.
     """
 
     path: str
@@ -119,7 +119,7 @@ class Converted:
 
     @property
     def gib_per_second(self) -> float:
-        """GiB of the file in a second."""
+        """GiB of output per second."""
         return self.size / self.seconds / 2**30 if self.seconds > 0 else 0.0
 
     def __str__(self) -> str:
@@ -155,57 +155,57 @@ def convert(
     progress: ProgressChoice = False,
     **options: Unpack[ConvertOptions],
 ) -> Converted:
-    """Writes frames of a trajectory, of whatever format, as one file or several.
+    """Writes frames of a trajectory in any format to one file or several.
 
         kn.convert("md.xtc", "md.dcd")
         kn.convert(["a.xtc", "b.xtc"], "ca.dcd", topology="top.psf", select="name CA", step=10)
         kn.convert("md.xtc", "md.h5md", compression="zstd", max_error=0.01)
 
-    Values between equal units are written bit for bit, others are multiplied and rounded once. A file appears under
-    its name when it is whole. It has the same bytes on any runner, for any number of workers and any memory limit.
-    Where all MPI ranks call this with the runner "mpi", rank 0 leads, and all get what it returns.
+    If the units are equal, values are written bit for bit; otherwise they are multiplied and rounded once. A file
+    appears under its name when it is complete. Its bytes are the same on any runner, for any number of workers and any
+    memory limit. If all MPI ranks call this with the runner "mpi", rank 0 leads, and all get the result.
 
     Parameters
     ----------
     source : Trajectory, or what `kinema.open` takes
     out : path
-        Its suffix says the format.
+        Its suffix gives the format.
     topology : as `kinema.open`
-        For selection strings, and what an H5MD file says of its atoms; not with a Trajectory, which has its own.
+        For selection strings, and for the atom data of an H5MD file; not with a Trajectory, which has its own.
     start, stop, step, frames : as `Trajectory.choose`
-        In the order of `frames`; all by default.
+        Written in the order of `frames`; all by default.
     select : as `Trajectory.select`
-        In the order asked for; all by default.
+        Written in the order asked for; all by default.
     fields : str or list of str, optional
-        "positions", "velocities", "forces"; by default what files of the format usually hold, if the source has it. All
-        frames must have them.
+        "positions", "velocities", "forces"; by default those that files of the format usually hold, if the source has
+        them. All frames must have them.
     format : str, optional
-        "DCD", ...; by default by the suffix of `out`.
+        "DCD", ...; by default the suffix of `out` decides.
     runner : str or Runner, optional
-        Who encodes and writes: "threads" (default), "serial", "processes", "dask", "mpi", or a Runner. Workers must see
-        the inputs, and the folder of the output, under the same paths.
+        Workers that encode and write: "threads" (default), "serial", "processes", "dask", "mpi", or a Runner. Workers
+        must see the inputs and the folder of the output under the same paths.
     workers : int, optional
-        As many as there are by default.
+        By default all that are available.
     overwrite : bool
-        Replace files that are there.
+        Whether to replace existing files.
     progress : bool, None or function
     **options
-        Those listed below, arguments of `kinema.open` (`units`, `dt`, `t0`, `overlap`, `particles`, ...), and those
-        that the format declares, as of `kinema.Writer`. By default HISTORY and CONFIG have the first line of a source
-        of the same format, XTC the `precision` of an XTC source, which nothing rounds then, H5MD `length_unit`,
-        `time_unit` and `dtype` of the source; records of TRR sources are copied with the precision that they have. PDB
-        and GRO are written through MDAnalysis, and not read back. All of an H5MD file as H5MD is repacked
-        (`kinema.repack`), with a note.
+        The options listed below, arguments of `kinema.open` (`units`, `dt`, `t0`, `overlap`, `particles`, ...), and
+        options of the format, as for `kinema.Writer`. Defaults come from the source: for HISTORY and CONFIG the first
+        line of a source of the same format; for XTC the `precision` of an XTC source, so that nothing is rounded; for
+        H5MD its `length_unit`, `time_unit` and `dtype`. Records of TRR sources are copied with their own precision.
+        PDB and GRO are written through MDAnalysis and not read back. If all of an H5MD file is written as H5MD, it is
+        repacked (`kinema.repack`), with a note.
 
     Raises
     ------
     ArgumentError
-        For frames, atoms and fields as `run` and `read` do; for an output that exists or is an input; for options that
-        the format does not have; for the checkpoint of another call, with what differs.
+        For frames, atoms and fields as in `run` and `read`; if an output exists or is an input; if the format does not
+        have an option; if the checkpoint belongs to another call, with the differences.
     UnsupportedFormatError
-        For a format that is not written here, and values that it cannot hold.
+        If Kinema does not write the format, or the format cannot hold a value.
     MemoryLimitError, OutOfRangeError, CorruptFileError, FileIOError, ...
-        Of reading and writing. The file that `out` was stays, and no other is left but what a checkpoint names.
+        From reading and writing. An existing `out` stays; no other file is left, except what a checkpoint names.
     """
     own = ConvertingOptions(**chosen(ConvertingOptions, options))
     on = CallWorkers(choose_runner(runner), workers, own.strategy, own.hints)
@@ -226,7 +226,7 @@ def convert(
         length = None if split is None else whole_number("split", split)
         if saved is not None and (format_named(target).written_through_mdanalysis or length is not None):
             what = f"{target} files" if format_named(target).written_through_mdanalysis else "several files"
-            raise ArgumentError(f"checkpoint= is for one file that is no text, found {what}; leave it out")
+            raise ArgumentError(f"checkpoint= is for one file that is not text, found {what}; leave it out")
         if saved is not None and not format_named(target).chunked and is_written_in_blocks(name, target, made):
             raise ArgumentError(f"checkpoint= is not for {target} files in HDF5; leave it out")
         limit = 0 if own.memory is None else parse_memory(own.memory)
@@ -254,7 +254,7 @@ def convert(
         with ExitStack() as stack:
             stack.enter_context(on.runner.session())
             if topology_out is not None:
-                # published last
+                # renamed last
                 structure = check_structure(topology_out, whole, overwrite=overwrite)
                 write_structure(whole, stack.enter_context(OutputFile(structure, alone=True)).temporary, structure)
             with collected() if len(parts) > 1 else nullcontext(list[str]()) as noted:
@@ -273,7 +273,7 @@ def check_output(
     overwrite: bool = False,
     checkpoint: CheckpointChoice = None,
 ) -> str:
-    """The format that `convert` would write as `out`; raises what keeps it from that and needs no input to be read."""
+    """The format that `convert` would write as `out`; raises any refusal that can be known without reading an input."""
     found = target_format(out, format)
     check_target(out, overwrite=overwrite or is_published(os.fspath(out), Checkpoint.from_choice(checkpoint, None)))
     return found
@@ -281,7 +281,7 @@ def check_output(
 
 @dataclass(frozen=True)
 class _Call:
-    """What all files of a call share."""
+    """Settings that all files of a call share."""
 
     format: str
     options: Mapping[str, Any]
@@ -294,7 +294,7 @@ class _Call:
     appends: bool
 
     def write(self, source: SourceFrames, name: str, provenance: Provenance) -> WrittenFile:
-        """Makes one file, in the way of its format, or adds to it."""
+        """Makes one file in the way of its format, or appends to it."""
         if self.appends:
             threads, memory = self.on.threads, self.memory
             return append_frames(
@@ -324,7 +324,7 @@ class _Call:
 
 
 def _sorted(options: Mapping[str, Any], format: str, out: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Those of `kinema.open`, and those of the format; ArgumentError for any other, but where it is None."""
+    """Options of `kinema.open`, and options of the format; raises ArgumentError for any other that is not None."""
     of_opening, taken, own = opening.open_arguments(), own_options(format), names_of(ConvertingOptions)
     opened = {name: value for name, value in options.items() if name in of_opening}
     made = {name: value for name, value in options.items() if name not in (*of_opening, *own)}
@@ -382,7 +382,7 @@ def _check_names(
     *,
     overwrite: bool,
 ) -> None:
-    """Raises ArgumentError for an output that is an input, is there already, or is named twice."""
+    """Raises ArgumentError if an output is an input, exists already, or is named twice."""
     for name in names:
         check_target(name, overwrite=overwrite)
         check_not_input(name, *inputs)
@@ -400,7 +400,7 @@ def _provenance(
     group: str | None,
     options: Mapping[str, Any],
 ) -> Provenance:
-    """What makes a file, but for its frames and losses: nothing that the same call would not give again."""
+    """Origin of a file except its frames and losses; holds only what the same call would repeat."""
     files = [Input(part.path, part.size, part.fingerprint) for part in trajectory.parts]
     others = [trajectory.topology_name, None if index_file is None else os.fspath(index_file)]
     files += [Input.from_path(path) for path in others if path is not None and path not in trajectory.paths]

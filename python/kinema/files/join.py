@@ -1,4 +1,4 @@
-"""`join`: several trajectory files as one; H5MD by reference (virtual data sets) or copied, others as bytes."""
+"""`join`: makes one trajectory file of several; H5MD by reference (virtual data sets) or copied, others as bytes."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ __all__ = ["Joined", "join"]
 
 @dataclass(frozen=True)
 class Joined:
-    """What `join` has made.
+    """The result of `join`.
 
     Attributes
     ----------
     path : the file
     n_frames, n_atoms : int
     size : bytes of the file itself
-    refers_to : files without which it cannot be read; none where everything was copied
-    notes : what a user of the file should know (`kinema.base.notes`)
+    refers_to : files that it needs to be read; empty if everything was copied
+    notes : notes for users of the file (`kinema.base.notes`)
     """
 
     path: str
@@ -95,10 +95,9 @@ def join(
 ) -> Joined:
     """Makes one file of several that follow each other.
 
-    Of H5MD files the new one holds steps, times, boxes and observables, and refers to positions, velocities and forces
-    in the parts by virtual data sets (HDF5 1.10): it is made at once, is small, and is read at the same speed. The
-    names of the parts are kept relative to it. XTC, TRR, NetCDF, DCD and HISTORY files are always copied, byte
-    for byte.
+    For H5MD, the new file holds steps, times, boxes and observables, and refers to positions, velocities and forces
+    in the parts by virtual data sets (HDF5 1.10): it is made at once, is small, and is read at the same speed. Paths of
+    the parts are stored relative to the file. XTC, TRR, NetCDF, DCD and HISTORY files are always copied, byte for byte.
 
     Parameters
     ----------
@@ -107,16 +106,16 @@ def join(
     copy : bool
         H5MD: copy all frames, in chunks of whole frames, with the compression of the first part.
     overlap : {"last", "first", "all"}
-        Which frames count where a part begins before its predecessor ends. "all" of DCD files, which hold no step for
-        each frame: where the steps go on from part to part, or the headers say no time step.
+        Which frames are used if a part begins before the previous part ends. For DCD files, which hold no step per
+        frame, "all" requires that steps continue from part to part, or that the headers have no time step.
     format, particles, root, units, external, on_truncated, stored : as `kinema.open`
     overwrite, verify, runner, workers, memory : as `repack`
 
     Raises
     ------
     ArgumentError
-        For parts that do not fit: other atoms, fields, units, types; DCD files with frames missing between them;
-        NetCDF files whose headers differ.
+        If parts differ in atoms, fields, units or types; if frames are missing between DCD files; if headers of NetCDF
+        files differ.
     UnsupportedFormatError, FileNotFound, FileAccessError, FileIOError, CorruptFileError
     """
     on = CallWorkers(choose_runner(runner), workers)
@@ -195,7 +194,7 @@ def _refer(traj: trajectory.Trajectory, out: str, options: h5md.H5mdOptions, *, 
             memory=1 << 26,
             advance=lambda _: None,
         )  # fmt: skip
-    # it draws in what the user named
+    # it draws in only files that the user named
     whole = opening.open(
         out, particles=options.particles, root=options.root, units=options.units, external="any", stored=False
     )
@@ -205,7 +204,7 @@ def _refer(traj: trajectory.Trajectory, out: str, options: h5md.H5mdOptions, *, 
 
 
 def _note_outside(out: str, parts: tuple[str, ...]) -> None:
-    """Notes what a file refers to that is not in its folder: others read it with external="any" alone."""
+    """Notes files outside its folder that a file refers to: others need external="any" to read them."""
     outside = [part for part in parts if not is_within(os.path.dirname(os.path.realpath(out)), part)]
     if outside:
         more = f" and {len(outside) - 1} more" if len(outside) > 1 else ""
@@ -218,7 +217,7 @@ def _note_outside(out: str, parts: tuple[str, ...]) -> None:
 
 
 def _compression_of(path: str, options: h5md.H5mdOptions) -> Filters:
-    """The filters of the frames of a part, in the order of writing."""
+    """The filters of a part's frames, in the order of writing."""
     with opened(path, options) as source:
         value = axis_of(source, contents_of(source)).value
         storage, _ = Layout().existing_field(value, value.shape, 1 << 28)

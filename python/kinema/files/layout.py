@@ -1,6 +1,6 @@
-"""`layout_of`: storage layout of the frames of an H5MD file, what it costs the usual ways of reading, and advice.
+"""`layout_of`: how an H5MD file stores its frames, what this costs for common ways of reading, and advice.
 
-All numbers follow from the chunk index; nothing is measured and no frame is read.
+All numbers are computed from the chunk index; nothing is measured and no frame is read.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ PATTERNS: Mapping[str, str] = {
 }
 """Ways of reading, by name."""
 
-# of HDF5 until version 1.14, for each data set
+# cache of HDF5 up to version 1.14, for each data set
 _CACHE = 1 << 20
 
-# what a file system reads at least
+# the least that a file system reads
 _PAGE = 4096
 _SHOWN_ALIGNMENT = 1 << 20
-# frames of unchunked data after which pages begin alike, as 3 x 4-byte numbers repeat on them
+# period, in frames, after which rows of unchunked data begin at the same offset in a page (3 x 4-byte numbers)
 _PERIOD = 1024
 _SMALL_CHUNK, _DEAR, _LONG = 16 << 10, 2.0, 100
 _SUBSET_SHARE = 10
@@ -54,21 +54,21 @@ _SUBSET_SHARE = 10
 
 @dataclass(frozen=True)
 class FieldLayout:
-    """One field of a group.
+    """Layout of one field of a group.
 
     Attributes
     ----------
     name : "positions", ...
-    unit : as the file says it, or None
-    shape, dtype : of the data set; rows may be fewer or more than frames
-    chunks : shape of a chunk; None without chunks, or of several data sets (virtual)
+    unit : as given in the file, or None
+    shape, dtype : of the data set; it may have fewer or more rows than frames
+    chunks : shape of a chunk; None without chunks, or for several data sets (virtual)
     n_chunks : stored chunks
-    chunk_bytes : of a chunk, before filters
-    alignment : the largest power of 2 up to 1 MiB at whose multiples all chunks begin, in bytes
+    chunk_bytes : bytes of a chunk before filters
+    alignment : bytes; the largest power of 2, up to 1 MiB, that divides the offsets of all chunks
     filters : names, in the order of writing
-    stored_bytes, raw_bytes : in the file, and as numbers
-    amplification : {pattern: bytes touched / bytes wanted}; empty where the map of chunks is not known
-    through_library : why it is read through h5py, "" where it is not
+    stored_bytes, raw_bytes : bytes in the file, and bytes of the numbers
+    amplification : {pattern: bytes touched / bytes wanted}; empty if the map of chunks is unknown
+    through_library : the reason to read it through h5py, "" if it is not read so
     """
 
     name: str
@@ -88,7 +88,7 @@ class FieldLayout:
 
 @dataclass(frozen=True)
 class GroupLayout:
-    """One particles group; `problem` says why it cannot be read as a trajectory, or is ""."""
+    """Layout of one particles group; `problem` says why it cannot be read as a trajectory, or is ""."""
 
     name: str
     n_atoms: int
@@ -100,16 +100,16 @@ class GroupLayout:
 
 @dataclass(frozen=True)
 class FileLayout:
-    """An H5MD file.
+    """Layout of an H5MD file.
 
     Attributes
     ----------
     path, size : size in bytes
-    creator, author : as the file says them, or ""
+    creator, author : as given in the file, or ""
     groups : GroupLayout, ...
     observables : names
-    subset : what "some atoms" of the access patterns are, in words
-    advice : sentences, with the command where there is one
+    subset : description of "some atoms" in the access patterns
+    advice : sentences, with the command if there is one
     draws_in : other files whose data sets it holds, by external links and virtual data sets
     """
 
@@ -124,7 +124,7 @@ class FileLayout:
     draws_in: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it as plain values, for JSON."""
+        """All fields as plain values, for JSON."""
         return asdict(self)
 
 
@@ -139,21 +139,21 @@ def layout_of(
     external: str = "folder",
     stored: bool = True,
 ) -> FileLayout:
-    """How an H5MD file lies on the disk, and what that costs.
+    """Describes how an H5MD file is stored, and what this costs.
 
     Parameters
     ----------
     path : file name
     atoms : (n,) atom numbers, optional
-        Of the access pattern "some atoms"; by default the first tenth of them.
+        Atoms of the access pattern "some atoms"; by default the first tenth.
     particles : str, optional
-        This particles group alone.
+        Describe only this particles group.
     root, units, external, stored : as `kinema.open`
 
     Notes
     -----
-    Bytes touched are those of whole chunks, as every HDF5 library reads them, before filters; of data without chunks,
-    of whole pages of 4096 bytes. Bytes wanted are those of the numbers asked for.
+    Bytes touched count whole chunks before filters, as every HDF5 library reads them; without chunks, whole pages of
+    4096 bytes. Bytes wanted count the requested numbers.
 
     Raises as `kinema.open`.
     """
@@ -249,7 +249,7 @@ def _field(
     )
 
 
-# of which amplification is computed
+# most atoms for which amplification is computed
 _MOST_ATOMS = 1 << 24
 
 
@@ -268,7 +268,9 @@ def _alignment(addresses: list[NDArray[np.uint64]]) -> int:
 
 def _amplification(arrays: list[StoredDataset], n_atoms: int, atoms: Any) -> dict[str, float]:
     """Bytes touched / bytes wanted, for each pattern; all arrays are (rows, atoms, 3) or (rows, 3 atoms).
-    Nothing of more atoms than can be looked at one by one: a file may claim any number of them."""
+
+    Empty if there are too many atoms to handle one by one: a file may claim any number of them.
+    """
     if (
         n_atoms > _MOST_ATOMS
         or not arrays
@@ -278,7 +280,7 @@ def _amplification(arrays: list[StoredDataset], n_atoms: int, atoms: Any) -> dic
         return {}
     everyone = np.arange(n_atoms)
     some = everyone[: max(1, n_atoms // _SUBSET_SHARE)] if atoms is None else np.unique(np.asarray(atoms, np.int64))
-    # an atom in the middle, so that it is no luckier than others
+    # an atom in the middle, whose place is typical
     one = everyone[n_atoms // 2 : n_atoms // 2 + 1]
     result = {}
     for pattern, chosen in ((ONE_BY_ONE, everyone), (IN_BLOCKS, everyone), (SUBSET, some), (ONE_ATOM, one)):
@@ -292,7 +294,7 @@ def _amplification(arrays: list[StoredDataset], n_atoms: int, atoms: Any) -> dic
 
 
 def _fits_in_cache(array: StoredDataset) -> bool:
-    """Whether all chunks that a row lies in stay in HDF5's cache until the next row is read."""
+    """Whether all chunks of a row stay in HDF5's cache until the next row is read."""
     if array.chunks is None:
         return True
     pairs = zip(array.shape[1:], array.chunks[1:], strict=True)
@@ -300,19 +302,19 @@ def _fits_in_cache(array: StoredDataset) -> bool:
 
 
 def _touched(array: StoredDataset, atoms: NDArray[np.int64], numbers: int, *, kept: bool) -> float:
-    """Bytes that reading these atoms of all rows touches; without `kept`, every row is read by itself."""
+    """Bytes touched by reading these atoms of all rows; without `kept`, each row is read independently."""
     itemsize = np.dtype(array.dtype).itemsize
     if array.chunks is None:
         return _touched_pages(array, atoms, numbers * itemsize, kept=kept)
     grid = tuple(-(-n // c) for n, c in zip(array.shape, array.chunks, strict=True))
     there = (array.addresses != np.uint64(NOT_STORED)).reshape(grid)
-    if len(grid) == 2:  # (rows, 3 atoms): the numbers of an atom may be in two chunks
+    if len(grid) == 2:  # (rows, 3 atoms): an atom's numbers may be in two chunks
         places = (atoms[:, None] * numbers + np.arange(numbers)).reshape(-1)
     else:
         places = atoms
     hit = there[:, np.unique(places // array.chunks[1])]
     rows = array.shape[0]
-    if not kept:  # a chunk is read once for each of its rows
+    if not kept:  # a chunk is read again for each of its rows
         lengths = np.minimum(array.chunks[0], rows - np.arange(grid[0]) * array.chunks[0])
         count = float((hit.reshape(grid[0], -1).sum(axis=1) * lengths).sum())
     else:
@@ -321,7 +323,7 @@ def _touched(array: StoredDataset, atoms: NDArray[np.int64], numbers: int, *, ke
 
 
 def _touched_pages(array: StoredDataset, atoms: NDArray[np.int64], atom_bytes: int, *, kept: bool) -> float:
-    """The same for data without chunks: whole pages."""
+    """As `_touched`, for data without chunks: whole pages."""
     start = int(array.addresses[0])
     if start == NOT_STORED:
         return 0.0

@@ -1,4 +1,4 @@
-"""`repack`: an H5MD file rewritten in another layout, compressed, rounded, or with fewer atoms; all else is kept."""
+"""`repack`: rewrites an H5MD file in another layout, compressed, rounded, or with fewer atoms; all else is kept."""
 
 from __future__ import annotations
 
@@ -39,22 +39,22 @@ from kinema.trajectory import opening
 
 __all__ = ["Repacked", "repack", "repack_with"]
 
-# the least that a tile, its chunks and the reader work with
+# least memory for a tile, its chunks and the reader
 _LEAST_MEMORY = 16 << 20
 
 
 @dataclass(frozen=True)
 class Repacked:
-    """What `repack` has done.
+    """The result of `repack`.
 
     Attributes
     ----------
     path : the new file
-    n_frames, n_atoms : of the group that was repacked, or of the first
+    n_frames, n_atoms : of the repacked group, or of the first
     size_before, size_after : bytes
-    verified : whether all that was written was read back and compared
-    largest_change : how far rounding has moved a position at most, in the file's unit; 0 without
-    notes : what a user of the file should know (`kinema.base.notes`)
+    verified : whether all written data were read back and compared
+    largest_change : largest change of a position by rounding, in the file's unit; 0 without rounding
+    notes : notes for users of the file (`kinema.base.notes`)
     """
 
     path: str
@@ -106,50 +106,50 @@ def repack(
     memory: int | str = "512 MiB",
     progress: ProgressChoice = False,
 ) -> Repacked:
-    """Writes an H5MD file anew, with the frames stored in another way.
+    """Rewrites an H5MD file with another storage layout of its frames.
 
-    Everything that has a row for each frame and a column for each atom (positions, velocities, forces, images, ...) of
-    all particles groups, or of `particles`, is stored anew; numbers keep their type and, unless rounded, every bit.
-    Series in tiny chunks (steps in chunks of one element, as GROMACS writes) are stored in chunks of 32 KiB. All else
-    is copied as it is: observables, parameters, unknown groups, attributes, hard, soft and external links. Virtual data
-    sets become data of the new file. A note lists the files that are drawn in.
+    All data with a row per frame and a column per atom (positions, velocities, forces, images, ...) in all particles
+    groups, or in `particles`, are stored again; numbers keep their type and, unless rounded, every bit. Series in tiny
+    chunks (steps in chunks of one element, as GROMACS writes) are stored in chunks of 32 KiB. Everything else is copied
+    unchanged: observables, parameters, unknown groups, attributes, hard, soft and external links. Virtual data sets
+    become data of the new file. A note lists the files that are drawn in.
 
     Parameters
     ----------
     source, target : file names
-        The target appears whole, when all is done, or not at all.
+        The target appears complete, at the end, or not at all.
     layout : {"frames", "atoms", "contiguous", "keep"} or (frames, atoms, components)
-        Chunks of whole frames, about 1 MiB; of few atoms over many frames, for time series; none; as they are; or of
-        this shape.
+        Chunks of whole frames, about 1 MiB; chunks of few atoms over many frames, for time series; no chunks; chunks as
+        they are; or chunks of this shape.
     compression : "keep", or as `kinema.Writer`
-        "keep": as it was, but none where `layout` is "contiguous".
+        "keep": as before, but none if `layout` is "contiguous".
     level, shuffle, checksum
         As `kinema.Writer`; not with "keep".
     max_error : float
         Round positions so that none moves by more than this, in `unit`; they compress better then. The bound is
-        recorded as attributes of the data set; it adds to that of an earlier rounding.
+        recorded as attributes of the data set and added to the bound of an earlier rounding.
     unit : {"angstrom", "nm", "pm"}, optional
-        Of `max_error`; angstrom by default.
+        Unit of `max_error`; angstrom by default.
     select : as `Trajectory.select`
-        Only these atoms, in this order; needs `particles` where there are several. See docs/repair.md for what becomes
-        of masses, ids, bonds and GROMACS' topology.
+        Keep only these atoms, in this order; needs `particles` if there are several groups. docs/repair.md describes
+        the effect on masses, ids, bonds and GROMACS' topology.
     topology : path or MDAnalysis Universe, optional
-        For a selection string, where the file has no names itself. What it says of the selected atoms (names,
-        residues; masses, charges and elements that are not guessed) is written into the new file.
+        For a selection string, if the file itself has no names. Its data on the selected atoms (names, residues;
+        masses, charges and elements that are not guessed) are written into the new file.
     particles, root, units, external : as `kinema.open`
     chunk_bytes, align : int
-        About how large chunks are, and at multiples of how many bytes they begin.
+        Approximate size of chunks, and the multiple of bytes at which they begin.
     overwrite : bool
-        Replace an existing target.
+        Whether to replace an existing target.
     verify : bool
-        Read everything back from the new file, before it gets its name, and compare.
+        Whether to read everything back from the new file, before it gets its name, and compare.
     runner : str or Runner, optional
-        Who reads, encodes and decodes: "threads" (default), "serial", "processes", "dask", "mpi", or a Runner; where
+        Workers that read, encode and decode: "threads" (default), "serial", "processes", "dask", "mpi", or a Runner. If
         all MPI ranks call this with "mpi", rank 0 leads and all get the result.
     workers : int
-        By default as many as there are.
+        By default all that are available.
     memory : int or str
-        What is held at a time. Chunks of layout "atoms" become shorter where it is small.
+        Memory held at a time. Chunks of layout "atoms" become shorter if it is small.
 
     Raises
     ------
@@ -263,7 +263,7 @@ def _layout(
 
 
 def _chosen(source: H5mdFile, contents: Contents, group: str | None, *, only_one: bool) -> tuple[ParticlesGroup, ...]:
-    """The groups to be changed; ArgumentError where there is none, or where one must be named."""
+    """The groups to be changed; raises ArgumentError if there is none, or if one must be named."""
     names = ", ".join(one.path.strip("/") for one in contents.groups)
     if group is not None:
         return (group_of(source, contents, group),)
@@ -273,7 +273,7 @@ def _chosen(source: H5mdFile, contents: Contents, group: str | None, *, only_one
         )
     if only_one and len(contents.groups) > 1:
         raise ArgumentError(
-            f"{source.path}: select= needs particles= where there are several particles groups: {names}",
+            f"{source.path}: select= needs particles= if there are several particles groups: {names}",
             path=source.path,
             format="H5MD",
         )
@@ -283,7 +283,7 @@ def _chosen(source: H5mdFile, contents: Contents, group: str | None, *, only_one
 def _selected(
     path: str, options: h5md.H5mdOptions, group: ParticlesGroup, select: AtomChoice, topology: Any
 ) -> tuple[dict[str, NDArray[np.int64]], Finish | None]:
-    """The atoms by path of their group, and what is to be written of them besides."""
+    """The selected atoms by path of their group, and the atom data to be written."""
     traj = opening.open(
         path,
         topology,
@@ -325,7 +325,7 @@ def _angstrom(max_error: float, unit: str) -> float:
 def _roundings(
     source: H5mdFile, options: h5md.H5mdOptions, groups: tuple[ParticlesGroup, ...], max_error: float, unit: str
 ) -> dict[str, tuple[Rounding, dict[str, Any]]]:
-    """How the positions of each group are rounded, and what is noted there."""
+    """The rounding of each group's positions, with the attributes that record it."""
     result = {}
     for group in groups:
         one = replace(options, particles=group.path.rsplit("/", 1)[1])
@@ -350,7 +350,7 @@ def _roundings(
 
 
 def _record(value: Any, rounding: Rounding, max_error: float, unit: str, file_unit: str) -> dict[str, Any]:
-    """Attributes that record the rounding; the bound of an earlier one is added."""
+    """Attributes that record the rounding; its bound is added to that of an earlier one."""
     total = float(max_error)
     earlier, earlier_unit = value.attrs.get(MAX_ERROR), text_attribute(value, MAX_ERROR_UNIT)
     if earlier is not None and earlier_unit in LENGTHS:

@@ -1,5 +1,4 @@
-"""`salvage`: a new XTC, TRR, NetCDF, DCD or HISTORY file of the frames of a damaged one that can be decoded, as they
-are."""
+"""`salvage`: copies the decodable frames of a damaged XTC, TRR, NetCDF, DCD or HISTORY file, byte for byte."""
 
 from __future__ import annotations
 
@@ -34,10 +33,10 @@ class Salvaged:
     path : str
         The file that was made.
     n_frames : int
-        Its frames.
+        Number of frames in the new file.
     damaged : tuple of int
-        Numbers of the frames, from 0, of the damaged file that are not in it. Neighbouring XTC and TRR frames whose
-        headers are damaged count as one.
+        Numbers, from 0, of the damaged file's frames that are not in the new file. Neighbouring XTC and TRR frames with
+        damaged headers count as one.
     notes : tuple of str
     """
 
@@ -63,16 +62,16 @@ def salvage(
     memory: int | str | None = None,
     progress: ProgressChoice = False,
 ) -> Salvaged:
-    """Makes a file of all frames that can be decoded, byte for byte; an incomplete last frame is left out as well.
+    """Makes a file of all frames that can be decoded, byte for byte; an incomplete last frame is left out too.
 
     Parameters
     ----------
     path : file name
         XTC, TRR, NetCDF, DCD or DL_POLY HISTORY.
     target : file name
-        Written whole or not at all.
+        Appears complete or not at all.
     overwrite : bool
-        Whether a file of that name is replaced.
+        Whether to replace an existing file.
     format, stored : as `kinema.open`
     workers, memory, progress : as in `Trajectory.blocks`
 
@@ -81,9 +80,9 @@ def salvage(
     UnsupportedFormatError
         For other formats, DCD files with fixed atoms, NetCDF restarts.
     CorruptFileError
-        Where the file's first header is damaged.
+        If the file's first header is damaged.
     ArgumentError
-        Also where no frame can be decoded.
+        Also if no frame can be decoded.
     """
     (name,) = file_names(path)
     out = os.fspath(target)
@@ -120,7 +119,7 @@ def salvage(
 def _ranges(
     path: str, frames: NDArray[np.uint64], offsets: NDArray[np.uint64], lengths: NDArray[np.uint64]
 ) -> list[FrameRange]:
-    """The bytes of the frames, neighbours in one range."""
+    """The byte ranges of the frames; neighbouring frames share one range."""
     numbers = frames.astype(np.int64)
     runs = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
     return [FrameRange(path, int(offsets[run[0]]), int(offsets[run[-1]] + lengths[run[-1]])) for run in runs]

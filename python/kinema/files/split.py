@@ -1,4 +1,4 @@
-"""`split`: one trajectory file as several, cut between frames; others as bytes, H5MD with its storage kept."""
+"""`split`: cuts one trajectory file between frames into several; H5MD keeps its storage, others are copied as bytes."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ _LEAST_MEMORY = 16 << 20
 
 @dataclass(frozen=True)
 class Split:
-    """What `split` has made.
+    """The result of `split`.
 
     Attributes
     ----------
     paths : the files, in order
-    frames : (first, stop) of each in the whole trajectory
-    notes : what a user of the files should know (`kinema.base.notes`)
+    frames : (first, stop) of each file in the whole trajectory
+    notes : notes for users of the files (`kinema.base.notes`)
     """
 
     paths: tuple[str, ...]
@@ -90,29 +90,29 @@ def split(
 ) -> Split:
     """Cuts a trajectory file between frames into NAME.000.xtc, NAME.001.xtc, ... in a folder.
 
-    Opened as a list, the parts are the whole trajectory again: coordinates, cells and steps bit for bit, and times too
-    (but for DCD, whose times are computed from the header and may differ in the last bit).
+    Opened as a list, the parts equal the whole trajectory bit for bit in coordinates, cells, steps and times. Times of
+    DCD are the exception: they are computed from the header and may differ in the last bit.
 
-    Frames of XTC, TRR, NetCDF, DCD and HISTORY are copied as they are. Each part of an H5MD file is complete:
-    elements are cut by step, so that velocities at another stride and observables go where their step belongs; what
-    does not change with time is in every part.
+    Frames of XTC, TRR, NetCDF, DCD and HISTORY are copied unchanged. Each part of an H5MD file is complete: elements
+    are cut by step, so velocities at another stride and observables go to the part of their step; data that do not
+    change with time are in every part.
 
     Parameters
     ----------
     source : file name
     folder : folder name
-        Made where it is not there. All files appear in it, or none.
+        Created if it does not exist. All files appear in it, or none.
     parts : int
-        How many files; or instead
-    frames_per_part : int
-        how many frames each has, the last one perhaps fewer.
+        Number of files. Give this or `frames_per_part`.
+        frames_per_part : int
+            Number of frames in each file; the last may have fewer.
     particles : str, optional
-        Of an H5MD file with several particles groups, the one whose frames are counted.
+        For an H5MD file with several particles groups, the group whose frames are counted.
     format, axis, root, units, external, on_truncated, stored : as `kinema.open`
     overwrite : bool
-        Replace files of these names that are there.
+        Whether to replace existing files of these names.
     verify : bool
-        H5MD: read everything back and compare.
+        H5MD: whether to read everything back and compare.
     runner, workers, memory : as `repack`
 
     Raises
@@ -175,7 +175,7 @@ def _runs(n_frames: int, parts: int | None, frames_per_part: int | None) -> tupl
 
 
 def _names(path: str, format: str, count: int) -> list[str]:
-    """Names of the parts; where that of the file is one of another format they have the suffix of its own."""
+    """Names of the parts; if the file's suffix does not fit its format, they take one that does."""
     stem, suffix = os.path.splitext(os.path.basename(path))
     endings = next(one["extensions"] for one in _core.formats() if one["name"] == format)
     if suffix[1:].lower() not in endings:

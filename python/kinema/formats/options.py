@@ -353,43 +353,45 @@ CONVERT_TABLE = """\
     Options
     -------
     dump : float, ps
-        Only the frame nearest to this time, as `gmx trjconv -dump`; the first of two that are as near.
+        Write only the frame nearest to this time, as `gmx trjconv -dump`; the first if two are equally
+        near.
     index_file : path
-        As `Trajectory.select` takes it, as `group`.
+        As for `Trajectory.select`, like `group`.
     group : str
         A group of the index file.
     split : int
-        Files of so many frames each, the last of fewer: out0.xtc, out1.xtc, ... for "out.xtc". Each appears
-        when it is whole.
+        Write files of this many frames each (the last may have fewer): out0.xtc, out1.xtc, ... for
+        "out.xtc". Each appears when it is complete.
     topology_out : path
-        A PDB or GRO file of the atoms that are written, in their order, with the positions and cell of the
-        first frame that is written. Needs a topology, and appears after the trajectory.
+        Also write a PDB or GRO file of the written atoms, in their order, with the positions and cell of
+        the first written frame. Needs a topology, and appears after the trajectory.
     strategy : str
-        How workers write one file: "auto" is "direct" where the format has it, each writes what it has
-        encoded; with "serial" all bytes come to one process; "mpiio" and "mpiio-collective" go through
-        MPI-IO. See docs/parallel-writing.md.
+        How workers write one file. "direct": each worker writes what it has encoded; "serial": one process
+        writes all bytes; "mpiio" and "mpiio-collective": through MPI-IO; "auto": "direct" if the format has
+        it. See docs/parallel-writing.md.
     hints : mapping
-        With ROMIO's names: cb_buffer_size, bytes that a worker encodes and writes at a time; others are for
-        MPI-IO.
+        Hints with ROMIO's names. cb_buffer_size: bytes that a worker encodes and writes at a time; others
+        are for MPI-IO.
     memory : int or str
-        Limit of working memory, "256 MiB".
+        Limit of working memory, such as "256 MiB".
     append : bool
-        Add the frames to `out` if it is there, as `kinema.Writer` does with mode="a". They are not read
+        Append the frames to `out` if it exists, as `kinema.Writer` does with mode="a". They are not read
         back.
     verify : bool or "all"
         Read some frames back, or all, and compare them with the source, before a file gets its name.
     rotate_cell : bool
-        Rotate each frame whose cell lengths and angles do not hold as it lies, with positions, velocities
-        and forces: `kinema.transforms.rotate_cell`, after all other transforms; noted.
+        Rotate each frame whose cell is not in standard orientation (first edge along x, second in the xy
+        plane, right-handed), with positions, velocities and forces: `kinema.transforms.rotate_cell`, after
+        all other transforms; noted.
     checkpoint : path or Checkpoint
-        A file that says how far the work is: after any end the same call goes on behind the frames that are
-        written, and makes the same bytes (of H5MD: the same values). It is removed when the output is
-        whole. For one file of any format but PDB and GRO; not where an H5MD file is repacked.
+        File that records the progress: however a call ends, the same call continues after the written
+        frames and makes the same bytes (for H5MD the same values). It is removed when the output is
+        complete. For one file of any format except PDB and GRO; not if an H5MD file is repacked.
     checkpoint_interval : float
-        Seconds between two saves; 30 by default.
+        Seconds between two saves of the checkpoint; 30 by default.
     skip_damaged : bool
         Leave out frames that cannot be decoded, with a note that names them; without it they are an error.
-        All are decoded once more to find them, unless that was done before.
+        Finding them decodes all frames once more, unless that was done before.
 
     Options by format, as of `kinema.Writer`
     ----------------------------------------

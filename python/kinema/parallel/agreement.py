@@ -1,6 +1,6 @@
-"""Ranks that agree: a call that fails on one rank raises the same error, with that rank's number, on all of them.
+"""Agreement between ranks: a call that fails on one rank raises the same error, naming that rank, on all ranks.
 
-Waiting gives the core to others: most programs have more ranks than it seems, and MPI's own wait spins.
+A waiting rank yields its core: ranks often outnumber the cores, and MPI's own wait spins.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ __all__ = ["AWAKE_BRIEFLY", "Agreement", "WriterTimings", "wait_for"]
 
 T = TypeVar("T")
 
-# seconds of tests that only give way to other processes, before sleeping begins: large messages move in small pieces,
-# one or a few with each test
+# seconds of tests that only yield to other processes before sleeping begins: large messages move in small pieces, one
+# or a few with each test
 _AWAKE = 0.02
-# the same for a few numbers, which arrive whole: a rank that is late works, on this core if there is no other
+# the same for a few numbers, which arrive whole: a late rank is busy, on this core if there is no other
 AWAKE_BRIEFLY = 0.0002
 # tests between sleeps
 _TESTS = 64
-# seconds of a sleep; more would delay the many small calls of a frame
+# seconds of a sleep; longer sleeps would delay the many small calls of a frame
 _SHORTEST, _LONGEST = 0.00002, 0.0003
-# what MPI may still use: of ranks that have left, and of those that have waited for them
+# buffers that MPI may still use: of ranks that have left, and of ranks that have waited for them
 _ABANDONED: list[tuple[MPI.Request, Any]] = []
-# tag of the message of a rank that leaves
+# tag of the message that a leaving rank sends
 _LEFT = 32_010
-# bytes of it at the most: MPI delivers a short one without further help of the rank that has sent it
+# largest size of that message: MPI delivers a short message without further help from the sender
 _SHORT = 4096
-# seconds for which a call waits for a rank that says that it leaves, as it may still take part
+# seconds for which a call waits for a rank that has announced its leaving, because it may still take part
 _LAST_WORD = 1.0
 
 
 class WriterTimings(dict[str, float]):
-    """Seconds of this rank by what they were spent on, summed over calls."""
+    """Seconds of this rank by activity, summed over calls."""
 
     NAMES = ("sort", "communicate", "encode", "write", "sync", "verify")
 
@@ -61,7 +61,7 @@ class WriterTimings(dict[str, float]):
 
 
 class Agreement:
-    """The ranks of a communicator of one's own, and what they agree on.
+    """The ranks of a private communicator, and methods by which they agree.
 
     All methods are collective. `comm` is a duplicate that nobody else uses.
     """
@@ -69,11 +69,11 @@ class Agreement:
     def __init__(self, comm: MPI.Intracomm, timings: WriterTimings) -> None:
         self.comm, self.timings = comm, timings
         self.rank, self.size = comm.Get_rank(), comm.Get_size()
-        # when a rank was heard to leave, and its error
+        # time at which a rank's leaving was noticed, and its error
         self._left: tuple[float, RemoteError] | None = None
         self._heard: set[int] = set()
         self.is_broken = False
-        """Whether a rank has left without the others: `comm` is of no use any more."""
+        """Whether a rank has left without the others: `comm` is no longer usable."""
 
     @property
     def is_root(self) -> bool:
@@ -88,7 +88,7 @@ class Agreement:
         return rows
 
     def announced(self, row: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The same, at the start of a call; raises the error of a rank that has left and makes no call any more."""
+        """As `gathered`, at the start of a call; raises the error of a rank that has left and makes no more calls."""
         rows, row = np.empty((self.size, len(row)), np.int64), np.ascontiguousarray(row)
         with self.timings.measure("communicate"):
             request = self.comm.Iallgather(row, rows)
@@ -100,7 +100,7 @@ class Agreement:
         return rows
 
     def leave(self, error: BaseException) -> None:
-        """Tells the other ranks that this one leaves; not collective. They hear it in their next call, however late."""
+        """Tells the other ranks that this one leaves; not collective. They notice in their next call, however late."""
         sent = RemoteError.wrap(error, self.rank)
         if len(pickle.dumps(sent)) > _SHORT:
             # without its traceback
@@ -113,13 +113,13 @@ class Agreement:
                 _ABANDONED.append((self.comm.isend(sent, rank, tag=_LEFT), sent))
 
     def hear_all(self) -> None:
-        """Receives what all other ranks have sent who leave, when all have: MPI keeps nothing that nobody takes."""
+        """Receives the messages of all other ranks after all have left, so that none of them stays in MPI."""
         for rank in set(range(self.size)) - {self.rank} - self._heard:
             self.comm.recv(source=rank, tag=_LEFT)
         self._heard.update(range(self.size))
 
     def _hear_left(self) -> None:
-        """Raises the error of a rank that has left, if it does not take part in this call any more."""
+        """Raises the error of a rank that has left, if it no longer takes part in this call."""
         if self._left is None and not self._hear(MPI.ANY_SOURCE):
             return
         assert self._left is not None
@@ -129,7 +129,7 @@ class Agreement:
             raise error.unwrap() from None
 
     def _hear(self, rank: int) -> bool:
-        """Takes the message of a rank that leaves, if there is one."""
+        """Receives the message of a leaving rank, if there is one."""
         status = MPI.Status()
         message = self.comm.improbe(rank, _LEFT, status)
         if message is None:
@@ -139,7 +139,7 @@ class Agreement:
         return True
 
     def fail_with_left(self, rank: int) -> NoReturn:
-        """Raises the error of a rank that has left; not collective, as some ranks may have given up before."""
+        """Raises the error of a rank that has left; not collective, because some ranks may have given up earlier."""
         self.is_broken = True
         while self._left is None and not self._hear(rank):
             time.sleep(_LONGEST)
@@ -147,8 +147,7 @@ class Agreement:
         raise self._left[1].unwrap() from None
 
     def gathered_within(self, seconds: float, row: NDArray[np.int64]) -> NDArray[np.int64] | None:
-        """The same; None where not all ranks have called it within so many seconds: then the
-        communicator is of no use any more."""
+        """As `gathered`; None if some rank has not called it within `seconds`: `comm` is then no longer usable."""
         rows, until = np.empty((self.size, len(row)), np.int64), time.monotonic() + seconds
         request = self.comm.Iallgather(row, rows)
         while not request.Test():
@@ -166,15 +165,15 @@ class Agreement:
             self.fail(int(np.argmax(failed)), error)
 
     def fail(self, rank: int, error: BaseException | None) -> NoReturn:
-        """Raises the error of `rank` on all ranks, which all know that it has one."""
+        """Raises the error of `rank` on all ranks; all must know that it has one."""
         packed = pickle.dumps(RemoteError.wrap(error, rank)) if error is not None and rank == self.rank else b""
         received = self._broadcast(packed, rank)
         if error is not None and not isinstance(error, Exception):
-            raise error  # Ctrl-C ends the rank that got it by what it is
+            raise error  # Ctrl-C stays a KeyboardInterrupt on the rank that got it
         raise pickle.loads(received).unwrap() from None
 
     def together(self, call: Callable[[], T]) -> T:
-        """The value of the call on this rank, when all ranks have made it without an error."""
+        """The result of the call on this rank, after all ranks have made it without an error."""
         value, error = None, None
         try:
             value = call()
@@ -184,7 +183,7 @@ class Agreement:
         return value  # type: ignore[return-value]
 
     def call_on_root(self, call: Callable[[], T]) -> T:
-        """What the call gives on rank 0, on all ranks; it is not made on the others."""
+        """The result of the call on rank 0, on all ranks; the others do not make the call."""
         packed, error = b"", None
         if self.is_root:
             try:
@@ -201,7 +200,7 @@ class Agreement:
         raise value.unwrap() from None
 
     def same(self, arguments: dict[str, Any]) -> None:
-        """Raises ArgumentError, on all ranks, where these arguments are not those of rank 0."""
+        """Raises ArgumentError, on all ranks, if these arguments differ from those of rank 0."""
         mine = {name: repr(value) for name, value in arguments.items()}
         expected = pickle.loads(self._broadcast(pickle.dumps(mine) if self.is_root else b"", 0))
         different = [name for name in expected if mine.get(name) != expected[name]]
@@ -220,9 +219,9 @@ class Agreement:
 
 
 def wait_for(request: MPI.Request, awake: float = _AWAKE, meanwhile: Callable[[], None] = lambda: None) -> None:
-    """Waits for a request: gives way to other processes for `awake` seconds, then sleeps between tests.
+    """Waits for a request: yields to other processes for `awake` seconds, then sleeps between tests.
 
-    `meanwhile` is called after each sleep; what it raises ends the wait.
+    `meanwhile` is called after each sleep; an exception from it ends the wait.
     """
     until = time.monotonic() + awake
     while not request.Test():

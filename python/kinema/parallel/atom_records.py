@@ -1,4 +1,4 @@
-"""`AtomRecordsLike`: records of which every rank has some of the atoms, as `kinema._core.AtomRecords` makes them."""
+"""`AtomRecordsLike`: records to which every rank contributes atoms; `kinema._core.AtomRecords` makes them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ __all__ = ["AtomRecordsLike", "FrameLayoutLike"]
 
 
 class FrameLayoutLike(Protocol):
-    """Where what lies in the record of a frame.
+    """Layout of the record of a frame.
 
     Attributes
     ----------
     bytes : int
         Size of the record.
     pieces : list of (offset in the record, bytes)
-        What belongs to no atom.
+        Bytes that belong to no atom.
     planes : list of (offset in the record, width)
-        The atom of slot s has `width` bytes at offset + s * width.
+        The atom in slot s has `width` bytes at offset + s * width.
     """
 
     @property
@@ -33,7 +33,7 @@ class FrameLayoutLike(Protocol):
 
 
 class AtomRecordsLike(Protocol):
-    """Records of one file, each of the same fields of the same atoms."""
+    """Records of one file, all with the same fields of the same atoms."""
 
     @property
     def format(self) -> str:
@@ -45,27 +45,27 @@ class AtomRecordsLike(Protocol):
 
     @property
     def losses(self) -> Sequence[str]:
-        """What of the frames is not in the file, or is rounded."""
+        """Data of the frames that the file does not hold, or holds rounded."""
 
     @property
     def widths(self) -> list[int]:
-        """Bytes of an atom in each plane."""
+        """Bytes per atom in each plane."""
 
     @property
     def head(self) -> bytes:
-        """The bytes before the first record, of a file without any."""
+        """The bytes before the first record, for a file without records."""
 
     def time_by(self, steps: Sequence[int], times: Sequence[float]) -> tuple[int, bytes] | None:
-        """Takes steps and times (ps) of the first one or two frames; offset and bytes of what is written again then."""
+        """Takes steps and times (ps) of the first one or two frames; returns offset and bytes to be rewritten then."""
 
     def marker(self, committed: int) -> tuple[int, bytes] | None:
-        """Offset and bytes of what says that so many frames are in the file."""
+        """Offset and bytes of the marker that the file holds `committed` frames."""
 
     def stamp_losses(self, frame: int, step: int, time: float, cell: NDArray[np.float64]) -> Sequence[str]:
-        """What of a frame's step, time and cell is not kept."""
+        """Data of a frame's step, time and cell that are not kept."""
 
     def frame(self, frame: int, step: int, time: float, cell: NDArray[np.float64]) -> FrameLayoutLike:
-        """The record of a frame; cell (3, 3) in angstrom, zeros for none."""
+        """The layout of a frame's record; cell (3, 3) in angstrom, zeros for none."""
 
     def encode(
         self,
@@ -76,4 +76,4 @@ class AtomRecordsLike(Protocol):
         first_id: int,
         out: Sequence[NDArray[np.uint8]],
     ) -> None:
-        """Atoms `start` to `stop` of positions, velocities, forces (n, 3), each plane into its `out`."""
+        """Encodes atoms `start` to `stop` of positions, velocities, forces (n, 3), each plane into its `out`."""

@@ -1,4 +1,4 @@
-"""Batches of a frame: values of atoms, brought from the ranks that have them to the one that takes them."""
+"""Batches of a frame: values of atoms, brought from the ranks that have them to the ranks that take them."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ __all__ = ["VECTORS", "VECTOR_BYTES", "AtomBatch", "LocalBatch", "MessageBatch",
 
 Ids = NDArray[np.uint32]
 VECTORS, VECTOR_BYTES = 3, 24
-"""Of an atom in shared memory: three vectors of float64."""
+"""Bytes of an atom in shared memory: three vectors of float64."""
 
 
 class AtomBatch:
-    """A batch of the atoms of each owner, number `number` of the frame.
+    """A batch of each owner's atoms, batch `number` of the frame.
 
     Attributes
     ----------
     atoms : range
-        Those of this rank.
+        Atoms of this rank.
     """
 
     def __init__(self, route: Route, number: int, atoms: range, batch_atoms: int, shared: NodeMemory | None) -> None:
@@ -40,32 +40,33 @@ class AtomBatch:
             self._prepare()
 
     def values(self, given: NDArray[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
-        """Values of this rank's batch, (len(atoms), 3), of those that all ranks have given; collective, at most
-        for three vectors of a batch.
+        """Values of this rank's batch, (len(atoms), 3), taken from the values of all ranks.
+
+        Collective; at most for three vectors of a batch.
 
         Parameters
         ----------
-        given : (n_mine, 3) of the same type of numbers on all ranks, C-contiguous
-        out : where they are put, C-contiguous
-            Without it they are read only, and hold until the next batch: they may be rows of `given`.
+        given : (n_mine, 3), C-contiguous, of the same type of numbers on all ranks
+        out : array for the result, C-contiguous
+            Without it the result is read-only and valid until the next batch: it may be rows of `given`.
         """
         return self.all_values([given], [out])[0]
 
     def all_values(self, given: list[NDArray[Any]], out: list[NDArray[Any] | None]) -> list[NDArray[Any]]:
-        """The same of several vectors at once."""
+        """As `values`, for several vectors at once."""
         first, self._n_calls = self._n_calls, self._n_calls + len(given)
         return self._exchanged(given, out, first)
 
     def _prepare(self) -> None:
-        """Finds which rows go where."""
+        """Finds the target of each row."""
         raise NotImplementedError
 
     def _exchanged(self, given: list[NDArray[Any]], out: list[NDArray[Any] | None], first: int) -> list[NDArray[Any]]:
-        """As `all_values`; `first` is the number of the first of these vectors in the batch."""
+        """As `all_values`; `first` is the number, in the batch, of the first of these vectors."""
         raise NotImplementedError
 
     def _ordered(self, owner: int) -> tuple[Ids, Ids | None]:
-        """This rank's rows of the batch of an owner in order of their atoms, and their places in it."""
+        """This rank's rows in the batch of an owner, in order of their atoms, and their places in it."""
         route = self.route
         begin = int(route.owners.bounds[owner] + route.begins[self.number])
         end = min(begin + self.batch_atoms, int(route.owners.bounds[owner + 1]))
@@ -74,7 +75,7 @@ class AtomBatch:
 
 
 class LocalBatch(AtomBatch):
-    """Each rank has the atoms that it takes."""
+    """A batch for frames in which each rank has the atoms that it takes."""
 
     def _prepare(self) -> None:
         place = np.flatnonzero(self.route.owners.ranks == self.agreement.rank)
@@ -101,7 +102,7 @@ class LocalBatch(AtomBatch):
 
 
 class SharedBatch(AtomBatch):
-    """Each rank puts its values where they belong, in memory that all ranks share."""
+    """A batch that ranks exchange through shared memory: each rank puts its values in place."""
 
     def _prepare(self) -> None:
         self._half = self.exchange.next_shared()
@@ -115,7 +116,7 @@ class SharedBatch(AtomBatch):
                 for number, values in enumerate(given, first):
                     _core.place_atoms(values, rows, places, self._array(owner, number, values, n_atoms))
         with self.timings.measure("communicate"):
-            # threads that write have the core of a rank that sleeps
+            # a sleeping rank leaves its core to threads that write
             wait_for(self.agreement.comm.Ibarrier(), AWAKE_BRIEFLY)
         own = np.flatnonzero(self.route.owners.ranks == self.agreement.rank)
         found = []
@@ -128,14 +129,14 @@ class SharedBatch(AtomBatch):
         return found
 
     def _array(self, owner: int, number: int, like: NDArray[Any], n_atoms: int) -> NDArray[Any]:
-        """Where the values of a vector of an owner's batch are."""
+        """The array for the values of a vector of an owner's batch."""
         assert self._memory is not None
         place = ((self._half * len(self.route.owners.ranks) + owner) * VECTORS + number) * self.batch_atoms
         return self._memory.array(place * VECTOR_BYTES, n_atoms, like.dtype)
 
 
 class MessageBatch(AtomBatch):
-    """Values are sent from rank to rank."""
+    """A batch whose values are sent from rank to rank."""
 
     def _prepare(self) -> None:
         route, number = self.route, self.number

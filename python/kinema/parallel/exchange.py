@@ -1,9 +1,9 @@
-"""Exchange of atoms: from the ranks that have them to those that write them, in order of their numbers, in batches.
+"""Exchange of atoms: from the ranks that have them to the ranks that write them, by atom number, in batches.
 
-Of each frame the numbers of all atoms are exchanged first (4 bytes each): whoever receives them finds those that are
-missing or given twice before a value is sent. Values follow batch by batch, so that no rank ever has more than a batch
-of what others have given. On one node each rank puts them where they belong, in memory that the ranks share; between
-nodes they are sent. Where each rank has the atoms that it takes, nothing of them is.
+Atom numbers of a frame are exchanged first (4 bytes each), so receivers find missing and repeated atoms before any
+value is sent. Values follow batch by batch, so that no rank holds more than a batch of other ranks' values. On one node
+each rank puts its values in place, in memory that the ranks share; between nodes they are sent. If each rank has
+exactly the atoms that it takes, no value is exchanged.
 """
 
 from __future__ import annotations
@@ -36,28 +36,28 @@ __all__ = ["Exchange", "Owners", "Route", "even_owners", "gathering_ranks"]
 Ids = NDArray[np.uint32]
 _ID_TYPES = tuple(np.dtype(name) for name in ("u4", "i8", "i4", "u8"))
 
-# an atom that a rank gives by a wrong number is missing where another rank looks for it: the former is what went wrong
+# an atom given with a wrong number is also missing on another rank; the wrong number is the cause, so it is reported
 _FOUND_BY_ANOTHER, _OF_A_RANK = 1, 2
 
-# bytes of shared memory of all ranks together, about; each rank has it among its own
+# approximate bytes of shared memory of all ranks together; it counts as each rank's memory
 _MOST_SHARED = 32 << 20
 
 
 @dataclass(frozen=True)
 class Owners:
-    """Which ranks take which atoms: `ranks[i]`, in rising order, those from `bounds[i]` up to `bounds[i + 1]`."""
+    """Ranks that take atoms: `ranks[i]`, in ascending order, takes atoms `bounds[i]` to `bounds[i + 1]` (exclusive)."""
 
     ranks: NDArray[np.int64]
     bounds: NDArray[np.int64]
 
     @classmethod
     def one(cls, rank: int, n_atoms: int) -> Owners:
-        """One rank, which takes all atoms."""
+        """One rank that takes all atoms."""
         return cls(np.array([rank], np.int64), np.array([0, n_atoms], np.int64))
 
     @property
     def longest(self) -> int:
-        """The most atoms that a rank takes."""
+        """The largest number of atoms that a rank takes."""
         return int(np.diff(self.bounds).max())
 
     def rank_atoms(self, rank: int) -> range:
@@ -69,14 +69,14 @@ class Owners:
 
 
 def even_owners(n_atoms: int, n_ranks: int, n_writers: int) -> Owners:
-    """`n_writers` ranks, spread over all of them, which take as many atoms each; the last ones perhaps one fewer."""
+    """`n_writers` ranks, spread evenly over all, that take equally many atoms; the last ones perhaps one fewer."""
     n_writers = max(1, min(n_writers, n_ranks, n_atoms))
     places = np.arange(n_writers + 1, dtype=np.int64)
     return Owners(places[:-1] * n_ranks // n_writers, places * n_atoms // n_writers)
 
 
 def gathering_ranks(n_ranks: int, n_writers: int | None) -> list[int]:
-    """The ranks that gather whole frames, in turn: `n_writers` spread over all of them, or all."""
+    """The ranks that take turns gathering whole frames: `n_writers` spread evenly over all of them, or all."""
     ranks: list[int] = even_owners(n_ranks, n_ranks, n_writers or n_ranks).ranks.tolist()
     return ranks
 
@@ -88,7 +88,7 @@ class Exchange:
     ----------
     agreement : Agreement
     n_atoms : int
-        Of each frame, over all ranks.
+        Number of atoms in each frame, over all ranks.
     """
 
     def __init__(self, agreement: Agreement, n_atoms: int) -> None:
@@ -97,7 +97,7 @@ class Exchange:
         self._is_one_node: bool | None = None
         self._shared: NodeMemory | None = None
         self._table: NodeMemory | None = None
-        # batches that were exchanged; the same on all ranks
+        # number of batches exchanged so far; the same on all ranks
         self._n_shared = 0
 
     def route(
@@ -109,20 +109,20 @@ class Exchange:
         counts: NDArray[np.int64] | None = None,
         error: BaseException | None = None,
     ) -> Route:
-        """Where the atoms of a frame go; collective.
+        """Decides the target of each atom of a frame; collective.
 
         Parameters
         ----------
         ids : (n_mine,) numbers of the atoms that this rank has, in any order
-        owners : those who take them
-        batch_atoms : the most atoms of a batch that an owner takes; all by default
-        counts : (ranks,) how many atoms each rank has, where all know it: of these numbers nothing is sent on one node
-        error : of what this rank has done for the frame before; raised on all ranks
+        owners : the ranks that take the atoms
+        batch_atoms : the most atoms of a batch for one owner; all by default
+        counts : (ranks,) number of atoms on each rank, if all ranks know it; on one node these are then not sent
+        error : error of this rank from earlier work on the frame; raised on all ranks
 
         Raises
         ------
         ArgumentError
-            The same on all ranks: a number out of range, of no rank, or of two; it names rank and number.
+            The same on all ranks: if a number is out of range, or given by no rank or by two; it names rank and number.
         """
         agreement, timings = self.agreement, self.agreement.timings
         begins = np.arange(0, owners.longest, self._batch_atoms(owners, batch_atoms))
@@ -162,14 +162,14 @@ class Exchange:
         return Route(self, owners, begins, sent, taken, n_sent, n_received, not rows[:, 1].any())
 
     def _agreed(self, state: NDArray[np.int64], error: BaseException | None) -> NDArray[np.int64]:
-        """The state of each rank, (ranks, n); raises the error of one whose first number is not 0."""
+        """The state of each rank, (ranks, n); raises the error of a rank whose first number is not 0."""
         rows = self.agreement.gathered(state)
         if rows[:, 0].any():
             self.agreement.fail(int(np.argmax(rows[:, 0])), error)
         return rows
 
     def _shared_table(self, counts: NDArray[np.int64], n_batches: int) -> _SharedTable | None:
-        """Where all ranks of one node see the numbers of each; None where they do not, or gave too many. Collective."""
+        """Shared table of all ranks' numbers on one node; None on several nodes or for too many numbers. Collective."""
         total, size = int(counts.sum()), self.agreement.size
         if not self._is_one_node or total > self.n_atoms:
             return None
@@ -183,7 +183,7 @@ class Exchange:
         return _SharedTable(n_sent, ids, np.concatenate([[0], np.cumsum(counts)]))
 
     def _batch_atoms(self, owners: Owners, most: int | None) -> int:
-        """Atoms of a batch: as many as shared memory holds twice for each owner, where there is such memory."""
+        """Atoms in a batch: the number for which shared memory, if there is any, holds two batches of each owner."""
         if self._is_one_node is None:
             self._is_one_node = self.agreement.size > 1 and not nodes_of(self.agreement).any()
         most = owners.longest if most is None else min(most, owners.longest)
@@ -194,7 +194,7 @@ class Exchange:
     def _sorted(
         self, ids: NDArray[np.integer[Any]], owners: Owners, begins: NDArray[np.int64], packed: Ids
     ) -> tuple[NDArray[np.int64], _Sorted]:
-        """Rows of each owner and batch, and all of them: by owner, and of each owner by batch."""
+        """Number of rows of each owner and batch, and all rows sorted by owner, then by batch."""
         first, last = owners.bounds[:-1, None], owners.bounds[1:, None]
         bounds = [*np.minimum(first + begins, last).ravel().tolist(), int(owners.bounds[-1])]
         order = self._numbers("order", len(ids))
@@ -204,12 +204,12 @@ class Exchange:
         return found, _Sorted(ends, packed, None if is_sorted else order)
 
     def shared(self, batch_atoms: int, n_owners: int) -> NodeMemory | None:
-        """Memory of all ranks, for two batches of each owner; None where there is none. Collective."""
+        """Shared memory of all ranks for two batches of each owner; None if there is none. Collective."""
         self._shared = self._enough(self._shared, 2 * n_owners * VECTORS * VECTOR_BYTES * batch_atoms)
         return self._shared
 
     def _enough(self, memory: NodeMemory | None, n_bytes: int) -> NodeMemory | None:
-        """The memory, or other of at least so many bytes; None where ranks cannot share it. Collective."""
+        """`memory`, or a new one of at least `n_bytes`; None if ranks cannot share memory. Collective."""
         if not self._is_one_node:
             return None
         if memory is None or memory.data is None or len(memory.data) < n_bytes:
@@ -218,16 +218,16 @@ class Exchange:
         return memory if self._is_one_node else None
 
     def next_shared(self) -> int:
-        """Which half of the shared memory the next batch has: others may still read the one before it."""
+        """The half of the shared memory for the next batch: other ranks may still read the previous one."""
         self._n_shared += 1
         return self._n_shared % 2
 
     def room(self, use: str, number: int, n_atoms: int, kind: np.dtype[Any]) -> NDArray[Any]:
-        """An array (n_atoms, 3) whose memory the next call for the same use and number takes again."""
+        """An array (n_atoms, 3); the next call with the same use and number reuses its memory."""
         return self._bytes(use, number, 3 * n_atoms * kind.itemsize).view(kind).reshape(n_atoms, 3)
 
     def _numbers(self, use: str, n: int) -> Ids:
-        """(n,) whose memory the next frame takes again: pages that are new cost more than what is put into them."""
+        """An array (n,); the next frame reuses its memory, because touching new pages costs more than filling them."""
         return self._bytes(use, 0, 4 * n).view(np.uint32)
 
     def _bytes(self, use: str, number: int, n_bytes: int) -> NDArray[np.uint8]:
@@ -237,7 +237,7 @@ class Exchange:
         return buffer[:n_bytes]
 
     def _wrong_ids(self, taken: Ids, received: NDArray[np.int64], owners: Owners) -> ArgumentError | None:
-        """What is wrong with the numbers that this rank was sent; None where it has each of its range once."""
+        """The error in the numbers sent to this rank; None if it has each number of its range once."""
         own = owners.rank_atoms(self.agreement.rank)
         seen = np.zeros(len(own), np.uint8)
         n_twice, _, n_missing, _ = _core.scatter_atoms(taken, own.start, [], [], seen)
@@ -261,8 +261,8 @@ class Exchange:
 
 @dataclass(frozen=True)
 class _Sorted:
-    """Rows sorted by the range of their numbers: where the rows of range i end, which is where those of i + 1 begin;
-    their numbers; which rows these are, None where they are in order."""
+    """Rows sorted by the range of their numbers: `ends` of the ranges (range i + 1 begins at the end of range i); the
+    numbers; the row of each number, None if the rows are in order."""
 
     ends: NDArray[np.int64]
     ids: Ids
@@ -273,20 +273,20 @@ class _Sorted:
         return cls(np.zeros(1, np.int64), np.empty(0, np.uint32), None)
 
     def part(self, number: int) -> tuple[Ids, Ids | int]:
-        """Of a range the numbers, and the rows, or the first of rows that follow each other."""
+        """The numbers of a range, and their rows, or the first row if they are consecutive."""
         piece = slice(int(self.ends[number]), int(self.ends[number + 1]))
         return self.ids[piece], piece.start if self.order is None else self.order[piece]
 
 
 @dataclass(frozen=True)
 class _SharedTable:
-    """Numbers of the atoms of all ranks, which each rank writes for itself; others read them when all have agreed.
+    """Atom numbers of all ranks: each rank writes its own, and the others read them after all have agreed.
 
     Attributes
     ----------
-    n_sent : (ranks, ranks, batches) how many atoms of each batch a rank, the first number, has for another
-    ids : the numbers, sorted by rank that has them, rank that takes them, and batch
-    starts : (ranks + 1,) where those of a rank begin
+    n_sent : (ranks, ranks, batches) number of atoms in each batch that a rank (first index) has for another
+    ids : the numbers, sorted by the rank that has them, the rank that takes them, and batch
+    starts : (ranks + 1,) first position of each rank's numbers
     """
 
     n_sent: NDArray[np.int64]
@@ -294,11 +294,11 @@ class _SharedTable:
     starts: NDArray[np.int64]
 
     def ids_of(self, rank: int) -> Ids:
-        """Those that a rank has."""
+        """Numbers that a rank has."""
         return self.ids[self.starts[rank] : self.starts[rank + 1]]
 
     def received(self, rank: int) -> tuple[NDArray[np.int64], Ids]:
-        """How many atoms of each batch come from each rank, (ranks, batches), and their numbers."""
+        """Number of atoms in each batch from each rank, (ranks, batches), and the atom numbers."""
         n_received = self.n_sent[:, rank].copy()
         begins = self.starts[:-1] + self.n_sent[:, :rank].sum(axis=(1, 2))
         ends = begins + n_received.sum(axis=1)
@@ -308,15 +308,15 @@ class _SharedTable:
 
 @dataclass(frozen=True)
 class Route:
-    """Where the atoms of a frame go; it holds until the next frame.
+    """The targets of a frame's atoms; valid until the next frame.
 
     Attributes
     ----------
-    begins : where the batches of each owner begin, from its first atom on
+    begins : first atom of each batch, relative to its owner's first atom
     sent : this rank's rows, by owner and batch
-    taken : numbers of the atoms that this rank takes, those of the first rank first, each by batch
-    n_sent, n_received : (ranks, batches) how many atoms of each batch go to each rank, and come from it
-    is_local : whether each rank has the atoms that it takes, and no others
+    taken : numbers of the atoms that this rank takes, ordered by source rank, then by batch
+    n_sent, n_received : (ranks, batches) number of atoms in each batch sent to, and received from, each rank
+    is_local : whether each rank has exactly the atoms that it takes
     """
 
     exchange: Exchange
@@ -330,11 +330,11 @@ class Route:
 
     @property
     def n_batches(self) -> int:
-        """Batches of the frame, as many on all ranks."""
+        """Number of batches of the frame, the same on all ranks."""
         return len(self.begins)
 
     def batches(self) -> Iterator[AtomBatch]:
-        """The frame in batches of each owner."""
+        """The batches of the frame, one of each owner at a time."""
         own = self.owners.rank_atoms(self.exchange.agreement.rank)
         batch_atoms = int(self.begins[1]) if self.n_batches > 1 else self.owners.longest
         shared = None if self.is_local else self.exchange.shared(batch_atoms, len(self.owners.ranks))
@@ -344,7 +344,7 @@ class Route:
 
 
 def _as_ids(ids: NDArray[np.integer[Any]]) -> Any:
-    """The same numbers as an array that is sorted without a copy where it is one already."""
+    """The same numbers in an array that can be sorted; a copy only if needed."""
     if ids.dtype not in _ID_TYPES:
         ids = ids.astype(np.uint64 if ids.dtype.kind == "u" else np.int64)
     return np.ascontiguousarray(ids)

@@ -1,4 +1,4 @@
-"""`NodeMemory`: memory that all ranks of one node share, into which each puts values for others without a message."""
+"""`NodeMemory`: memory that all ranks of a node share; each rank puts values for others there without a message."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ def nodes_of(agreement: Agreement) -> NDArray[np.int64]:
 
 
 class NodeMemory:
-    """`n_bytes` that all ranks see at `data`; collective to make. It is given back with the last reference to it.
+    """`n_bytes` that all ranks see as `data`; created collectively, and freed with the last reference.
 
-    It has no name in any folder, so that nothing of it stays when ranks are killed.
+    It has no name in any folder, so nothing of it stays if ranks are killed.
     """
 
     def __init__(self, agreement: Agreement, n_bytes: int) -> None:
         handle, mapped = -1, None
         try:
             if agreement.is_root:
-                with suppress(OSError, AttributeError):  # AttributeError: systems without it
+                with suppress(OSError, AttributeError):  # AttributeError: not on this system
                     handle = _reserved(n_bytes)
-            # where others reach it, and random bytes by which they know that it is this one
+            # the address by which others reach it, and random bytes by which they recognise it
             mark = os.urandom(_MARK) if handle >= 0 else b""
             if mark:
                 os.pwrite(handle, mark, 0)
@@ -55,16 +55,16 @@ class NodeMemory:
             if handle >= 0:
                 os.close(handle)
         self.data: NDArray[np.uint8] | None = np.frombuffer(mapped, np.uint8) if works and mapped is not None else None
-        """(n_bytes,); None, on all ranks, where the system does not let them share memory."""
+        """(n_bytes,); None, on all ranks, if the system does not let them share memory."""
 
     def array(self, offset: int, n_atoms: int, kind: np.dtype[Any]) -> NDArray[Any]:
-        """(n_atoms, 3) numbers from a byte on."""
+        """(n_atoms, 3) numbers from byte `offset` on."""
         assert self.data is not None
         return self.data[offset : offset + 3 * n_atoms * kind.itemsize].view(kind).reshape(n_atoms, 3)
 
 
 def _reserved(n_bytes: int) -> int:
-    """A descriptor of a file in memory whose bytes are there: too little room is an error, and no signal later."""
+    """A descriptor of a file in memory with allocated bytes: too little room is an error now, not a signal later."""
     handle = os.memfd_create("kinema-exchange")
     try:
         os.posix_fallocate(handle, 0, n_bytes)

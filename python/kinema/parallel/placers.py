@@ -1,4 +1,4 @@
-"""Placers: bytes of one file that each rank puts where they belong, by pwrite or through MPI-IO."""
+"""Placers: objects that write bytes of this rank at given offsets of a shared file, by pwrite or through MPI-IO."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kinema.base.errors import Error, FileIOError, from_os
 from kinema.formats.strategies import Hints, uses_mpiio
 
 if TYPE_CHECKING:
-    # processes and Dask workers place bytes without it
+    # processes and Dask workers place bytes without MPI
     from mpi4py import MPI
 
 __all__ = ["WRITEBACK_BYTES", "Data", "FilePlacer", "MpiPlacer", "Placer", "bytes_of", "info_of", "opened_placer"]
@@ -28,9 +28,9 @@ Data: TypeAlias = "bytes | memoryview | NDArray[np.uint8]"
 
 
 class _WritebackThread:
-    """Has the storage work while the next bytes are made, so that `sync` waits less; it closes the descriptor.
+    """Starts writeback while the next bytes are made, so that `sync` waits less; closes the descriptor.
 
-    A thread asks for it: the system lets it wait where the storage is behind.
+    A thread makes the calls, because the system blocks them if the storage is slow.
     """
 
     def __init__(self, handle: int) -> None:
@@ -38,7 +38,7 @@ class _WritebackThread:
         self._thread: ThreadPoolExecutor | None = None
 
     def start(self, offset: int, n_bytes: int) -> None:
-        """These bytes were written."""
+        """Starts writeback of these bytes, which were written before."""
         if n_bytes < WRITEBACK_BYTES:
             return
         if self._thread is None:
@@ -46,45 +46,45 @@ class _WritebackThread:
         self._thread.submit(_core.start_writeback, self._handle, offset, n_bytes)
 
     def close(self) -> None:
-        """Leaves out what has not begun: `sync` does that."""
+        """Drops requests that have not started: `sync` covers them."""
         if self._thread is not None:
             self._thread.shutdown(wait=True, cancel_futures=True)
         os.close(self._handle)
 
 
 class Placer(Protocol):
-    """One open file that this rank writes into. Messages call it `name`.
+    """An open file that this rank writes into. Messages call it `name`.
 
     Attributes
     ----------
     is_collective : bool
-        Whether all ranks write together: each call of `write_at` is made by all of them, perhaps with no bytes.
+        Whether all ranks write together: then all of them make each call of `write_at`, perhaps with no bytes.
     """
 
     is_collective: bool
 
     def write_at(self, offset: int, data: Data) -> None:
-        """Writes all of the bytes from `offset` on. Raises FileIOError with the byte."""
+        """Writes all bytes, from `offset` on. Raises FileIOError with the byte."""
 
     def sync(self) -> None:
-        """Returns when all that this rank has written is on the storage. Raises FileIOError."""
+        """Returns when all data of this rank are on the storage. Raises FileIOError."""
 
     def close(self) -> None:
-        """Closes the file; a second time nothing happens."""
+        """Closes the file; a second call has no effect."""
 
     def abandon(self) -> None:
-        """Closes what this rank can close without the others, after an error."""
+        """After an error, closes whatever this rank can close without the others."""
 
 
 class FilePlacer:
-    """By pwrite, each rank for itself: the strategies "serial", "direct" and "gather".
+    """A placer by pwrite, independent on each rank: for the strategies "serial", "direct" and "gather".
 
     Parameters
     ----------
     path : str
         The file, which exists.
     name : str
-        What messages call it.
+        Name of the file in messages.
 
     Raises
     ------
@@ -102,7 +102,7 @@ class FilePlacer:
         self._is_open, self._writeback = True, _WritebackThread(self._handle)
 
     def write_at(self, offset: int, data: Data) -> None:
-        """As `Placer.write_at`; short writes and interrupted calls are gone on with."""
+        """As `Placer.write_at`; continues after short writes and interrupted calls."""
         view = bytes_of(data)
         begin, n_bytes = offset, len(view)
         while view:
@@ -114,7 +114,7 @@ class FilePlacer:
         self._writeback.start(begin, n_bytes)
 
     def begin_sync(self) -> None:
-        """Has the kernel write what was written so far to the storage, while more is made."""
+        """Lets the kernel start to write the data so far to the storage, while more are made."""
         _core.start_writeback(self._handle)
 
     def sync(self) -> None:
@@ -137,7 +137,7 @@ class FilePlacer:
 
 
 def info_of(hints: Mapping[str, str]) -> MPI.Info:
-    """Hints for MPI, to be freed."""
+    """Hints for MPI; the caller frees them."""
     from mpi4py import MPI
 
     info = MPI.Info.Create()
@@ -147,9 +147,9 @@ def info_of(hints: Mapping[str, str]) -> MPI.Info:
 
 
 class MpiPlacer:
-    """Through MPI-IO: the strategies "mpiio" (MPI_File_write_at) and "mpiio-collective" (MPI_File_write_at_all).
+    """A placer through MPI-IO: "mpiio" (MPI_File_write_at) and "mpiio-collective" (MPI_File_write_at_all).
 
-    Made, synced and closed by all ranks of `comm` together.
+    All ranks of `comm` make, sync and close it together.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ class MpiPlacer:
     collective : bool
         Whether `write_at` is collective.
     hints : {name: value}
-        For MPI.Info.
+        Hints for MPI.Info.
 
     Raises
     ------
@@ -181,7 +181,7 @@ class MpiPlacer:
         self._is_open = True
         self._writeback: _WritebackThread | None = None
         with suppress(OSError):
-            # MPI-IO has no call for this; where the file has no such name `sync` does all of it
+            # MPI-IO has no call for this; if the file cannot be opened by its name, `sync` does all the work
             self._writeback = _WritebackThread(os.open(path, os.O_WRONLY | os.O_CLOEXEC))
 
     def write_at(self, offset: int, data: Data) -> None:
@@ -228,18 +228,18 @@ class MpiPlacer:
                 raise _mpi_error(error, self.name) from None
 
     def abandon(self) -> None:
-        """As `Placer.abandon`: nothing, as MPI-IO closes a file on all ranks together."""
+        """As `Placer.abandon`: no action, because MPI-IO closes a file on all ranks together."""
 
 
 def opened_placer(comm: MPI.Intracomm, path: str, name: str, strategy: str, hints: Hints) -> Placer:
-    """This rank's way into a file by a strategy; collective."""
+    """This rank's placer for a file, by strategy; collective."""
     if not uses_mpiio(strategy):
         return FilePlacer(path, name)
     return MpiPlacer(comm, path, name, collective=strategy == "mpiio-collective", hints=hints.info)
 
 
 def bytes_of(data: Data) -> memoryview:
-    """The same without a shape."""
+    """The bytes of the data, without a shape."""
     return (data.data if isinstance(data, np.ndarray) else memoryview(data)).cast("B")
 
 
@@ -250,7 +250,7 @@ def _error_at_byte(error: OSError, offset: int, name: str) -> Error:
 
 
 def _mpi_error(error: MPI.Exception, name: str, offset: int | None = None) -> FileIOError:
-    """The error for one of MPI-IO, whose words may be of several lines."""
+    """The error for an MPI-IO error, whose text may have several lines."""
     words = " ".join(error.Get_error_string().split())
     place = "" if offset is None else f"byte {offset}: "
     return FileIOError(f"{name}: {place}cannot write the file: {words}", path=name, offset=offset)

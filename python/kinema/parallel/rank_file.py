@@ -1,4 +1,4 @@
-"""`RankFile`: a file that all ranks write together by one strategy; what the strategies have in common."""
+"""`RankFile`: a file that all ranks write together by one strategy; the common part of the strategies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["FileRequest", "FileState", "RankFile"]
 
 @dataclass(frozen=True)
 class FileRequest:
-    """What the user asks for, the same on all ranks but for `options` that rank 0 alone has (atoms, topology)."""
+    """The user's request; the same on all ranks, except for `options` that only rank 0 has (atoms, topology)."""
 
     path: str
     n_atoms: int | None
@@ -35,13 +35,13 @@ class FileRequest:
 
 @dataclass
 class FileState:
-    """What all ranks know of the file.
+    """State of the file that all ranks know.
 
     Attributes
     ----------
-    n_frames, n_flushed : as of `kinema.Writer`
-    temporary : the temporary file that holds frames which were flushed, or None
-    is_broken : whether no frame is taken any more
+    n_frames, n_flushed : as in `kinema.Writer`
+    temporary : the temporary file that holds flushed frames, or None
+    is_broken : whether the file takes no more frames
     """
 
     n_atoms: int
@@ -55,7 +55,7 @@ class FileState:
 
 
 class RankFile:
-    """A file of one strategy. All methods but `abort` are collective, and raise the same on all ranks.
+    """A file of one strategy. All methods except `abort` are collective, and raise the same error on all ranks.
 
     Attributes
     ----------
@@ -69,11 +69,11 @@ class RankFile:
         self.request, self.agreement = request, agreement
 
     def take(self, frame: RankFrame) -> None:
-        """Takes a frame. Nothing of it is taken where ArgumentError is raised."""
+        """Takes a frame. If it raises ArgumentError, nothing of the frame is taken."""
         raise NotImplementedError
 
     def flush(self) -> None:
-        """Brings all frames into the file, and their number."""
+        """Brings all frames, and their number, into the file."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -81,11 +81,11 @@ class RankFile:
         raise NotImplementedError
 
     def add_observable(self, name: str, value: Any, **options: Any) -> None:
-        """As `kinema.Writer.add_observable`, of rank 0."""
+        """As `kinema.Writer.add_observable`, on rank 0."""
         raise self._observables_error()
 
     def write_observable(self, name: str, value: Any, **options: Any) -> None:
-        """As `kinema.Writer.write_observable`, of rank 0."""
+        """As `kinema.Writer.write_observable`, on rank 0."""
         raise self._observables_error()
 
     def _observables_error(self) -> UnsupportedFormatError:
@@ -94,5 +94,5 @@ class RankFile:
         return UnsupportedFormatError(what, path=path, format=format)
 
     def abort(self) -> None:
-        """Closes what this rank has open, without writing more; not collective."""
+        """Closes this rank's open files without writing more; not collective."""
         raise NotImplementedError

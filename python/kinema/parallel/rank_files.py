@@ -1,4 +1,4 @@
-"""Which `RankFile` a strategy is, by format."""
+"""The `RankFile` for each strategy and format."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kinema.parallel.serial import SerialFile
 
 __all__ = ["check_order", "opened_file"]
 
-# of data sets in chunks
+# strategies for data sets in chunks
 _H5MD: dict[str, type[SerialFile]] = {
     "serial": SerialFields,
     "gather": GatheredChunks,
@@ -29,7 +29,7 @@ _H5MD: dict[str, type[SerialFile]] = {
 
 
 def check_order(format: str, strategy: str, order: str) -> None:
-    """ArgumentError for order="given" where records do not say which atom is which, or ranks do not write their own."""
+    """Raises ArgumentError for order="given" if records do not identify atoms, or ranks do not write their own."""
     labelled = [one.name for one in FORMATS.values() if one.labelled_records]
     if order == "given" and (not format_named(format).labelled_records or strategy in ("serial", "gather")):
         raise ArgumentError(

@@ -1,4 +1,4 @@
-"""A frame of which each rank gives some of the atoms: checked arrays, and what all ranks must agree on."""
+"""A frame to which each rank contributes atoms: checked arrays, and the data that all ranks must agree on."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class RankFrame:
     ----------
     ids : (n_mine,) numbers of the atoms
     vectors : {"positions": (n_mine, 3), ...}, float32 or float64, the same on all ranks
-    counts : (ranks,) how many atoms each rank has
-    step, time, cell : those of rank 0; None where it gives none. cell is (3, 3), float64.
+    counts : (ranks,) number of atoms on each rank
+    step, time, cell : as on rank 0; None if rank 0 gives none. cell is (3, 3), float64.
     """
 
     ids: NDArray[Any]
@@ -37,14 +37,14 @@ class RankFrame:
 
 @dataclass(frozen=True)
 class GivenPart:
-    """What this rank gives of a frame."""
+    """This rank's part of a frame."""
 
     ids: NDArray[Any] = field(default_factory=lambda: np.empty(0, np.int64))
     frames: FrameArrays | None = None
 
     @property
     def row(self) -> NDArray[np.int64]:
-        """What others must know of it, (COLUMNS,): see `agreed_frame`."""
+        """Summary of the part for the other ranks, (COLUMNS,): see `agreed_frame`."""
         row = np.zeros(COLUMNS, np.int64)
         if self.frames is None:
             return row
@@ -65,7 +65,7 @@ class GivenPart:
         return row
 
 
-# atoms, fields, those of float64, numbers that are none; whether there is a step, and which; time; cell
+# atoms, fields, float64 fields, values that are not finite; whether there is a step, and the step; time; cell
 COLUMNS = 4 + 2 + 2 + 10
 
 
@@ -76,7 +76,7 @@ def given_part(
     step: ArrayLike | None,
     time: ArrayLike | None,
 ) -> GivenPart:
-    """What this rank gives, checked; ArgumentError for other shapes and types."""
+    """This rank's part, checked; raises ArgumentError for wrong shapes and types."""
     if isinstance(values["positions"], (Frame, Block)):
         raise ArgumentError("with comm= a frame is given as arrays of the atoms that the rank has, and ids=")
     if ids is None:
@@ -94,8 +94,10 @@ def given_part(
 
 
 def agreed_frame(part: GivenPart, rows: NDArray[np.int64]) -> RankFrame:
-    """The frame, from the `GivenPart.row` of all ranks (ranks, COLUMNS); ArgumentError where they differ, which each
-    rank raises by itself, as all have the same rows."""
+    """The frame, from the `GivenPart.row` of all ranks (ranks, COLUMNS).
+
+    Raises ArgumentError if the rows differ; each rank does so by itself, because all have the same rows.
+    """
     fields, wide = 0, 0
     for rank, row in enumerate(rows):
         if row[0]:

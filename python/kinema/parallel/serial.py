@@ -1,4 +1,4 @@
-"""`SerialFile`: all values go to rank 0, which writes them with the ordinary writer of the format; of every format."""
+"""`SerialFile`: all values go to rank 0, which writes them with the format's ordinary writer; for every format."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ T = TypeVar("T")
 
 
 class SerialFile(RankFile):
-    """The ordinary writer on rank 0. With `buffer_frames` it writes in a thread while the program computes.
+    """Rank 0's ordinary writer. With `buffer_frames` it writes in a thread while the program computes.
 
     Attributes
     ----------
     verified_by : str
-        How `found` does it, for people.
+        Description, for users, of the way in which `found` verifies.
     writer_class : type
-        Of the writer of rank 0.
+        Class of rank 0's writer.
     """
 
     verified_by = ""
@@ -66,14 +66,14 @@ class SerialFile(RankFile):
             if self._behind is None:
                 write()
                 return self._state()
-            # what it notes is known when it is written
+            # its notes are known after the write
             self._behind.add(write)
             return FileState(**{**vars(self.state), "n_frames": taken})
 
         self._update_on_root(take)
 
     def flush(self) -> None:
-        """As `RankFile.flush`; what was written since the last time is verified, if that is wanted."""
+        """As `RankFile.flush`; data since the last flush are verified, if asked for."""
 
         def flush() -> FileState:
             assert self._writer is not None
@@ -121,17 +121,17 @@ class SerialFile(RankFile):
     # for strategies
 
     def wrote(self, vectors: dict[str, NDArray[Any]]) -> None:
-        """On rank 0: the vectors of a frame, (n_atoms, 3) each, were given to the writer."""
+        """On rank 0: called with the vectors of a frame, (n_atoms, 3) each, after they were given to the writer."""
 
     def found(self) -> Error | None:
-        """What of the frames that rank 0 has flushed is not in the file as this rank expects it, if anything.
+        """The error, if this rank finds that frames flushed by rank 0 are not in the file as expected.
 
-        Of strategies that verify; collective.
+        Only for strategies that verify; collective.
         """
         raise NotImplementedError
 
     def call_on_root(self, call: Callable[[], T]) -> T:
-        """What a call gives on rank 0, on all ranks."""
+        """The result of a call on rank 0, on all ranks."""
         try:
             return self.agreement.call_on_root(call)
         except BaseException:
@@ -139,7 +139,7 @@ class SerialFile(RankFile):
             raise
 
     def check(self, error: BaseException | None) -> None:
-        """Raises the error of a rank that has one on all ranks: then parts of frames may be written."""
+        """Raises a rank's error on all ranks; parts of frames may have been written then."""
         try:
             self.agreement.check(error)
         except BaseException:
@@ -147,7 +147,7 @@ class SerialFile(RankFile):
             raise
 
     def break_off(self) -> None:
-        """No frame is taken any more."""
+        """Takes no more frames."""
         self.state.is_broken = True
         if self._writer is not None:
             self._writer._broken = True
@@ -209,7 +209,7 @@ class SerialFile(RankFile):
 
 
 def whole_vectors(exchange: Exchange, owners: Owners, frame: RankFrame, batch_bytes: int) -> dict[str, NDArray[Any]]:
-    """The vectors of a frame on the one rank that takes all atoms, (n_atoms, 3) each in order of the numbers; arrays
+    """The vectors of a frame, (n_atoms, 3) each in order of atom numbers, on the rank that takes all atoms; arrays
     without rows on the others. Collective."""
     n_taken = len(owners.rank_atoms(exchange.agreement.rank))
     whole = {name: np.empty((n_taken, 3), values.dtype) for name, values in frame.vectors.items()}

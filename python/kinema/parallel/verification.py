@@ -1,4 +1,4 @@
-"""`Verification`: each rank reads what another one has written, and compares checksums taken before it was written."""
+"""`Verification`: each rank reads what another rank has written, and compares checksums taken before the write."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from kinema.parallel.rank_file import FileRequest
 
 __all__ = ["Verification", "shift_between_nodes"]
 
-# bytes of a checksum: damage is found in such a piece
+# bytes per checksum: the resolution to which damage is located
 _PIECE = 64 << 10
-# a run of NULs that is taken for bytes that never arrived
+# shortest run of NULs that counts as bytes that never arrived
 _RUN = 8
 
 
@@ -34,12 +34,12 @@ class Region:
 
 
 class Verification:
-    """What this rank has written since the last check. Made and used by all ranks.
+    """Data that this rank has written since the last check. Made and used by all ranks.
 
     Attributes
     ----------
     words : str
-        How it is done, for people.
+        Description of the method for users.
     """
 
     def __init__(self, agreement: Agreement, request: FileRequest) -> None:
@@ -48,15 +48,15 @@ class Verification:
         self._distance, self.words = shift_between_nodes(agreement)
 
     def add(self, frame: int, offset: int, data: Data) -> None:
-        """These bytes of a frame were written."""
+        """Adds bytes of a frame that were written."""
         view = bytes_of(data)
         sums = tuple(zlib.crc32(view[begin : begin + _PIECE]) for begin in range(0, len(view), _PIECE))
         self._regions.append(Region(frame, offset, len(view), sums))
 
     def found(self, path: str) -> Error | None:
-        """What is not in the file as it was written, or could not be read, as this rank finds; collective.
+        """The error, as this rank finds it, if data are not in the file as written, or cannot be read; collective.
 
-        All ranks have synced the file before, which is at `path` now.
+        All ranks have synced the file before; it is at `path` now.
         """
         agreement, regions = self._agreement, self._regions
         self._regions = []
@@ -99,7 +99,7 @@ class Verification:
 
 
 def shift_between_nodes(agreement: Agreement) -> tuple[int, str]:
-    """How far the rank is whose bytes each rank reads, and how that verifies, for people; collective."""
+    """The distance to the rank whose bytes each rank reads, and a description of the method for users; collective."""
     nodes = nodes_of(agreement)
     distance = _distance(nodes)
     n_far = int(np.count_nonzero(nodes != np.roll(nodes, -distance)))
@@ -113,7 +113,7 @@ def shift_between_nodes(agreement: Agreement) -> tuple[int, str]:
 
 
 def _distance(nodes: NDArray[np.int64]) -> int:
-    """How far the rank is whose bytes each rank reads: the shortest way to another node for most of them."""
+    """The distance to the rank whose bytes each rank reads: the shortest that leads most ranks to another node."""
     distances = range(1, max(2, len(nodes)))
     return max(distances, key=lambda distance: np.count_nonzero(nodes != np.roll(nodes, -distance))) % len(nodes)
 

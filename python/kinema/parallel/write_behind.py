@@ -1,4 +1,4 @@
-"""`WriteBehind`: work on files that goes on in a thread while the program computes."""
+"""`WriteBehind`: work on files in a thread, while the program computes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["WriteBehind"]
 
 
 class WriteBehind:
-    """Does pieces of work one after the other in a thread, of which up to `most` are taken and not done.
+    """Does pieces of work in order in a thread; at most `most` of them are pending.
 
-    What one of them raises is raised by the next call; those behind it are then left out. No work calls MPI.
+    If a piece raises, the next call raises its error, and later pieces are dropped. No work calls MPI.
     """
 
     def __init__(self, most: int) -> None:
@@ -25,7 +25,7 @@ class WriteBehind:
 
     @property
     def n_done(self) -> int:
-        """How many pieces of work were done without an error, of all that were taken."""
+        """Number of pieces done without an error, of all that were taken."""
         return self._n_done
 
     def add(self, work: Callable[[], None]) -> None:
@@ -35,12 +35,12 @@ class WriteBehind:
         self._waiting.append(self._thread.submit(context.run, self._unless_failed, work))
 
     def wait(self, most_left: int = 0) -> None:
-        """Returns when not more than so many pieces of work are left."""
+        """Returns when at most `most_left` pieces are pending."""
         while len(self._waiting) > most_left:
             self._waiting.popleft().result()
 
     def close(self) -> None:
-        """Ends the thread after the work that it is at; the rest is left out."""
+        """Ends the thread after its current piece of work; the rest is dropped."""
         self._failed = True
         self._waiting.clear()
         self._thread.shutdown(wait=True, cancel_futures=True)

@@ -1,4 +1,4 @@
-"""`ParallelWriter`: frames of which every rank of a communicator has some atoms; what `kinema.Writer(comm=)` gives."""
+"""`ParallelWriter`: writes frames to which every rank of a communicator gives atoms; see `kinema.Writer(comm=)`."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ __all__ = ["MOST_BUFFERED", "ParallelWriter"]
 
 ORDERS = ("sorted", "given")
 MOST_BUFFERED = 1024
-"""The most frames of `buffer_frames`: so many may be unfinished at the end of a file whose ranks were killed."""
+"""Largest `buffer_frames`: up to this many frames may be unfinished at the end of a file whose ranks were killed."""
 
-# what a rank does in a call; the first column of what each announces at its start
+# actions of a rank; each rank announces one at the start of a call, in the first column
 _WRITE, _FLUSH, _CLOSE, _LEAVE, _OBSERVABLE = 1, 2, 3, 4, 5
 _WORDS = {_WRITE: "write", _FLUSH: "flush", _CLOSE: "close", _LEAVE: "left its block", _OBSERVABLE: "an observable"}
-# seconds for which a rank that an exception has ended waits until the others know of it
+# seconds for which a rank ended by an exception waits until the others know of it
 _FAREWELL = 2.0
 
 
@@ -46,43 +46,43 @@ class ParallelWriter(RanksWriter):
         out = kn.Writer("run.dcd", n_atoms, comm=MPI.COMM_WORLD)
         out.write(positions, ids=mine, step=step, time=time, cell=cell)
 
-    Making it, `write`, `flush` and `close` are collective: all ranks call them, in the same order. Each rank gives the
-    atoms that it has now, in any order; other ones in the next frame, or none. A call that fails on one rank raises the
-    same error on all of them at its end, with the number of that rank in a note; the communicator is as before.
+    The constructor, `write`, `flush` and `close` are collective: all ranks call them, in the same order. Each rank
+    gives the atoms that it has now, in any order; in the next frame it may give others, or none. If a call fails on one
+    rank, it raises the same error on all ranks at its end, with the number of that rank in a note; `comm` is as before.
 
     Parameters
     ----------
     path, n_atoms, format, mode, overwrite, keep_partial : as `Writer`
-        `n_atoms`: of the whole system; ranks other than 0 may leave it out.
+        `n_atoms`: size of the whole system; ranks other than 0 may leave it out.
     comm : mpi4py intracommunicator
         A duplicate of it is used.
     workers : int
-        Threads that encode, with the strategies that gather whole frames.
+        Threads that encode, for strategies that gather whole frames.
     strategy : str
         "auto", or one that `docs/parallel-writing.md` lists for the format.
     hints : {name: value}
-        With ROMIO's names: "cb_nodes" (ranks that write) and "cb_buffer_size" (bytes of a batch, 8 MiB by
-        default) steer all strategies; all hints go to MPI with "mpiio" and "mpiio-collective".
+        ROMIO's names: "cb_nodes" (number of ranks that write) and "cb_buffer_size" (bytes of a batch, 8 MiB by
+        default) apply to all strategies; all hints go to MPI with "mpiio" and "mpiio-collective".
     order : {"sorted", "given"}
-        By number; or, in HISTORY and CONFIG files, as the atoms come: those of each rank behind those of the ranks
-        before it, without an exchange of values.
+        By atom number; or, for HISTORY and CONFIG files, in the given order: each rank's atoms follow the atoms of the
+        ranks before it, and no values are exchanged.
     verify : bool
-        Each rank reads what another has written, and compares checksums; a note says how. ArgumentError with
-        "serial" of other formats than H5MD, where rank 0 alone knows what was written.
+        Each rank reads what another rank has written, and compares checksums; a note says how. ArgumentError for
+        "serial" with formats other than H5MD, because only rank 0 knows the written data.
     buffer_frames : int
-        Keep up to so many frames and write them together; with "serial" and "direct" in a thread, while the program
+        Keep up to this many frames and write them together; with "serial" and "direct" in a thread, while the program
         computes. Each takes the memory of this rank's share of a frame (of a whole frame on ranks that gather).
     resume_from : int
-        With mode="a": cut the file behind the last frame whose step is not greater; ArgumentError if there is none.
+        With mode="a": cut the file after the last frame whose step is not greater; ArgumentError if there is none.
     **given
-        Those of the format; `atoms` and `topology` are those of rank 0.
+        Options of the format; `atoms` and `topology` are taken from rank 0.
 
     Attributes
     ----------
     timings : {"sort", "communicate", "encode", "write", "sync", "verify": seconds}
-        Of this rank, summed over all calls.
+        Times of this rank, summed over all calls.
     strategy : str
-        The one that is used.
+        The strategy in use.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class ParallelWriter(RanksWriter):
             if buffer_frames is not None and not 0 < whole_number("buffer_frames", buffer_frames) <= MOST_BUFFERED:
                 raise ArgumentError(f"buffer_frames is a number from 1 to {MOST_BUFFERED}, found {buffer_frames}")
             if resume_from is not None and mode != "a":
-                raise ArgumentError("resume_from= is for mode='a', which goes on with a file")
+                raise ArgumentError("resume_from= is for mode='a', which continues a file")
             return FileRequest(
                 self.path, n_atoms, self.format, self.strategy, hints_of(hints, self.strategy), mode, overwrite,
                 keep_partial, workers, order, verify, buffer_frames, resume_from, {**options, "format": format},
@@ -145,7 +145,7 @@ class ParallelWriter(RanksWriter):
         unused = request.hints.unused
         self._note(f"hint {name} has no effect with strategy {self.strategy!r}" for name in unused)
 
-    # what a writer has
+    # the interface of a writer
 
     @property
     def n_frames(self) -> int:
@@ -166,21 +166,21 @@ class ParallelWriter(RanksWriter):
         step: ArrayLike | None = None,
         time: ArrayLike | None = None,
     ) -> None:
-        """Takes one frame, of which each rank gives the atoms that it has; collective.
+        """Takes one frame, to which each rank gives the atoms that it has; collective.
 
         Parameters
         ----------
         positions : (n_mine, 3) in angstrom
         ids : (n_mine,) whole numbers from 0
-            Which atoms of the system these are; each must be given by one rank, once.
+            Atom numbers in the system; exactly one rank must give each, once.
         velocities, forces : (n_mine, 3), in angstrom/ps and kJ/(mol angstrom)
-            By all ranks that have atoms, or none.
+            Given by all ranks that have atoms, or by none.
         cell, step, time : as `Writer.write`
-            Those of rank 0; other ranks may leave them out, or give the same.
+            Taken from rank 0; other ranks may leave them out, or give the same.
 
-        Nothing is taken where it raises ArgumentError for what it was given, and the writer stays usable: other shapes
-        and types, atoms that are missing or given twice (rank and number are named). The arrays may be changed when it
-        returns. Frames may be written later: then an error of that is raised by a later call, on all ranks.
+        If it raises ArgumentError for its arguments (wrong shapes or types, atoms that are missing or given twice; rank
+        and number are named), nothing is taken and the writer stays usable. The arrays may be changed after the call.
+        Frames may be written later; an error of such a write is raised by a later call, on all ranks.
         """
         values = {"positions": positions, "velocities": velocities, "forces": forces}
         part, error = GivenPart(), None
@@ -223,7 +223,7 @@ class ParallelWriter(RanksWriter):
         self._ranks.comm.Free()
 
     def abort(self) -> None:
-        """As `Writer.abort`; not collective: what this rank has open is closed."""
+        """As `Writer.abort`; not collective: closes this rank's open files."""
         if not self._closed:
             self._closed = True
             if self._file is not None:
@@ -238,14 +238,14 @@ class ParallelWriter(RanksWriter):
         dtype: DTypeLike | None = None,
         unit: str | None = None,
     ) -> None:
-        """As `Writer.add_observable`, of an H5MD file with strategy "serial": values of rank 0; collective."""
+        """As `Writer.add_observable`, for an H5MD file with strategy "serial": values of rank 0; collective."""
         self._begin(_OBSERVABLE, self._unusable())
         self._calling(lambda file: file.add_observable(name, value, shape=shape, dtype=dtype, unit=unit))
 
     def write_observable(
         self, name: str, value: ArrayLike, *, step: ArrayLike | None = None, time: ArrayLike | None = None
     ) -> None:
-        """As `Writer.write_observable`, of an H5MD file with strategy "serial": values of rank 0; collective."""
+        """As `Writer.write_observable`, for an H5MD file with strategy "serial": values of rank 0; collective."""
         self._begin(_OBSERVABLE, self._unusable())
         self._calling(lambda file: file.write_observable(name, value, step=step, time=time))
 
@@ -258,8 +258,10 @@ class ParallelWriter(RanksWriter):
         self._salvage_and_stop(error)
 
     def _salvage_and_stop(self, error: BaseException) -> None:
-        """Where an exception has ended all ranks what was taken is flushed; where it has ended some, the others
-        know of it in their next call, and what was flushed stays."""
+        """If an exception has ended all ranks, flushes the taken frames.
+
+        If it has ended only some, the others learn of it in their next call, and the flushed frames stay.
+        """
         with_all = self._leave(error)
         if with_all and self._keeps_taken:
             try:
@@ -291,7 +293,7 @@ class ParallelWriter(RanksWriter):
         return None
 
     def _check_same(self, request: FileRequest, n_atoms: int | None) -> None:
-        """Raises ArgumentError on all ranks where their arguments differ; n_atoms may be left out but on rank 0."""
+        """Raises ArgumentError on all ranks if their arguments differ; ranks other than 0 may leave out n_atoms."""
         arguments = {**vars(request), **request.options}
         of_root = {name: arguments.pop(name, None) for name in ("options", "n_atoms", "atoms", "topology")}
         self._ranks.same(arguments)
@@ -310,7 +312,7 @@ class ParallelWriter(RanksWriter):
     def _begin(
         self, doing: int, error: BaseException | None, row: NDArray[np.int64] | None = None
     ) -> NDArray[np.int64]:
-        """What all ranks announce at the start of a call, (ranks, COLUMNS); raises what one of them has raised."""
+        """Announcements of all ranks at the start of a call, (ranks, COLUMNS); raises the error of a failed rank."""
         rows = self._ranks.announced(self._announced(doing, error, row))
         left, failed = rows[:, 0] == _LEAVE, rows[:, 1] != 0
         if left.any():
@@ -336,7 +338,7 @@ class ParallelWriter(RanksWriter):
         return announced
 
     def _leave(self, error: BaseException) -> bool:
-        """Announces that an exception has ended this rank; whether it has ended all of them."""
+        """Announces that an exception has ended this rank; returns whether it has ended all ranks."""
         if self._closed or self._ranks.is_broken:
             return False
         self._ranks.leave(error)
@@ -347,7 +349,7 @@ class ParallelWriter(RanksWriter):
         return True
 
     def _calling(self, call: Callable[[RankFile], None]) -> None:
-        """Calls what all ranks call, and takes what they know of the file then."""
+        """Makes a call on the file that all ranks make, then updates the writer's state from it."""
         assert self._file is not None
         try:
             with self._emitting_on_root():
@@ -362,7 +364,7 @@ class ParallelWriter(RanksWriter):
         self._n_flushed, self._broken = state.n_flushed, state.is_broken
 
     def _emitting_on_root(self) -> AbstractContextManager[object]:
-        """Notes of the block reach the caller on rank 0 alone."""
+        """Lets notes of the block reach the caller on rank 0 only."""
         return nullcontext() if self._ranks.is_root else collected()
 
     def _note(self, texts: Any) -> None:

@@ -1,7 +1,7 @@
-"""The publications' studies: scaling experiments, their published tables, and the access methods that they compare.
+"""The publications' studies: scaling experiments, their published tables, and the access methods under comparison.
 
-Importing it registers the access methods of `parallel_hdf5` with the runners; the names below are loaded when they are
-asked for. `kinema.report` computes scaling from the reports of the runs.
+Importing the package registers the access methods of `parallel_hdf5` with the runners; the names below are loaded on
+first use. `kinema.report` computes scaling from the reports of the runs.
 """
 
 from importlib import import_module

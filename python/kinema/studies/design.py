@@ -1,4 +1,4 @@
-"""The design of a scaling experiment: what it varies, checked before anything runs."""
+"""The design of a scaling experiment: the varied settings, checked before anything runs."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ __all__ = ["FORMATS", "PAGE_CACHES", "SOURCES", "Design", "Setting"]
 
 PAGE_CACHES = ("warm", "drop", "copy")
 SOURCES = ("file", "synthetic")
-# what the publications used; "as is": the files as they were given; "h5md": as Kinema writes it, "h5md-...": in the
-# layouts that were compared; "subfiles": as many files as workers; "chain": as many as the most workers, whatever
-# their number
+# formats of the publications; "as is": the given files; "h5md": Kinema's own layout, "h5md-...": the layouts that were
+# compared; "subfiles": one file per worker; "chain": as many files as the largest number of workers, for every number
+# of workers
 FORMATS = (
     "as is", "xtc", "dcd", "trr", "nc", "h5md", "h5md-automatic", "h5md-frame", "h5md-contiguous", "h5md-gzip1",
     "h5md-gzip9", "subfiles", "chain",
@@ -28,7 +28,7 @@ FORMATS = (
 
 @dataclass(frozen=True)
 class Setting:
-    """One series of runs: everything but the number of workers and the repeat."""
+    """One series of runs: everything except the number of workers and the repeat."""
 
     format: str
     source: str
@@ -39,7 +39,7 @@ class Setting:
 
     @property
     def as_given(self) -> bool:
-        """Whether the files are read that the user has named."""
+        """Whether the runs read the files that the user has named."""
         return self.source == "file" and self.format == "as is"
 
 
@@ -53,18 +53,18 @@ class Design:
     select, start, stop, step : as `Trajectory.select` and `Analysis.run`
     workers : numbers of workers
     runner : as `Analysis.run`, by name
-    repeats : runs of each kind
+    repeats : number of runs of each kind
     workloads : how many times the RMSD is computed for each frame that is read: R_comp/IO grows with it
-    sources : "file"; "synthetic": as many atoms and frames of a random walk, in memory: the control without I/O
+    sources : "file"; "synthetic": a random walk of as many atoms and frames, in memory: the control without I/O
     formats : of FORMATS; written from the files before the runs, with the selected frames
-    oversubscribes : pieces of work that a worker gets at the least, of runners that schedule work; 0 for their own
-    gathers : of the runner with MPI: "collective", "one-sided"; "" for the runner's own
+    oversubscribes : least number of tasks per worker, for runners that schedule work; 0 for the runner's own
+    gathers : for the runner with MPI: "collective", "one-sided"; "" for the runner's own
     schedule : "dynamic" or "static", for runners that schedule work; "" for the runner's own
-    accesses : ways to read, of `kinema.runners.access`
-    memory : limit of working memory of a run, as `Analysis.run` has it; "in-memory" needs what the frames take
-    page_cache : "warm": files are read once before each run; "drop": the system is asked to forget them; "copy": each
-        run reads a fresh copy, which is forgotten as well
-    ranks_per_node : of the runner with MPI
+    accesses : access methods, of `kinema.runners.access`
+    memory : limit of working memory of a run, as in `Analysis.run`; "in-memory" needs the size of the frames
+    page_cache : "warm": files are read once before each run; "drop": the system is asked to drop them from its cache;
+        "copy": each run reads a fresh copy, which is dropped from the cache too
+    ranks_per_node : for the runner with MPI
     """
 
     files: tuple[str, ...]
@@ -129,12 +129,12 @@ class Design:
 
     @property
     def stated(self) -> dict[str, Any]:
-        """Arguments of `kinema.open` for the files as they are given."""
+        """Arguments of `kinema.open` for the given files."""
         stated = {"format": self.format, "particles": self.particles, "units": self.units, "dt": self.dt}
         return stated | {"t0": self.t0, "stored": self.stored, "node_cache": self.node_cache, "external": self.external}
 
     def settings(self) -> Iterator[Setting]:
-        """All series. Synthetic data have one format: there is nothing to store."""
+        """All series. Synthetic data have one format, because nothing is stored."""
         for source in self.sources:
             formats = ("as is",) if source == "synthetic" else self.formats
             varied = product(formats, [source], self.workloads, self.gathers, self.accesses, self.oversubscribes)

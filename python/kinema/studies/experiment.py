@@ -1,4 +1,4 @@
-"""The driver of a scaling experiment: it makes the files, starts each run as a program, collects the reports.
+"""The driver of a scaling experiment: it makes the files, starts each run as a program, and collects the reports.
 
 Speed-ups are computed by `kinema.report.scaling_of`.
 """
@@ -42,7 +42,7 @@ class ExperimentRun:
     report: Report
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON, without the report's details."""
+        """In plain types for JSON, without the report's details."""
         found = {**asdict(self.setting), "runner": self.report.timings.runner, "workers": self.workers}
         found |= {"repeat": self.repeat, "job_seconds": self.job_seconds, "page_cache": self.report.extra["page_cache"]}
         return found | {"totals": self.report.timings.totals, "quantities": self.report.quantities.as_dict()}
@@ -56,13 +56,13 @@ def run_design(
     overwrite: bool = False,
     beside: Sequence[Path] = (),
 ) -> Iterator[ExperimentRun]:
-    """Carries out all runs, and gives each when it is done; reports and results.jsonl (a line a run) go to `folder`.
+    """Carries out all runs and yields each when it is done; `folder` gets reports and results.jsonl (one line per run).
 
-    Repeats are the outer loop, so that a machine that slows down slows all settings alike. `notify` gets a
-    line for each step. `overwrite` replaces files that are there; `beside` are those that the caller will write, which
-    are refused before the first run if Kinema did not write them.
+    Repeats are the outer loop, so that a machine that slows down affects all settings alike. `notify` gets a line
+    for each step. `overwrite` replaces existing files; `beside` are files that the caller will write: they are refused
+    before the first run if Kinema did not write them.
 
-    Raises ArgumentError, WorkerError with the last line of a run that has failed, and what opening the files raises.
+    Raises ArgumentError, WorkerError with the last line of a failed run, and as opening the files does.
     """
     place = Path(folder)
     launcher = mpi_launcher(design.ranks_per_node) if design.runner == "mpi" else _no_launcher
@@ -82,7 +82,7 @@ def run_design(
 
 
 class _ExperimentFiles:
-    """The files of each setting, made when they are first needed."""
+    """The files of each setting, made on first use."""
 
     def __init__(self, design: Design, scratch: Path, notify: Callable[[str], None], stack: ExitStack) -> None:
         self._design = design
@@ -146,10 +146,10 @@ def _one(
             files.read_all(paths)
         settings: dict[str, Any] = {
             "files": paths,
-            # atoms of synthetic data have names, too: these are as many
+            # topology for atom names, also for synthetic data, which have as many atoms
             "topology": design.topology,
             "select": design.select,
-            # parts that were cut are joined as they are
+            # parts that were cut are joined unchanged
             "stated": design.stated if setting.as_given else {"stored": design.stored},
             "overlap": "all" if setting.format in ("subfiles", "chain") else "last",
             "runner": design.runner,
@@ -184,7 +184,7 @@ def _one(
 
 
 def _extra(design: Design, setting: Setting, workers: int, repeat: int) -> dict[str, Any]:
-    """What varies, for the labels of series; what is as usual is left out. "workers": as many as were asked for."""
+    """Varied settings, for the labels of series; usual values are left out. "workers" is the number asked for."""
     found: dict[str, Any] = {
         "workload": setting.workload,
         "repeat": repeat,

@@ -1,4 +1,4 @@
-"""Files of an experiment: the trajectory in several formats, in parts, in memory; and the system's cache of them."""
+"""Files of an experiment: the trajectory in several formats, in parts, in memory; and control of the page cache."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ __all__ = [
     "write_synthetic",
 ]
 
-# files here are in memory
+# a file system in memory
 MEMORY_FOLDER = Path("/dev/shm")
-# the files of the publication of 2021, as options of kinema.Writer; MDAnalysis' writer, which it used, makes a chunk of
-# each frame, or those that h5py would choose
+# the files of the publication of 2021, as options of kinema.Writer; MDAnalysis' writer, which it used, makes one chunk
+# per frame, or the chunks that h5py would choose
 H5MD_LAYOUTS: Mapping[str, Mapping[str, Any]] = {
     "h5md-automatic": {"layout": "automatic"},
     "h5md-frame": {"layout": "frame"},
@@ -44,12 +44,12 @@ H5MD_LAYOUTS: Mapping[str, Mapping[str, Any]] = {
     "h5md-gzip1": {"layout": "frame", "compression": "gzip", "level": 1},
     "h5md-gzip9": {"layout": "frame", "compression": "gzip", "level": 9},
 }
-# angstrom and float32, as MDAnalysis has positions, whatever the source has
+# angstrom and float32, as positions in MDAnalysis, whatever the source has
 _H5MD: Mapping[str, Any] = {"length_unit": "angstrom", "dtype": "float32"}
 _CHUNK = 16 << 20
-# of the free memory there
+# share of the free memory
 _SHARE = 0.5
-# of a TRR, NetCDF, DCD or H5MD file: three numbers of 4 bytes, and at the most what stands around them
+# bytes in a TRR, NetCDF, DCD or H5MD file: three numbers of 4 bytes per atom, and at most this many more per frame
 _ATOM_BYTES = 12
 _FRAME_BYTES = 120
 
@@ -57,7 +57,7 @@ _FRAME_BYTES = 120
 def write_as(trajectory: Trajectory, folder: Path, format: str) -> list[str]:
     """The frames as one file of a format: "xtc", "trr", "nc", "dcd", "h5md" (Kinema's own), "h5md-...".
 
-    Raises ArgumentError where the folder has no room for it, FileIOError where it was not written whole.
+    Raises ArgumentError if the folder has no room for it, FileIOError if it was not written completely.
     """
     if format != "xtc":
         _check_room(folder, trajectory.n_atoms, trajectory.n_frames)
@@ -73,7 +73,7 @@ def write_as(trajectory: Trajectory, folder: Path, format: str) -> list[str]:
 
 
 def write_subfiles(trajectory: Trajectory, folder: Path, number: int) -> list[str]:
-    """The frames in as many files, contiguous: XTC where they came from one, otherwise DCD."""
+    """The frames as `number` files of contiguous frames: XTC if the source is XTC, otherwise DCD."""
     suffix = "xtc" if format_named(trajectory.format).packed else "dcd"
     if number > trajectory.n_frames:
         raise ArgumentError(f"{trajectory.n_frames} frames do not fill {number} files")
@@ -88,13 +88,13 @@ def write_subfiles(trajectory: Trajectory, folder: Path, number: int) -> list[st
 
 
 def _convert(trajectory: Trajectory, path: str, **options: Any) -> None:
-    """Positions as a file, in place of one that is there; what is lost besides is nothing that experiments look at."""
+    """Writes positions to a file, replacing an existing one; experiments do not use the data that are lost."""
     with collected():
         convert(trajectory, path, fields="positions", overwrite=True, **options)
 
 
 def _layout(name: str, trajectory: Trajectory) -> str | tuple[int, ...]:
-    """A layout of kinema.Writer: a chunk a frame, or those that h5py chooses for so many frames."""
+    """A layout of kinema.Writer: one chunk per frame, or the chunks that h5py chooses for this number of frames."""
     if name == "frame":
         return 1, trajectory.n_atoms, 3
     if name != "automatic":
@@ -108,9 +108,9 @@ def _layout(name: str, trajectory: Trajectory) -> str | tuple[int, ...]:
 
 
 def write_synthetic(folder: Path, n_atoms: int, n_frames: int) -> list[str]:
-    """A random walk of so many atoms and frames as a DCD file in `folder`.
+    """Writes a random walk of `n_atoms` and `n_frames` as a DCD file in `folder`.
 
-    Raises ArgumentError where it would take more than half of what is free there.
+    Raises ArgumentError if it would take more than half of the free space.
     """
     _check_room(folder, n_atoms, n_frames, _SHARE)
     path = str(folder / "synthetic.dcd")
@@ -119,7 +119,7 @@ def write_synthetic(folder: Path, n_atoms: int, n_frames: int) -> list[str]:
 
 
 def _check_room(folder: Path, n_atoms: int, n_frames: int, share: float = 1.0) -> None:
-    """Refuses files of unpacked numbers for which there is no room, before any of it is written.
+    """Refuses files of uncompressed numbers that would not fit, before any of them is written.
 
     HDF5 may end the process on a full disk.
     """
@@ -141,9 +141,9 @@ def _walk(n_atoms: int, n_frames: int) -> Iterator[NDArray[np.float32]]:
 
 
 def _write_dcd(path: str, frames: Iterator[NDArray[np.float32]], n_atoms: int, n_frames: int) -> None:
-    """With MDAnalysis: there is no trajectory that could be converted. Steps and times are numbers of frames.
+    """Writes with MDAnalysis, because there is no trajectory to convert. Steps and times are frame numbers.
 
-    Raises FileIOError where fewer frames are there afterwards.
+    Raises FileIOError if the file has fewer frames afterwards.
     """
     mda = import_mdanalysis()
     universe = mda.Universe.empty(n_atoms, trajectory=True)
@@ -169,7 +169,7 @@ def _write_dcd(path: str, frames: Iterator[NDArray[np.float32]], n_atoms: int, n
 
 
 def read_all(paths: Sequence[str]) -> None:
-    """Reads every byte once, so that the system has them in memory, as far as it keeps them."""
+    """Reads every byte once, so that the system caches the files as far as it can."""
     for path in paths:
         try:
             with open_regular(path, "trajectory") as file:
@@ -180,9 +180,9 @@ def read_all(paths: Sequence[str]) -> None:
 
 
 def forget(paths: Sequence[str]) -> None:
-    """Asks the system to drop what it has in memory of the files: written first, as what is dirty cannot be dropped.
+    """Asks the system to drop the files from its cache, after writing dirty pages, which cannot be dropped.
 
-    Raises ArgumentError where the system has no such call. Files in memory stay there.
+    Raises ArgumentError if the system has no such call. Files in memory stay there.
     """
     if not hasattr(os, "posix_fadvise"):
         raise ArgumentError("this system cannot be asked to forget files; use the cache as it is: warm")
@@ -196,7 +196,7 @@ def forget(paths: Sequence[str]) -> None:
 
 
 def copied(paths: Sequence[str], folder: Path) -> list[str]:
-    """Fresh copies in `folder`, which are not in the cache."""
+    """Fresh copies in `folder` that are not in the cache."""
     made = []
     for number, path in enumerate(paths):
         made.append(str(folder / f"{number:04d}-{Path(path).name}"))

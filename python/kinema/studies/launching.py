@@ -1,5 +1,4 @@
-"""How programs of an experiment are started and ended: the words of the MPI launcher, their environment, their limit of
-time, what they said last."""
+"""Start and end of an experiment's programs: launcher command, environment, time limit, last line of output."""
 
 from __future__ import annotations
 
@@ -18,12 +17,12 @@ from kinema.base.errors import ArgumentError, FileNotFound
 
 __all__ = ["Ended", "child_environment", "mpi_launcher", "placed", "run_bounded", "said_last"]
 
-# for a launcher to end its ranks, before it is killed itself
+# time for a launcher to end its ranks, before it is killed itself
 _GRACE = 5.0
 
 
 def mpi_launcher(ranks_per_node: int | None) -> Callable[[int], list[str]]:
-    """The words before the program; FileNotFound without mpiexec."""
+    """The launcher command before the program; raises FileNotFound without mpiexec."""
     beside = Path(sys.executable).with_name("mpiexec")
     found = str(beside) if beside.exists() else shutil.which("mpiexec")
     if found is None:
@@ -33,7 +32,7 @@ def mpi_launcher(ranks_per_node: int | None) -> Callable[[int], list[str]]:
 
 
 def placed(launcher: str, ranks_per_node: int | None) -> tuple[str, ...]:
-    """Options by which a launcher places so many ranks on each node; ArgumentError for one that is not known."""
+    """Launcher options for `ranks_per_node` ranks on each node; raises ArgumentError for an unknown launcher."""
     if ranks_per_node is None:
         return ()
     version = subprocess.run([launcher, "--version"], capture_output=True, text=True, check=False).stdout
@@ -47,20 +46,20 @@ def placed(launcher: str, ranks_per_node: int | None) -> tuple[str, ...]:
 
 
 def child_environment() -> Mapping[str, str]:
-    """In which the programs find the same kinema."""
+    """Environment in which the programs find the same kinema."""
     package = str(Path(__file__).parents[2])
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH", "")]))}
 
 
 def said_last(printed: str) -> str:
-    """The last line of what a program has printed, but for lines that launchers draw."""
+    """The last line that a program has printed, ignoring lines that launchers draw."""
     lines = [line for line in printed.splitlines() if any(map(str.isalnum, line))]
     return lines[-1].strip() if lines else "it printed nothing"
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a program has ended; `code` is None where its time was over."""
+    """The end of a program; `code` is None if its time was over."""
 
     code: int | None
     seconds: float
@@ -68,7 +67,7 @@ class Ended:
 
 
 def run_bounded(words: Sequence[str], environment: Mapping[str, str], seconds: float) -> Ended:
-    """Runs it in a session of its own; nothing of it is left when this returns or raises."""
+    """Runs the program in its own session; none of its processes is left when this returns or raises."""
     began = time.perf_counter()
     process = subprocess.Popen(
         words, env=dict(environment), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

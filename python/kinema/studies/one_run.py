@@ -1,6 +1,6 @@
 """One run of an experiment, as a program: `python -m kinema.studies.one_run SETTINGS.json`.
 
-On the ranks of an MPI launcher rank 0 runs it and the others serve. It prints nothing; the report is its result.
+On the ranks of an MPI launcher, rank 0 runs it and the others serve. It prints nothing; its result is the report.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _run(settings: dict[str, Any], runner: Runner) -> None:
         overlap=settings["overlap"],
         **settings["stated"],
     )
-    # the work multiplier: the same kernel so many times over each block that is read
+    # the work multiplier: the same kernel runs this many times over each block that is read
     analyses = [RMSD(trajectory, settings["select"]) for _ in range(settings["workload"])]
     frames = {name: settings[name] for name in ("start", "stop", "step")}
     workers = None if settings["runner"] == "mpi" else settings["workers"]
@@ -55,5 +55,5 @@ if __name__ == "__main__":
     except Error as error:
         if not says_enough(error):
             raise
-        # one line, which is passed on to whoever runs the experiment
+        # one line, which is passed on to the user of the experiment
         sys.exit("; ".join([str(error), *getattr(error, "__notes__", ())]))

@@ -14,7 +14,7 @@ from kinema.studies.published import Published
 
 __all__ = ["draw_publications"]
 
-# the phase of Kinema for each name of the publications
+# Kinema's phase for each name in the publications
 _PHASES = {
     "t_init_top": "start",
     "t_init": "open",
@@ -31,7 +31,7 @@ _PHASES = {
 
 
 def draw_publications(tables: Sequence[Published]) -> Figure:
-    """A row for each publication: the ranks of the repeat that took the median time on most ranks, S(N), E(N)."""
+    """One row per publication: the ranks of the repeat with the median time on most ranks, S(N), E(N)."""
     figure = Figure(figsize=(15.0, 4.6 * len(tables)), layout="constrained")
     rows = figure.subplots(len(tables), 3, squeeze=False, width_ratios=(2.2, 1, 1))
     for published, (bars, speed_axes, efficiency_axes) in zip(tables, rows, strict=True):

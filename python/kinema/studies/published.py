@@ -1,8 +1,8 @@
-"""Reader of the publications' per-rank tables: means, deviations, speed-ups and stragglers as they were published.
+"""Reader of the publications' per-rank tables: computes means, deviations, speed-ups and stragglers as published.
 
 Khoshlessan et al., Concurrency Computat. Pract. Exper. 32, e5789 (2020), data: DOI 10.5281/zenodo.3351616; Jakupovic
-and Beckstein, Proc. 20th Python in Science Conf. (2021), data: DOI 10.5281/zenodo.5083858. It reads the tables and
-nothing else; none of the data is part of Kinema.
+and Beckstein, Proc. 20th Python in Science Conf. (2021), data: DOI 10.5281/zenodo.5083858. It reads only the tables;
+none of the data is part of Kinema.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["Published", "PublishedRun", "PublishedStraggler", "read_published"]
 PublishedRun = Mapping[str, NDArray[np.float64]]
 
 _RANK_COLUMNS = ("t_comp", "t_IO", "t_IO_plus_t_comp", "t_end_loop", "t_init")
-# the rows of each run in the second table that agree with the summary; the other three are not described
+# the rows of each run in the second table that agree with the summary; the other three are not documented
 _TOTALS = {"t_tot": 0, "t_comm": 3, "t_block_RMSD": 5}
 _ROWS = 6
 _MOST_BYTES = 64 << 20
@@ -42,7 +42,7 @@ _MOST_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class PublishedStraggler:
-    """A rank of a published run whose time is 1.5 times that of the fast group or more."""
+    """A rank of a published run whose time is at least 1.5 times that of the fast group."""
 
     n_ranks: int
     repeat: int
@@ -66,9 +66,9 @@ class Published:
     ----------
     title : str
     runs : {(ranks, repeat): {name: (ranks,) seconds}}
-    phases : names that a rank's time is the sum of, but for little
+    phases : names whose sum is a rank's time, except for a small rest
     total : name of the rank's whole time
-    of_runs : names of which the publication gives the mean and the largest of each run, and the deviation of those
+    of_runs : names for which the publication gives each run's mean and largest value, and the deviation of these
     """
 
     title: str
@@ -83,11 +83,11 @@ class Published:
         return sorted({n for n, _ in self.runs})
 
     def repeats(self, n_ranks: int) -> list[int]:
-        """Repeats with so many ranks."""
+        """The repeats on `n_ranks` ranks."""
         return sorted(repeat for n, repeat in self.runs if n == n_ranks)
 
     def run(self, n_ranks: int, repeat: int) -> PublishedRun:
-        """One run; ArgumentError where there is none."""
+        """One run; raises ArgumentError if there is none."""
         if (n_ranks, repeat) not in self.runs:
             raise ArgumentError(f"{self.title}: no run with {n_ranks} ranks and repeat {repeat}")
         return self.runs[n_ranks, repeat]
@@ -97,7 +97,7 @@ class Published:
         return mean_and_deviation(self._all(name, n_ranks).tolist())
 
     def largest(self, name: str, n_ranks: int) -> float:
-        """Of all ranks of all repeats."""
+        """Largest value over all ranks of all repeats."""
         return float(self._all(name, n_ranks).max())
 
     def summarise_repeats(self, name: str, n_ranks: int, each: str) -> tuple[float, float]:
@@ -113,10 +113,10 @@ class Published:
         return scaling_points(times)
 
     def stragglers(self, n_ranks: int, repeat: int, threshold: float = THRESHOLD) -> list[PublishedStraggler]:
-        """Ranks that took `threshold` times the fast group's time or more, slowest first.
+        """Ranks that took at least `threshold` times the fast group's time, slowest first.
 
-        The fast group are the ranks up to 1.5 times the fastest: where most ranks are slow, as 63 of 72 were once, the
-        median is one of the slow. Waiting is no work, and left out where the tables have it apart.
+        The fast group are the ranks up to 1.5 times the fastest: if most ranks are slow, as 63 of 72 were once, the
+        median is one of the slow ones. Waiting is not work; it is left out if the tables list it separately.
         """
         run = self.run(n_ranks, repeat)
         own = run[self.total] - run.get("t_wait", 0.0)
@@ -133,7 +133,7 @@ class Published:
         return sorted(found, key=lambda one: -one.seconds)
 
     def summary(self) -> list[dict[str, float]]:
-        """One row for each number of ranks: means, deviations, S and E, by the names that the publications use."""
+        """One row per number of ranks: means, deviations, S and E, by the names in the publications."""
         rows = []
         for point in self.scaling():
             n = point.n_workers
@@ -177,7 +177,7 @@ class Published:
         )
 
     def _waited_for(self, n_ranks: int, repeat: int) -> str:
-        """The ranks whose own work, without communication, took long: what communication may have waited for."""
+        """The ranks whose own work, without communication, took long: communication may have waited for them."""
         run = self.runs[n_ranks, repeat]
         own = run[self.total] - run["t_comm"] - run.get("t_wait", 0.0)
         usual = float(np.median(own))
@@ -187,14 +187,14 @@ class Published:
             excess = {name: run[name][rank] - np.median(run[name]) for name in self.phases if "comm" not in name}
             phase = max(excess, key=lambda name: float(excess[name]))
             described.append(f"rank {rank} ({phase} {run[phase][rank]:.1f} s)")
-        return f"; slow but for communication: {', '.join(described)}" if slow else ""
+        return f"; slow apart from communication: {', '.join(described)}" if slow else ""
 
     def _all(self, name: str, n_ranks: int) -> NDArray[np.float64]:
         return np.concatenate([self.runs[n_ranks, repeat][name] for repeat in self.repeats(n_ranks)])
 
 
 def _with_deviation(row: Mapping[str, float], name: str) -> str:
-    """A value of a summary with its deviation, which is called as the publication calls it."""
+    """A value of a summary with its deviation, which has the publication's name."""
     short = {"t_tot_max": "std_tot_max", "speed_up": "std_S", "efficiency": "std_E"}.get(name, f"std_{name}")
     deviation = f" ± {row[short]:.3g}" if short in row else ""
     return f"{row[name]:.6g}{deviation}"
@@ -203,9 +203,9 @@ def _with_deviation(row: Mapping[str, float], name: str) -> str:
 def read_published(folder: str | os.PathLike[str]) -> list[Published]:
     """All tables below `folder`.
 
-    Of 2021: ranks<N>_<n>node_<repeat>.csv. Where so many ranks ran on different numbers of nodes, each number is of a
-    table of its own, with the runs that both share. Of 2020: two files of any name in one folder, one line a rank
-    (ranks, repeat, rank, five times) and one line a quantity (ranks, repeat, [times]).
+    2021: ranks<N>_<n>node_<repeat>.csv. If a number of ranks ran on different numbers of nodes, each number of nodes
+    gets its own table, which also has the runs that they share. 2020: two files of any name in one folder, one with a
+    line per rank (ranks, repeat, rank, five times) and one with a line per quantity (ranks, repeat, [times]).
 
     Raises FileNotFound for a folder without any, and for the first of the two files of 2020 without the second;
     CorruptFileError for a table that is damaged.
@@ -240,7 +240,7 @@ _LINE_OF_RUN = re.compile(rb"\d+ \d+ \[[0-9.eE+-]+[,\]]")
 
 
 def _begins_as(path: Path, line: re.Pattern[bytes]) -> bool:
-    """Whether the file's first bytes are such a line."""
+    """Whether the file begins with such a line."""
     try:
         with path.open("rb") as file:
             return line.match(file.read(1000)) is not None
@@ -249,7 +249,7 @@ def _begins_as(path: Path, line: re.Pattern[bytes]) -> bool:
 
 
 def _second_file(path: Path, of_runs: Sequence[Path]) -> Path:
-    """The file with a line a quantity that belongs to one with a line a rank: of its folder that of the likest name."""
+    """The file with a line per quantity for one with a line per rank: in its folder, the one of the likest name."""
     usual = path.with_name("_b".join(path.name.rsplit("_a", 1)))
     if usual != path and usual.is_file():
         return usual
@@ -261,7 +261,7 @@ def _second_file(path: Path, of_runs: Sequence[Path]) -> Path:
 
 
 def _read_2021(name: str, paths: Sequence[Path]) -> Iterator[Published]:
-    """A table for each placement: where numbers of ranks have several numbers of nodes, the first has the smallest."""
+    """One table per placement: if numbers of ranks have several numbers of nodes, the first table has the smallest."""
     runs: dict[tuple[int, int], dict[int, PublishedRun]] = {}
     for path in paths:
         named = _NAME_2021.fullmatch(path.name)
@@ -306,7 +306,7 @@ def _read_2020(path: Path, others: Path) -> Published:
             runs[n, repeat] = run
     except (IndexError, KeyError, TypeError, ValueError, SyntaxError) as error:
         raise _damaged(path, error) from None
-    # the one that is printed with the publication
+    # the table that is printed in the publication
     what = "one shared XTC, MPI_Gather" if path.name == "fig2_ranks_a.txt" else path.stem
     title = f"{path.parent.name}: {what} (Concurrency Computat. 2020)"
     phases = ("t_init", "t_IO", "t_comp", "t_end_loop", "t_comm")

@@ -1,4 +1,4 @@
-"""results.jsonl: a line for each run of an experiment, in the folder that the user has named for it."""
+"""results.jsonl: one line per run of an experiment, in the folder that the user has named for it."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ __all__ = ["ResultsLog", "marked"]
 
 
 def marked(text: str) -> str:
-    """A report in Markdown that says in a comment which version of Kinema wrote it."""
+    """A report in Markdown, with a comment that gives the version of Kinema."""
     return f"<!-- kinema {__version__} -->\n{text}"
 
 
 class ResultsLog:
-    """results.jsonl, a line a run, in the folder of an experiment; its path is noted on an error that ends it early.
+    """results.jsonl in the folder of an experiment; if an error ends the experiment early, a note on it gives the path.
 
-    The file is whole at any moment: each line makes it anew.
+    The file is whole at any moment: it is rewritten for each line.
     """
 
     def __init__(
         self, place: Path, beside: str | None = None, *, overwrite: bool = False, remade: Sequence[Path] = ()
     ) -> None:
-        """`beside` is the name of a folder in `place` that is made for what belongs to the lines.
+        """`beside` is the name of a folder to be made in `place` for files that belong to the lines.
 
-        `remade` are files that are made of the lines in the end. What is there is replaced with `overwrite`; without it
-        results of another experiment are refused, and of `remade` files that Kinema did not write.
+        `remade` are files that are made from the lines at the end. `overwrite` replaces existing files; without it,
+        results of another experiment are refused, and so are `remade` files that Kinema did not write.
         """
         self._place = place
         self._path = place / "results.jsonl"
@@ -68,13 +68,13 @@ class ResultsLog:
             error.add_note(f"{runs} kept in {self._path}{more}")
 
     def _leave_nothing_empty(self) -> None:
-        # what is left after all is no harm, and hides no error
+        # a folder that is not empty does no harm, and must not hide an error
         with suppress(OSError):
             for folder in self._made:
                 folder.rmdir()
 
     def add(self, outcome: Mapping[str, Any]) -> None:
-        """Writes the line of a run; it is there when this returns."""
+        """Writes the line of a run; the line is in the file when this returns."""
         lines = [*self._lines, json.dumps(outcome, allow_nan=False).encode() + b"\n"]
         write_whole(self._path, lambda file: file.writelines(lines))
         self._lines = lines

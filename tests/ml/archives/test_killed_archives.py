@@ -125,7 +125,7 @@ def test_stopped_and_gone_on_with(kind: str, share: float, sources: Path, tmp_pa
     given: dict[str, Any] = {"checkpoint": tmp_path / "run.ckpt", "checkpoint_interval": 0, "workers": 2, **KINDS[kind]}
     with pytest.raises(KeyboardInterrupt) as stop:
         convert(paths(sources), tmp_path / "out.h5", progress=Stop(share), **given)
-    assert "run.ckpt; the same call goes on from there" in stop.value.__notes__[0]
+    assert "run.ckpt; the same call continues from there" in stop.value.__notes__[0]
     assert len(left(tmp_path)) == 2 and "run.ckpt" in left(tmp_path)
     with pytest.raises(kn.ArgumentError, match="checkpoint is of another run: array 1"):
         convert(paths(sources), tmp_path / "out.h5", **(given | {"dtype": {"x": "float32"}}))

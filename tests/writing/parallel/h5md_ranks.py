@@ -282,7 +282,7 @@ def subfiles_growth() -> None:
         moved = raised(
             kn.ArgumentError, lambda: out.write(values_of(0)[other], ids=other, velocities=values_of(0)[other])
         )
-        assert SIZE == 1 or "gives atoms that are those of no file of a.h5md.d" in str(moved)
+        assert SIZE == 1 or "gives atoms that match no file of a.h5md.d" in str(moved)
     with kn.Writer("none.h5md", N_ATOMS, comm=COMM, mode="a", strategy="subfiles") as out:
         out.flush()
     assert not os.path.exists("none.h5md")

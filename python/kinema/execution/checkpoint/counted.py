@@ -1,7 +1,8 @@
-"""Digests of the bytes of a file that a checkpoint counts: no run continues in a file that was changed since.
+"""Digests of the bytes of a file that a checkpoint counts: a run does not continue if they have changed since.
 
-Only bytes that no later write changes are digested, as a run may continue after its checkpoint was saved. They are cut
-into cells on a grid: of up to 64 MiB all are read, of more every second, fourth, ... cell, and always the last one.
+Only bytes that no later write changes are digested, because a run may continue after its checkpoint was saved. The
+bytes are cut into cells on a grid: up to 64 MiB all cells are read, beyond that every second, fourth, ... cell, and
+always the last one.
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ _MOST_BYTES, _MOST_CELLS = 64 << 20, 1024
 _DIGEST = 8
 
 Run: TypeAlias = tuple[int, int]
-"""First byte of a run that does not change any more, and the byte after it."""
+"""First byte of a run that no longer changes, and the byte after the run."""
 Digests: TypeAlias = list[tuple[int, int, str]]
 """First byte, the byte after the last one, digest in hexadecimal digits."""
 
 
 class CountedBytes:
-    """Digests of runs of a file; what has been read once is not read again."""
+    """Digests of runs of a file; bytes that were read once are not read again."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, Run], str] = {}
 
     def digests(self, path: str, runs: Iterable[Run]) -> Digests:
-        """Of chosen cells of the runs. Raises as `open`, and TruncatedFileError for a file that ends before."""
+        """Digests of the chosen cells of the runs. Raises as `open`; TruncatedFileError if the file ends earlier."""
         cells = _chosen(runs)
         chosen = set(cells)
         self._known = {key: digest for key, digest in self._known.items() if key[0] != path or key[1] in chosen}
@@ -60,33 +61,33 @@ class CountedBytes:
 
 
 def packed(counted: Mapping[str, Digests]) -> bytes:
-    """Digests by the names of files, to be stored."""
+    """Digests by file name, as bytes to store."""
     return json.dumps(counted).encode()
 
 
 def unpacked(stored: bytes) -> dict[str, Digests]:
-    """Back from `packed`; ValueError for other bytes."""
+    """The inverse of `packed`; raises ValueError for other bytes."""
     found = json.loads(stored)
     if not isinstance(found, dict):
-        raise ValueError("these are no digests")
+        raise ValueError("these are not digests")
     try:
         digests = {str(name): [(int(a), int(b), str(digest)) for a, b, digest in of] for name, of in found.items()}
     except TypeError as error:
         raise ValueError(str(error)) from None
     if any(not 0 <= start < stop <= start + _CELL for of in digests.values() for start, stop, _ in of):
-        raise ValueError("these are no bytes of a file")
+        raise ValueError("these are not bytes of a file")
     return digests
 
 
 def _chosen(runs: Iterable[Run]) -> list[Run]:
-    """Cells of the runs: at most so many, of so many bytes, and the last one."""
+    """Cells of the runs: at most `_MOST_CELLS` cells and `_MOST_BYTES` bytes, and the last cell."""
     cells = [
         (max(start, at), min(stop, at + _CELL))
         for start, stop in runs
         if start < stop
         for at in range(start - start % _CELL, stop, _CELL)
     ]
-    # a power of two: the same cells are chosen again as the file grows
+    # a power of two, so that the same cells are chosen again as the file grows
     too_many = max(-(-len(cells) // _MOST_CELLS), -(-sum(stop - start for start, stop in cells) // _MOST_BYTES))
     stride = 1 << max(0, too_many - 1).bit_length()
     chosen = cells[::stride]
@@ -94,7 +95,7 @@ def _chosen(runs: Iterable[Run]) -> list[Run]:
 
 
 def _read(path: str, cells: Sequence[Run]) -> Iterable[str]:
-    """Digests of cells, one after the other."""
+    """Digests of cells, in order."""
     if not cells:
         return
     try:

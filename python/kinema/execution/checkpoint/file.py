@@ -1,18 +1,18 @@
-"""The checkpoint file: the identity of a run, its passes, and the nodes of the merge tree of each.
+"""The checkpoint file: the identity of a run, its passes, and the nodes of the merge tree of each pass.
 
-When to save, and whether a file is of this run, is decided in `manager`. Layout, little-endian:
+`manager` decides when to save, and whether a file belongs to this run. Layout, little-endian:
 
     bytes 0-7    "KINEMACK"
     bytes 8-15   version of this layout, uint64
     records      tag (4 bytes), length of the payload (uint64), payload, BLAKE2b-256 of all three
         "RUN "   the items of the run, JSON
-        "ROWS"   the file of results that the nodes rely on, its name relative to the folder of this one; may be missing
-        "RND "   a pass: its items, JSON; the nodes that follow are its
+        "ROWS"   the file of results that the nodes rely on, its name relative to this file's folder; optional
+        "RND "   a pass: its items, JSON; the nodes that follow belong to it
         "NODE"   level, index, number of partials n (uint64 each), n lengths (uint64), the bytes of the partials
-        "DATA"   digests of bytes of the file of results that the nodes rely on, by name, JSON; may be missing
-        "SIGN"   where a partial is pickled, which could run any code: the proof by the user's key (HMAC-SHA256 in
-                 hexadecimal digits) of the checksums of all records before; without it nothing of the file is used
-        "END "   nothing; the file is whole
+        "DATA"   digests of bytes of the file of results that the nodes rely on, by name, JSON; optional
+        "SIGN"   if a partial is pickled, which could run any code: the proof by the user's key (HMAC-SHA256 in
+                 hexadecimal digits) of the checksums of all records before it; without it nothing of the file is used
+        "END "   empty; the file is complete
 """
 
 from __future__ import annotations
@@ -57,37 +57,37 @@ __all__ = [
 DEFAULT_INTERVAL = 30.0
 
 _MAGIC = b"KINEMACK"
-# 3: leaves depend on the number of frames alone; 4: files by their FileIdentity; 5: no pickles without a proof;
-# 6: digests of what was written
+# 3: leaves depend only on the number of frames; 4: files by their FileIdentity; 5: no pickles without a proof;
+# 6: digests of the written data
 _VERSION = 6
 _START = struct.Struct("<8sQ")
 _HEAD = struct.Struct("<4sQ")
 _NODE = struct.Struct("<QQQ")
 _DIGEST = 32
 _PURPOSE = "checkpoint"
-# words about a run take some KiB; nodes hold results and may have any size
+# descriptions of a run take some KiB; nodes hold results and may have any size
 _MOST_ITEMS_BYTES = 64 << 20
 _ADVICE = "remove it to start again"
-# what an exact value begins with that is a `FileIdentity`
+# prefix of an exact value that is a `FileIdentity`
 _FILE = "FileIdentity "
 
 
-# the file that a run is saved to, or how it is saved there
+# the file to which a run is saved, or a Checkpoint with more settings
 CheckpointChoice: TypeAlias = "str | os.PathLike[str] | Checkpoint | None"
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where and how often a run is saved.
+    """File and interval at which a run is saved.
 
     Attributes
     ----------
     path : str
-        The file; saved under a temporary name in the same folder, synced and renamed.
+        The file; saved under a temporary name in the same folder, then synced and renamed.
     interval : float
-        Seconds between two saves; each time longer where saving itself takes more than a twentieth of it.
+        Seconds between two saves; longer if a save takes more than a twentieth of it.
     keep : bool
-        Whether the file stays when the run is done. A run that finds a finished one reads no frame again.
+        Whether the file stays after the run. A run that finds a finished checkpoint reads no frame again.
     """
 
     path: str | os.PathLike[str]
@@ -103,7 +103,7 @@ class Checkpoint:
 
     @classmethod
     def from_choice(cls, chosen: CheckpointChoice, interval: float | None) -> Checkpoint | None:
-        """What `checkpoint=` and `checkpoint_interval=` say; ArgumentError for an interval alone."""
+        """The checkpoint for `checkpoint=` and `checkpoint_interval=`; ArgumentError for an interval alone."""
         if chosen is None:
             if interval is not None:
                 raise ArgumentError("checkpoint_interval says how often to save; name the file with checkpoint=")
@@ -117,7 +117,7 @@ class Checkpoint:
         return os.fspath(self.path)
 
     def remove(self) -> None:
-        """Removes the file, if it is there, and what a run that was killed while it saved has left beside it."""
+        """Removes the file, if it exists, and temporary files left by runs that were killed while saving."""
         try:
             with suppress(FileNotFoundError):
                 os.unlink(self.name)
@@ -127,7 +127,7 @@ class Checkpoint:
 
 
 class IdentityItem(NamedTuple):
-    """Something that decides the results: its name, its exact value or a digest of it, and words for a person."""
+    """A fact that decides the results: its name, its exact value or a digest of it, and a description for users."""
 
     what: str
     exact: str
@@ -135,11 +135,11 @@ class IdentityItem(NamedTuple):
 
     @classmethod
     def from_file(cls, what: str, identity: _core.FileIdentity, label: str) -> IdentityItem:
-        """Of a file that is read."""
+        """Identity of a file that is read."""
         return cls(what, f"{_FILE}{identity.to_bytes().hex()}", label)
 
     def difference(self, now: IdentityItem) -> str | None:
-        """How a later item differs, in words; None where it does not."""
+        """The difference to a later item, in words; None if there is none."""
         if self.what != now.what:
             return f"expected {self.what} ({self.label}), found {now.what} ({now.label})"
         if self.exact == now.exact:
@@ -155,13 +155,13 @@ class IdentityItem(NamedTuple):
         return f"{self.what}, expected {expected}, found {found}"
 
 
-# of the merge tree: level, index, and the partial of each job as bytes
+# a node of the merge tree: level, index, and the partial of each job as bytes
 Node = tuple[int, int, list[bytes]]
 
 
 @dataclass
 class PassContent:
-    """A pass as it is in the file. `at` is the byte of its record."""
+    """A pass in the file. `at` is the byte of its record."""
 
     items: list[IdentityItem]
     at: int
@@ -170,7 +170,7 @@ class PassContent:
 
 @dataclass
 class Content:
-    """All of a file."""
+    """Full content of a file."""
 
     items: list[IdentityItem]
     passes: list[PassContent]
@@ -186,7 +186,7 @@ class CheckpointWriter:
     n_nodes : int
         Nodes written so far, of all passes.
     is_pickled : bool
-        Whether a partial in them is pickled: then the file is signed with the user's key.
+        Whether one of their partials is pickled: then the file is signed with the user's key.
     """
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -197,11 +197,11 @@ class CheckpointWriter:
         file.write(_START.pack(_MAGIC, _VERSION))
 
     def run(self, items: Sequence[IdentityItem]) -> None:
-        """The identity of the run; once, at the beginning."""
+        """Writes the identity of the run; once, at the beginning."""
         self._record(b"RUN ", [_packed(items)])
 
     def rows(self, name: str) -> None:
-        """The file of results; behind the identity of the run."""
+        """Writes the name of the file of results; after the identity of the run."""
         self._record(b"ROWS", [os.fsencode(name)])
 
     def begin_pass(self, items: Sequence[IdentityItem]) -> None:
@@ -209,18 +209,18 @@ class CheckpointWriter:
         self._record(b"RND ", [_packed(items)])
 
     def node(self, level: int, index: int, partials: Sequence[bytes]) -> None:
-        """A node of the pass begun last."""
+        """Writes a node of the pass begun last."""
         lengths = struct.pack(f"<{len(partials)}Q", *map(len, partials))
         self._record(b"NODE", [_NODE.pack(level, index, len(partials)), lengths, *partials])
         self.n_nodes += 1
         self.is_pickled = self.is_pickled or any(map(is_pickled, partials))
 
     def counted(self, digests: Mapping[str, Digests]) -> None:
-        """What the nodes rely on; after all of them."""
+        """Writes the digests of the data that the nodes rely on; after all nodes."""
         self._record(b"DATA", [packed(digests)])
 
     def end(self) -> None:
-        """Marks the file as whole; what `user_key` raises where it is to be signed and cannot be."""
+        """Marks the file as complete; raises as `user_key` if it must be signed and cannot be."""
         if self.is_pickled:
             self._record(b"SIGN", [_proof_of(self._digests)])
         self._record(b"END ", [])
@@ -237,19 +237,19 @@ class CheckpointWriter:
 
 
 def _proof_of(digests: bytes | bytearray) -> bytes:
-    """The proof by the user's key; what `user_key` raises where there is none and none can be made."""
-    # imported for files that are signed alone: these modules take a part of the start
+    """The proof by the user's key; raises as `user_key` if there is no key and none can be made."""
+    # imported only for files that are signed: these modules slow down the start
     from kinema.storage.user_key import prove, user_key
 
     return prove(user_key(), _PURPOSE, bytes(digests)).encode()
 
 
 def load(path: str) -> Content | None:
-    """What a file holds; None where there is no file.
+    """The content of a file; None if the file does not exist.
 
-    Raises CorruptFileError (with the byte) for a file that is damaged or no checkpoint, TruncatedFileError for one that
-    ends too early, UnsupportedFormatError for one of another version of the layout, FileAccessError for one with
-    pickled values that were not written with this user's key.
+    Raises CorruptFileError (with the byte) for a file that is damaged or not a checkpoint, TruncatedFileError for a
+    file that ends too early, UnsupportedFormatError for another version of the layout, FileAccessError for pickled
+    values that were not written with this user's key.
     """
     try:
         with open_regular(path, "checkpoint") as file:
@@ -303,7 +303,7 @@ class _RecordReader:
             at, signed = self._at, len(self._digests)
             tag, payload = self._record()
             if self._proof and tag != b"END ":
-                raise self._damaged(at, f"a record {tag!r} has no place behind the proof")
+                raise self._damaged(at, f"a record {tag!r} has no place after the proof")
             if tag == b"RUN " and content is None:
                 content = Content(self._items(payload, at), [])
             elif tag == b"ROWS" and content is not None and not content.passes:
@@ -345,7 +345,7 @@ class _RecordReader:
             )
         memory = physical_memory()
         if memory is not None and length > memory // 2:
-            # a file with holes holds any number of bytes
+            # a sparse file may claim any number of bytes
             raise self._damaged(at, f"a record has {length} bytes, expected at most {memory // 2} on this machine")
         payload = self._node_payload(length, at) if tag == b"NODE" else self._items_payload(length, at)
         digest = self._file.read(_DIGEST)
@@ -367,7 +367,7 @@ class _RecordReader:
         return self._file.read(length)
 
     def _node_payload(self, length: int, at: int) -> bytes:
-        """Reads the partials only where their lengths make up the record."""
+        """Reads the partials only if their lengths make up the record."""
         start = self._file.read(min(length, _NODE.size))
         n = _NODE.unpack(start)[2] if len(start) == _NODE.size else 0
         if 8 * n <= length - len(start):

@@ -1,4 +1,4 @@
-"""Items that identify what a checkpoint is of: of files, of frames, of arrays, of what words say."""
+"""Items that identify the run of a checkpoint: of files, frames, arrays and values."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from kinema.trajectory import Trajectory
 
 __all__ = ["array", "digest_of", "item_of_frames", "items_of_files", "items_of_transform", "items_of_value", "plain"]
 
-# places at which content is read, 4 KiB each, of all files and at least of each: a fraction of a second from a disk
+# places at which content is sampled, 4 KiB each, over all files, at least one each: a fraction of a second from a disk
 _PLACES = 1024
 _PLACES_A_FILE_AT_LEAST = 16
 
 
 def items_of_files(trajectory: Trajectory) -> Iterator[IdentityItem]:
-    """Of the files and of what is done to their frames: identities of files, with content sampled at more places than
-    those of indices are, and each transform.
+    """Items of the files and of the transforms of their frames: identities of files, with content sampled at more
+    places than for an index, and each transform.
 
-    What is saved is made of all coordinates, and nothing checks it later; copies are compared by the samples alone.
+    Saved results are made of all coordinates, and nothing checks them later; copies are compared only by the samples.
     """
     parts = trajectory.parts
-    # numbers depend on it: units, time steps, which particles
+    # numbers depend on these: units, time steps, which particles
     yield plain("what was stated of the files", _stated(trajectory.stated))
     places = max(_PLACES_A_FILE_AT_LEAST, _PLACES // len(parts))
     yield plain("the number of files", str(len(parts)))
@@ -49,7 +49,7 @@ def _stated(stated: Mapping[str, str]) -> str:
 
 
 def item_of_frames(frames: FrameSelection) -> IdentityItem:
-    """Of the frames, in their order."""
+    """Item of the frames, in their order."""
     if frames.stride is not None:
         start, step, length = frames.stride
         return plain("the frames", f"{length} from {start}, every {step}")
@@ -57,14 +57,14 @@ def item_of_frames(frames: FrameSelection) -> IdentityItem:
 
 
 def items_of_transform(made: _core.Transform, where: str) -> Iterator[IdentityItem]:
-    """The call that made a transform, argument by argument."""
+    """Items of the call that made a transform, one per argument."""
     yield plain(f"the kind {where}", made.id)
     for name, value in sorted(made.arguments.items()):
         yield from items_of_value(f"{name} {where}", value)
 
 
 def items_of_value(what: str, value: Any) -> Iterator[IdentityItem]:
-    """Of an argument of a kernel or transform."""
+    """Items of an argument of a kernel or transform."""
     if value is None or isinstance(value, (bool, int, float, str)):
         yield plain(what, repr(value))
     elif isinstance(value, np.ndarray):
@@ -74,7 +74,7 @@ def items_of_value(what: str, value: Any) -> Iterator[IdentityItem]:
         for number, item in enumerate(value):
             yield from items_of_value(f"{what}, number {number + 1}", item)
     else:
-        # code of the user's, which gives its identity itself
+        # user code, which states its own identity
         identity: Mapping[str, tuple[str, str]] = value.identity()
         yield plain("the version of Python", f"{sys.version_info.major}.{sys.version_info.minor}")
         for name, (exact, label) in identity.items():
@@ -82,18 +82,18 @@ def items_of_value(what: str, value: Any) -> Iterator[IdentityItem]:
 
 
 def plain(what: str, label: str) -> IdentityItem:
-    """Of something that its words say exactly."""
+    """Item of a fact that its words state exactly."""
     return IdentityItem(what, label, label)
 
 
 def array(what: str, values: NDArray[Any], label: str = "") -> IdentityItem:
-    """Of an array, by its kind, shape and values."""
+    """Item of an array: its kind, shape and values."""
     digest = digest_of(values)
     return IdentityItem(what, digest, f"{label or f'{values.dtype} {values.shape}'}, digest {digest[:12]}")
 
 
 def digest_of(values: NDArray[Any]) -> str:
-    """The same for equal arrays of one kind and shape."""
+    """A digest that is equal for equal arrays of the same kind and shape."""
     digest = blake2b(f"{values.dtype.str} {values.shape} ".encode(), digest_size=16)
     digest.update(np.ascontiguousarray(values).tobytes())
     return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""`CheckpointManager`: the checkpoint of one run. Refuses that of another run, restores nodes, saves at intervals."""
+"""`CheckpointManager`: the checkpoint of one run. It refuses other runs' files, restores nodes, saves at intervals."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from kinema.storage.output_file import OutputFile
 
 __all__ = ["CheckpointManager", "SavesBytes"]
 
-# saving takes this share of a run at the most
+# largest share of a run that saving may take
 _SHARE = 1 / 20
-# the level of the root of a finished pass: one that covers any tree
+# the level of the root of a finished pass: such a node covers any tree
 _ROOT = 63
 # inode, time of modification, size
 _FileState: TypeAlias = tuple[int, int, int]
 
 
 class SavesNodes(Protocol):
-    """What is done of a pass: a merge tree, or all that an output needs to be gone on with."""
+    """Progress of a pass: a merge tree, or all that is needed to continue an output."""
 
     def serialize(self, write: Callable[[int, int, list[bytes]], None]) -> None:
-        """Gives each node: level, index, partials."""
+        """Writes each node: level, index, partials."""
 
 
 class SavesBytes(Protocol):
-    """A part of what a pass has made."""
+    """A part of a pass's results."""
 
     def to_bytes(self) -> bytes:
-        """To be stored."""
+        """The bytes to store."""
 
 
 class CheckpointManager:
@@ -47,28 +47,28 @@ class CheckpointManager:
     ----------
     checkpoint : Checkpoint
     items : list of Item
-        All that decides the results of the run.
+        All facts that decide the results of the run.
 
     Attributes
     ----------
     path : str
     before_save : function or None
-        Called before a file is renamed: what the saved nodes rely on is to be on disk then.
+        Called before a file is renamed: all data that the saved nodes rely on must be on disk after it.
     rows_file : str or None
         The temporary file of results that the nodes rely on.
     counted : function or None
-        Gives the runs of bytes that the saved nodes, by level and index, rely on, by the name of the file.
+        Returns, by file name, the runs of bytes that the saved nodes, given by level and index, rely on.
     is_running : bool
-        Whether the run goes on from the file: whether it was found to be of this run, and whole.
+        Whether the run continues from the file: it was found to be complete and of this run.
 
     Raises
     ------
     ArgumentError
-        For the checkpoint of another run; the message says what differs.
+        If the checkpoint belongs to another run; the message says what differs.
     CorruptFileError, TruncatedFileError, UnsupportedFormatError
-        For a file that is damaged or no checkpoint.
+        If the file is damaged or not a checkpoint.
     FileNotFound, FileAccessError, FileIOError
-        For a folder that cannot be written, or a full disk; FileAccessError also for pickled values without the proof.
+        If the folder cannot be written, or the disk is full; FileAccessError also for pickled values without a proof.
     """
 
     def __init__(self, checkpoint: Checkpoint, items: Sequence[IdentityItem]) -> None:
@@ -78,11 +78,11 @@ class CheckpointManager:
         self._counted_bytes = CountedBytes()
         self._checkpoint = checkpoint
         self._items = list(items)
-        self._passes: list[PassContent] = []  # finished passes, and the current one without its nodes
+        self._passes: list[PassContent] = []  # finished passes, and the current pass without its nodes
         self._requested = False
         self._next = 0.0
         self._written: _FileState | None = None  # the file that this run has read or written
-        # the file that gets its name next, and whether it is worth resuming: an interrupt may come behind the renaming
+        # the file to be renamed next, and whether it is worth resuming: an interrupt may come after the renaming
         self._next_file: tuple[_FileState | None, bool] | None = None
         self._output: OutputFile | None = None
         self._is_noted = False
@@ -100,7 +100,7 @@ class CheckpointManager:
 
     @property
     def worth_resuming(self) -> bool:
-        """Whether the file holds anything that took time."""
+        """Whether the file holds anything that took time to compute."""
         self._settle()
         return self._worth_resuming
 
@@ -113,10 +113,10 @@ class CheckpointManager:
     def saving(self) -> Iterator[None]:
         """Saves on SIGUSR1 and SIGTERM within the block, and removes a useless file at its end; see `signals`.
 
-        ArgumentError where another run uses the same checkpoint: each has a temporary file beside it all the time.
+        Raises ArgumentError if another run uses the same checkpoint: each run keeps a temporary file beside it.
         """
         self._output = OutputFile(self.path, alone=True)
-        # a SIGTERM without a handler ends the process where the signals' block ends
+        # a SIGTERM without a handler ends the process at the end of the signals' block
         with save_on_signals(self._request):
             try:
                 yield
@@ -126,14 +126,14 @@ class CheckpointManager:
                     if not self.worth_resuming:
                         self._checkpoint.remove()
                     elif self.is_running:
-                        error.add_note(f"what was done is in {self.path}; the same call goes on from there")
+                        error.add_note(f"what was done is in {self.path}; the same call continues from there")
                 raise
             finally:
                 if self._output is not None:
                     self._output.discard()
 
     def begin_pass(self, items: Sequence[IdentityItem], *, save: bool = True) -> list[Node]:
-        """The nodes of an earlier run of the next pass; saves, so that a full disk is an error now."""
+        """The nodes of the next pass from an earlier run; saves, so that a full disk is an error now."""
         number = len(self._passes)
         stored = self._stored[number] if number < len(self._stored) else None
         if stored is not None:
@@ -152,12 +152,12 @@ class CheckpointManager:
         self._save(None)
 
     def poll(self, tree: SavesNodes) -> None:
-        """Saves where it is time; to be called about ten times a second, from one thread."""
+        """Saves if it is time; to be called about ten times a second, from one thread."""
         if self._requested or time.monotonic() >= self._next:
             self.save(tree)
 
     def save(self, tree: SavesNodes) -> None:
-        """Saves what the tree holds."""
+        """Saves the nodes of the tree."""
         self._requested = False
         began = time.monotonic()
         self._save(tree)
@@ -165,30 +165,30 @@ class CheckpointManager:
         self._next = now + max(self._checkpoint.interval, (now - began) / _SHARE)
 
     def save_after(self, error: BaseException, tree: SavesNodes) -> None:
-        """Saves the tree when `error` has ended the pass; a failure to do so is noted on it."""
+        """Saves the tree after `error` has ended the pass; a failure to save becomes a note on it."""
         try:
             self.save(tree)
         except Error as second:
             error.add_note(f"and the checkpoint could not be saved: {second}")
 
     def end_pass(self, partials: Sequence[SavesBytes], last: bool) -> None:
-        """Stores the root of the pass; it is saved with the next pass, or at the end where the file is kept."""
+        """Stores the root of the pass; it is saved with the next pass, or at the end if the file is kept."""
         if last and not self._checkpoint.keep:
             return
         self._passes[-1].nodes = [(_ROOT, 0, [partial.to_bytes() for partial in partials])]
         self.worth_resuming = True
 
     def finish(self) -> None:
-        """The run is done: removes the file, or saves it whole where it is kept."""
+        """Ends the run: removes the file, or saves it complete if it is kept."""
         if self._checkpoint.keep:
             self._save(None)
         else:
             self._checkpoint.remove()
 
     def check_counted(self, path: str, name: str | None = None) -> None:
-        """Compares what is in a file with what was written when the checkpoint was saved, under this name.
+        """Compares a file with the digests that the checkpoint stored under the name.
 
-        CorruptFileError or TruncatedFileError where it differs.
+        Raises CorruptFileError or TruncatedFileError if they differ.
         """
         CountedBytes.check(path, self._stored_digests.get(os.path.basename(name or path), []))
 
@@ -202,7 +202,7 @@ class CheckpointManager:
         self._requested = True
 
     def _save(self, tree: SavesNodes | None) -> None:
-        """Finished passes with their roots, and the current one with the nodes of `tree`."""
+        """Saves finished passes with their roots, and the current pass with the nodes of `tree`."""
         self._settle()
         if _state_of(self.path) not in (None, self._written):
             raise FileIOError(
@@ -214,7 +214,7 @@ class CheckpointManager:
             writer = CheckpointWriter(file)
             writer.run(self._items)
             if self.rows_file is not None:
-                # relative, so that both can be moved together
+                # relative, so that both files can be moved together
                 writer.rows(os.path.relpath(self.rows_file, os.path.dirname(self.path) or os.curdir))
             for one in self._passes:
                 writer.begin_pass(one.items)
@@ -251,13 +251,13 @@ class CheckpointManager:
             self._is_noted = True
             emit(
                 [
-                    f"{self.path}: the checkpoint holds pickled values, signed with the key {key_file()}: where a run "
-                    "goes on from it, that key is needed; numbers, text, arrays, lists and mappings of them need none"
+                    f"{self.path}: the checkpoint holds pickled values, signed with the key {key_file()}: a run "
+                    "that continues from it needs that key; numbers, text, arrays, lists and mappings of them need none"
                 ]
             )
 
     def _settle(self) -> None:
-        """Takes note of a file that was written, if it has got its name."""
+        """Records the state of a written file, if it was renamed."""
         if self._next_file is not None and _state_of(self.path) == self._next_file[0]:
             self._written, self._worth_resuming = self._next_file
             self._next_file = None
@@ -266,14 +266,14 @@ class CheckpointManager:
         difference = _difference(stored, now)
         if difference is not None:
             raise ArgumentError(
-                f"{self.path}: the checkpoint is of another run: {difference}; run as before to go on, or remove the "
-                "file to start again",
+                f"{self.path}: the checkpoint is of another run: {difference}; run as before to continue, or remove "
+                "the file to start again",
                 path=self.path,
             )
 
 
 def _difference(stored: Sequence[IdentityItem], now: Sequence[IdentityItem]) -> str | None:
-    """The first thing in which two runs differ, in words."""
+    """The first difference between two runs, in words."""
     for one, other in zip(stored, now, strict=False):
         difference = one.difference(other)
         if difference is not None:

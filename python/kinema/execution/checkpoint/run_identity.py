@@ -1,6 +1,6 @@
-"""The identity of a run: a list of all that decides its results, each item with words for a person.
+"""The identity of a run: a list of all facts that decide its results, each with a description for users.
 
-Workers, memory and runner are no items: results do not depend on them.
+Workers, memory and runner are left out: results do not depend on them.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ __all__ = ["items_of_pass", "items_of_run"]
 
 
 def items_of_run(analyses: Sequence[Computation], frames: FrameSelection, results: str) -> list[IdentityItem]:
-    """Of the whole run: version, analyses with their arguments, files, frames, and where results go."""
+    """Items of the whole run: version, analyses with their arguments, files, frames, and the target of results."""
     items = [
-        # other versions may round otherwise
+        # other versions may round differently
         plain("the version of Kinema", _core.__version__),
         plain("the analyses", ", ".join(type(analysis).__name__ for analysis in analyses)),
     ]
@@ -46,7 +46,7 @@ def items_of_run(analyses: Sequence[Computation], frames: FrameSelection, result
 def items_of_pass(
     number: int, analyses: Sequence[Computation], jobs: Sequence[Job], plan: _core.Plan
 ) -> list[IdentityItem]:
-    """Of one pass: leaves, and for each analysis the kernel with its version and every argument, and transforms."""
+    """Items of one pass: leaves, each analysis's kernel with its version and arguments, and transforms."""
     items = [
         plain("what is divided into leaves", plan.domain),
         plain(f"the {plan.domain} of a leaf", str(plan.leaf_frames)),
@@ -69,7 +69,7 @@ def _named(analyses: Sequence[Computation]) -> Iterator[tuple[str, Computation]]
 
 
 def _items_of_kernel(made: _core.Kernel, where: str) -> Iterator[IdentityItem]:
-    """The call that made a kernel, argument by argument."""
+    """Items of the call that made a kernel, one per argument."""
     _, (_, name_of_kind, arguments) = made.__reduce__()
     yield plain(f"the kind {where}", name_of_kind)
     for name, value in arguments.items():

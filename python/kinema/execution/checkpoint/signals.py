@@ -1,4 +1,4 @@
-"""Signals on which a run saves its checkpoint: SIGUSR1 to save and go on, SIGTERM to save and end.
+"""Signals on which a run saves its checkpoint: SIGUSR1 to save and continue, SIGTERM to save and end.
 
 Ctrl-C needs no handler: Python raises KeyboardInterrupt.
 """
@@ -16,17 +16,17 @@ __all__ = ["save_on_signals"]
 
 
 class _SigtermReceived(BaseException):
-    """SIGTERM came where it would have ended the process at once; not an Exception, as nobody may go on."""
+    """SIGTERM came that would have ended the process at once; not an Exception, so that no code continues after it."""
 
 
 @contextmanager
 def save_on_signals(request: Callable[[], None]) -> Iterator[None]:
-    """Within the block SIGUSR1 and SIGTERM call `request`, which requests a save, and then do what they did.
+    """Within the block SIGUSR1 and SIGTERM call `request`, which requests a save, and then have their former effect.
 
-    SIGTERM without a handler of the program's own raises an exception, so that the block can save; when the block has
-    been left the process ends by the signal, as it would have done at once. A handler of the program's own is called:
-    it decides whether to go on. SIGUSR1 without a handler does nothing else. Only the main thread may set handlers: in
-    another thread signals do what they did.
+    If the program has no handler for SIGTERM, the signal raises an exception, so that the block can save; after the
+    block the process ends by the signal, as it would have done at once. If the program has a handler, it is called and
+    decides whether to continue. SIGUSR1 without a handler has no further effect. Only the main thread may set handlers:
+    in another thread signals keep their former effect.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -34,7 +34,7 @@ def save_on_signals(request: Callable[[], None]) -> Iterator[None]:
     before = {}
     for number in (signal.SIGUSR1, signal.SIGTERM):
         handler = signal.getsignal(number)
-        # None: set by a library of C, which could not be set back
+        # None: set by a C library; it could not be restored
         if handler is not None:
             before[number] = signal.signal(number, _handler(request, number, handler))
     try:

@@ -1,9 +1,9 @@
-"""Values of Python as bytes and back: numbers, text, arrays, lists, tuples and mappings as such, any others pickled.
+"""Python values as bytes and back: numbers, text, arrays, lists, tuples and mappings directly, all others pickled.
 
-Reading bytes runs nothing, but where they begin with the mark of a pickle. Who reads those from a file asks for a proof
-of who has written them first (`is_pickled`; `file` does so for checkpoints).
+Reading bytes runs no code unless they begin with the mark of a pickle. Before reading such bytes from a file, the
+caller asks for a proof of who wrote them (`is_pickled`; `file` does so for checkpoints).
 
-A value is a letter and what follows it; lengths and counts are uint64, all of it little-endian:
+A value is a letter and its content; lengths and counts are uint64, everything is little-endian:
 
     N T F            None, True, False
     i f c            int: length, bytes, two's complement; float; complex
@@ -27,7 +27,7 @@ from kinema.base.serialisation import serialize
 
 __all__ = ["from_bytes", "is_pickled", "to_bytes"]
 
-# partials of kernels of this package begin with the length of their name, which is shorter than 255
+# partials of this package's kernels begin with the length of their name, which is less than 255
 _PICKLED = b"\xffkinema pickle\0"
 _COUNT = struct.Struct("<Q")
 _FLOAT = struct.Struct("<d")
@@ -38,7 +38,7 @@ _DEEPEST = 50
 
 
 def to_bytes(value: Any) -> bytes:
-    """A value as bytes. Raises what pickling raises for an object that cannot be stored."""
+    """A value as bytes. Raises as pickling does for an object that cannot be stored."""
     try:
         return _Encoder().encoded(value)
     except _NotPlain:
@@ -46,15 +46,15 @@ def to_bytes(value: Any) -> bytes:
     try:
         return _PICKLED + pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
     except (pickle.PicklingError, AttributeError):
-        # of a class of the script, which workers cannot import: it is sent with its code
+        # from a class of the script, which workers cannot import: it is sent with its code
         return _PICKLED + serialize(value)
 
 
 def from_bytes(data: bytes) -> Any:
-    """The value; bytes that `is_pickled` may run code.
+    """The value; bytes for which `is_pickled` is true may run code.
 
-    ValueError for bytes that `to_bytes` has not made; ArgumentError if a pickle names a module or class that is not
-    there any more.
+    Raises ValueError for bytes that `to_bytes` has not made; ArgumentError if a pickle names a module or class that no
+    longer exists.
     """
     if is_pickled(data):
         try:
@@ -78,13 +78,13 @@ def is_pickled(data: bytes) -> bool:
 
 
 class _NotPlain(Exception):
-    """A value that is to be pickled."""
+    """A value that must be pickled."""
 
 
 class _Encoder:
     def __init__(self) -> None:
         self._parts: list[bytes] = []
-        # of what may change: were one object in two places two in the copy, a kernel could give other results
+        # mutable objects seen: if one object in two places became two, a kernel could give other results
         self._seen: set[int] = set()
 
     def encoded(self, value: Any) -> bytes:
@@ -148,7 +148,7 @@ class _Encoder:
                 try:
                     numbers = np.array(values, name)
                 except OverflowError:
-                    break  # of more than 64 bits: one by one
+                    break  # more than 64 bits: one by one
                 self._parts += [letter, _COUNT.pack(len(values)), numbers.tobytes()]
                 return
         self._parts += [b"l", _COUNT.pack(len(values))]
@@ -162,7 +162,7 @@ class _Encoder:
 
 
 class _Decoder:
-    """Reads a value; every length is compared with what is left before anything of that size is made."""
+    """Reads a value; every length is compared with the remaining bytes before memory of that size is allocated."""
 
     def __init__(self, data: memoryview) -> None:
         self._data = data
@@ -196,9 +196,9 @@ class _Decoder:
         if letter == b"d":
             keys, values = self.value(depth), self.value(depth)
             if type(keys) is not list or type(values) is not list or not len(keys) == len(values) == count:
-                raise ValueError("a value is damaged: a mapping has not a value for each key")
+                raise ValueError("a value is damaged: a mapping lacks a value for each key")
             return dict(zip(keys, values, strict=True))
-        # each takes a byte at least
+        # each item takes at least one byte
         if count > len(self._data) - self.at:
             raise ValueError(f"a value is damaged: {count} items reach beyond its end")
         items = [self.value(depth) for _ in range(count)]
@@ -221,7 +221,7 @@ class _Decoder:
             count *= length
         content = self._taken(count * dtype.itemsize)
         values: Any = np.empty(shape, dtype, order=order)
-        # its own memory, which may be written to
+        # with its own memory, so that it is writable
         values.reshape(-1, order=order)[:] = np.frombuffer(content, dtype, count) if count else ()
         return values
 

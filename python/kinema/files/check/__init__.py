@@ -1,4 +1,4 @@
-"""What is wrong with trajectory files: `kinema.check`."""
+"""Problems in trajectory files: `kinema.check`."""
 
 from kinema.files.check.files import CheckReport, check
 from kinema.files.check.problems import Problem

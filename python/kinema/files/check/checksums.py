@@ -1,4 +1,4 @@
-"""Bytes of frames, compared with the checksums that `kinema index --checksums` has stored of them."""
+"""Comparison of frames' bytes with the checksums that `kinema index --checksums` has stored."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kinema.trajectory.broken_molecules import sampled_frames
 
 __all__ = ["compare_checksums"]
 
-_REMEDY = "`kinema index --checksums --rebuild` stores those of the file as it is"
+_REMEDY = "`kinema index --checksums --rebuild` stores checksums of the current file"
 
 
 def compare_checksums(
@@ -27,10 +27,11 @@ def compare_checksums(
     workers: int | None,
     progress: ProgressChoice,
 ) -> tuple[list[Problem], list[str]]:
-    """Problems of the frames of a file that differ from their stored checksums, and notes; nothing without checksums.
+    """Problems of the frames that differ from their stored checksums, and notes; both empty without checksums.
 
-    Frames are read where they were, so that damage which hides them from a scan is found as well. `n_frames`: that the
-    file has now, None where nobody knows. With `quick` the first frame, the last and 16 between are compared.
+    Frames are read at their stored offsets, so damage that hides frames from a scan is found too. `n_frames` is the
+    number of frames in the file now, None if unknown. With `quick`, the first frame, the last and 16 between are
+    compared.
     """
     known, why_not = load_checksums(path)
     if why_not:

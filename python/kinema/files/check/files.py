@@ -1,6 +1,6 @@
-"""`check`: problems of trajectory files: truncation, gaps, repeated times, NaN, jumps, atom counts.
+"""`check`: finds truncation, gaps, repeated times, NaN, jumps and wrong atom counts in trajectory files.
 
-It changes no file, and it does not judge the physics.
+It changes no file and does not judge the physics.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from kinema.trajectory.opening import open
 
 __all__ = ["CheckReport", "check"]
 
-# The text of a report names no more than this many problems of a kind; the report itself holds all.
+# The text of a report names at most this many problems of a kind; the report itself holds all.
 _SHOWN_OF_A_KIND = 10
 _DEFAULT_MEMORY = "128 MiB"
 
@@ -55,14 +55,15 @@ class CheckReport:
     ----------
     paths : tuple of str
     n_frames, n_atoms : int
-        Of all files; of the first file that could be read.
+        `n_frames`: total of all files; `n_atoms`: of the first file that could be read.
     problems : tuple of Problem
     notes : tuple of str
-        What is odd but no problem: a count in a header that is not that of the file, fields that are left out, broken
-        molecules.
+        Oddities that are not problems: a count in a header that differs from the file's, fields that are left out,
+        broken molecules.
     broken : dict of str to BrokenMolecules
-        By file, where molecules are broken at the faces of the cell: `frame`, the first one, `broken`, how many are in
-        it, `frames`, in how many frames, `seen`, of how many that were looked at, `most`, at most in one.
+        For each file in which molecules are broken at the faces of the cell: `frame`, the first such frame, and
+        `broken`, the number broken in it; `frames`, the number of such frames, out of `seen` frames that were examined;
+        `most`, the largest number broken in one frame.
     """
 
     paths: tuple[str, ...]
@@ -74,7 +75,7 @@ class CheckReport:
 
     @property
     def ok(self) -> bool:
-        """Whether there are no problems."""
+        """Whether no problem was found."""
         return not self.problems
 
     def as_dict(self) -> dict[str, Any]:
@@ -119,7 +120,7 @@ def check(
     memory: int | str | None = None,
     progress: ProgressChoice = False,
 ) -> CheckReport:
-    """Finds what is wrong with files, which may be the parts of one trajectory.
+    """Finds problems in files, which may be the parts of one trajectory.
 
     Frames whose checksums are stored (`Trajectory.store_checksums`) are compared with them, unless `stored` is False.
 
@@ -127,21 +128,21 @@ def check(
     ----------
     paths : path or list of paths
     topology : path, optional
-        Its number of atoms is compared. Where it has bonds, molecules that are broken at the faces of the cell are
-        looked for: they are noted, and no problem.
+        Its number of atoms is compared. If it has bonds, the check looks for molecules that are broken at the faces of
+        the cell; they become notes, not problems.
     coordinates : bool
-        Whether coordinates are read, to find NaN, jumps, corrupt frames and broken molecules; else frame headers only.
+        Whether to read coordinates, to find NaN, jumps, corrupt frames and broken molecules; else frame headers only.
     quick : bool
-        Of the first frame, the last, and 16 between, and not of all. Headers are those of all frames.
+        Check the first frame, the last, and 16 between instead of all frames. All headers are still checked.
     select, index_file, group : as `Trajectory.select`
-        Broken molecules are looked for among those with one of these atoms; by default among all.
+        Look for broken molecules only among those that contain one of these atoms; by default among all.
     bonds : None, "guess", a file, or (n_bonds, 2) pairs of atoms
         As in `kinema.transforms.whole`, for topologies without bonds.
     jump : float
-        A step between frames is a jump where the root-mean-square displacement of the atoms, with the nearest
-        periodic image, is more than this many times its median over the file.
+        A step between frames is a jump if the root-mean-square displacement of the atoms (nearest periodic image)
+        exceeds the file's median by more than this factor.
     format, particles, external, units, dt, time_offset, t0, stored, node_cache : as `kinema.open`
-        With `dt` times within a file are as they were stated, and what the file says of them is not judged.
+        With `dt`, times within a file are computed from it, and the times in the file are not judged.
     workers, memory, progress : as in `Trajectory.blocks` and `run`
 
     Returns
@@ -151,7 +152,7 @@ def check(
     Raises
     ------
     FileNotFound, FileAccessError, UnsupportedFormatError, ArgumentError
-        For what cannot be checked at all. Truncated and corrupt files are problems, not errors.
+        If a file cannot be checked at all. Truncated and corrupt files are problems, not errors.
     """
     if not jump > 1:
         raise ArgumentError(f"jump must be above 1 times the usual step, found {jump:g}")
@@ -172,7 +173,7 @@ def check(
         raise ArgumentError("quick, select, group and bonds are about coordinates, which coordinates=False leaves out")
     molecules = _Molecules(topology is not None, select, index_file, group, bonds)
     judged = _Judged(topology, coordinates, quick, molecules, jump, workers, memory, progress)
-    # of the notes of opening those about truncation and gaps are problems here
+    # notes of opening about truncation and gaps are reported as problems instead
     with collected():
         for name in names:
             shift = judged.add(name, stated, shift)
@@ -183,7 +184,7 @@ def check(
 
 @dataclass(frozen=True)
 class _Molecules:
-    """Among which molecules broken ones are looked for."""
+    """The molecules among which broken ones are searched for."""
 
     has_topology: bool
     select: AtomChoice
@@ -192,7 +193,7 @@ class _Molecules:
     bonds: Any
 
     def search(self, part: Trajectory) -> MoleculeSearch | str | None:
-        """What looks for them in a file; a note where bonds are not known, None for one that says nothing of them."""
+        """The search for a file; a note if its bonds are unknown, None for a file that says nothing about bonds."""
         selection = None
         if (self.select, self.index_file, self.group) != (None, None, None):
             selection = part.select(self.select, index_file=self.index_file, group=self.group)
@@ -216,7 +217,7 @@ def _missing_bonds_note(part: Trajectory) -> str:
 
 @dataclass
 class _Judged:
-    """What was found of files so far, and how it is looked for."""
+    """Findings about the files so far, and the settings of the check."""
 
     topology: str | os.PathLike[str] | None
     coordinates: bool
@@ -232,20 +233,20 @@ class _Judged:
     broken: dict[str, BrokenMolecules] = made_with(default_factory=dict)
 
     def add(self, name: str, stated: Mapping[str, Any], shift: dict[str, Any]) -> dict[str, Any]:
-        """Opens a file and judges it; returns by what the times of the next are shifted."""
+        """Opens and judges a file; returns the time shift of the next file."""
         try:
-            # what is stored of the frames may be wrong as well: they are found again, and stored
+            # stored knowledge of the frames may be wrong too: the frames are found again and stored
             part = open(name, self.topology, index="rebuild" if stated["stored"] else "auto", **stated, **shift)
             part.scan(workers=self.workers, progress=self.progress, skip_damaged=True)
         except (CorruptFileError, TruncatedFileError, UnsupportedFormatError) as error:
-            # a file of a known format is refused for one of its frames: they differ in atoms
+            # a file of a known format is refused because of one of its frames: atom counts differ
             if isinstance(error, UnsupportedFormatError) and error.frame is None:
                 raise
             self.problems.append(Problem(kind_of(error), name, error.frame, str(error)))
             self._add_checksums(name, None, stated)
             return shift
         if not self.parts and shift["t0"] is not None:
-            # the first frame of all is meant, and the other files are shifted as its file is
+            # `t0` is the time of the very first frame; the other files are shifted as the first file is
             shift = {"time_offset": part.core.time_shift(), "t0": None}
         self.parts.append(part)
         self.notes += [f"{facts.path}: {warning}" for facts in part.parts for warning in facts.warnings]
@@ -265,10 +266,10 @@ class _Judged:
         return shift
 
     def _add_checksums(self, name: str, n_frames: int | None, stated: Mapping[str, Any]) -> None:
-        """Compares the bytes of frames with checksums of them, if they are stored and may be used."""
+        """Compares the bytes of frames with their checksums, if checksums are stored and may be used."""
         if not stated["stored"]:
             return
-        # with threads and hashes
+        # uses threads and hashes
         from kinema.files.check.checksums import compare_checksums
 
         problems, notes = compare_checksums(
@@ -284,7 +285,7 @@ class _Judged:
         self.notes += notes
 
     def _add_coordinates(self, part: Trajectory, stated: Mapping[str, Any]) -> None:
-        """Judges what is decoded of a file: all of its frames, or a sample."""
+        """Judges the decoded data of a file: all frames, or a sample."""
         path, n_frames = part.paths[0], len(part)
         search = None
         if part.n_atoms == self.parts[0].n_atoms and not _other_atoms(part, given=self.topology is not None):
@@ -305,14 +306,14 @@ class _Judged:
             self.notes.append(f"{path}: {found}")
 
     def compare_parts(self, opened: Mapping[str, Any]) -> None:
-        """Judges what lies between the files, where they can be parts of one trajectory."""
+        """Judges the transitions between files, if they can be parts of one trajectory."""
         if len(self.parts) > 1 and len({part.n_atoms for part in self.parts}) == 1:
             self.problems += problems_between_parts(
                 open([part.paths[0] for part in self.parts], **opened), self.workers
             )
 
     def report(self, names: Sequence[str]) -> CheckReport:
-        """All that was found."""
+        """All findings."""
         return CheckReport(
             paths=tuple(names),
             n_frames=sum(len(part) for part in self.parts),
@@ -324,7 +325,7 @@ class _Judged:
 
 
 def _other_atoms(part: Trajectory, *, given: bool) -> bool:
-    """Whether the topology is of other atoms, or of a damaged frame of the file itself: problems of their own."""
+    """Whether the topology has other atoms, or comes from a damaged frame of the file: both are separate problems."""
     try:
         _ = part.topology
     except ArgumentError:
@@ -351,10 +352,10 @@ def _atom_counts(part: Trajectory, first: Trajectory, topology: object) -> Itera
 def _coordinates(
     part: Trajectory, chosen: FrameSelection, search: MoleculeSearch | None, judged: _Judged
 ) -> Iterator[Problem]:
-    """Coordinates that are no numbers, motion beyond the usual, and frames that cannot be decoded.
+    """Finds coordinates that are not numbers, unusual motion, and frames that cannot be decoded.
 
-    Which frames those are is kept for runs that leave them out. Frames for which no positions were written (TRR) are no
-    problem: a note is added. `search` is given all that are decoded and finite.
+    The numbers of these frames are kept for runs that leave them out. A frame without positions (TRR) is not a
+    problem: it gets a note. `search` is given all frames that are decoded and finite.
     """
     workers, memory = judged.workers, judged.memory
     path = part.paths[0]
@@ -387,7 +388,7 @@ def _coordinates(
                         report(int(block.frames[-1]) + 1, len(part))
                 break
             except (CorruptFileError, TruncatedFileError) as error:
-                # an error names one frame; the others behind the last good block are decoded for themselves
+                # an error names one frame; the frames after the last good block are decoded one by one
                 limit = 0 if memory is None else parse_memory(memory)
                 found = decode_frames(part.core, todo[done:], workers=workers, memory=limit, stored=False)
                 if not found.damaged:
@@ -408,9 +409,9 @@ def _coordinates(
 def _other_vectors(
     part: Trajectory, chosen: FrameSelection, known: set[int | None], stated: Mapping[str, Any], judged: _Judged
 ) -> Iterator[Problem]:
-    """Frames whose velocities or forces cannot be decoded, but for those that are known to be damaged.
+    """Frames whose velocities or forces cannot be decoded, except those that are known to be damaged.
 
-    Nothing of this is kept for later runs: most read positions alone.
+    The result is not kept for later runs, because most of them read positions only.
     """
     (path,) = part.paths
     others = tuple(name for name in VECTOR_FIELDS if name != "positions" and name in part.fields)
@@ -419,7 +420,7 @@ def _other_vectors(
         return
     core = part.core
     if core.hdf5:
-        # a vector that has no row for some frames is no damage
+        # a vector field without a row for some frames is not damaged
         again = open(path, **stated, absent="nan")
         again.scan(workers=judged.workers)
         core = again.core

@@ -1,4 +1,4 @@
-"""What headers of frames say: truncation, gaps, repeated times, within a file and between the parts of a trajectory."""
+"""Problems in frame headers: truncation, gaps and repeated times, within a file and between parts of a trajectory."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from kinema.trajectory import Trajectory
 
 __all__ = ["damaged_headers", "header_problems", "problems_between_parts"]
 
-# Spacing of times is compared within rounding of float32, as formats store them.
+# Times are compared within float32 rounding, because formats store them so.
 _SPACING_TOLERANCE = 0.01
 
 
 def header_problems(part: Trajectory, *, decoded: bool) -> Iterator[Problem]:
-    """Truncation, and times that stand still, run backwards or leave something out, within one file.
+    """Truncation, and times in one file that repeat, run backwards or leave a gap.
 
-    `decoded`: frames are decoded as well, and those that cannot be, which may hold the times, are problems of that.
+    With `decoded`, another check decodes the frames and reports those that fail, which may hold the times.
     """
     (facts,) = part.parts
     if facts.truncation:
@@ -32,11 +32,11 @@ def header_problems(part: Trajectory, *, decoded: bool) -> Iterator[Problem]:
         if not decoded:
             yield Problem(kind_of(error), facts.path, error.frame, str(error))
         return
-    # a DCD header has a time step, which is wrong where no time follows from it
+    # a DCD header has a time step; if no times follow from it, the step is wrong
     if not format_named(facts.format).evenly_timed and np.isnan(times).all() and "time" not in part.fields:
-        return  # XYZ, a bare data set, NetCDF of cpptraj: there is nothing to judge
+        return  # XYZ, a bare data set, NetCDF of cpptraj: no times to judge
     numbers, finite = np.arange(len(times)), np.isfinite(times)
-    # what cannot be read has no time, and is a problem of its own
+    # a frame that cannot be read has no time and is a separate problem
     hidden = np.isin(numbers, [frame for frame, _, _ in facts.damaged])
     numbers, times, finite = numbers[~hidden], times[~hidden], finite[~hidden]
     if len(times) and not finite.any():
@@ -49,13 +49,13 @@ def header_problems(part: Trajectory, *, decoded: bool) -> Iterator[Problem]:
         return
     for i in np.flatnonzero(~finite):
         yield Problem("nan", facts.path, int(numbers[i]), f"time is not finite, found {times[i]}")
-    # what follows is about the frames that have a time
+    # only frames with a time are judged below
     numbers, times = numbers[finite], times[finite]
     spacing = np.diff(times)
     if spacing.size == 0:
         return
     usual = float(np.median(spacing / np.diff(numbers)))
-    # where all times are the same the file has none; that is one problem
+    # if all times are equal, the file has none: one problem
     if not times.any() or (spacing == 0).all():
         yield Problem("duplicate", facts.path, None, f"all {len(times)} frames have the time {shortest(times[0])} ps")
         return
@@ -67,7 +67,7 @@ def header_problems(part: Trajectory, *, decoded: bool) -> Iterator[Problem]:
         message = f"time goes back from {shortest(times[i])} to {shortest(times[i + 1])} ps"
         yield Problem("order", facts.path, int(numbers[i + 1]), message)
     if usual > 0:
-        # frames without a time are no gap
+        # frames without a time do not make a gap
         for i in np.flatnonzero(spacing > usual * (np.diff(numbers) + 0.5 + _SPACING_TOLERANCE)):
             around = f"from {shortest(times[i])} to {shortest(times[i + 1])} ps"
             message = f"time goes {around}, frames are {shortest(usual, 6)} ps apart"
@@ -75,12 +75,12 @@ def header_problems(part: Trajectory, *, decoded: bool) -> Iterator[Problem]:
 
 
 def problems_between_parts(whole: Trajectory, workers: int | None) -> Iterator[Problem]:
-    """Gaps between files in the order given; frames that are repeated in the next file are no problem."""
+    """Gaps between files in the given order; frames that the next file repeats are not a problem."""
     paths = whole.paths
     try:
         whole.scan(workers=workers, skip_damaged=True)
         gaps = whole.gaps
-    except ArgumentError as error:  # no file continues the one before
+    except ArgumentError as error:  # a file does not continue the previous one
         yield Problem("order", error.path or paths[0], None, str(error))
         return
     for gap in gaps:
@@ -96,7 +96,7 @@ def problems_between_parts(whole: Trajectory, workers: int | None) -> Iterator[P
 
 
 def damaged_headers(part: Trajectory) -> Iterator[Problem]:
-    """What the scan stepped over."""
+    """Byte ranges that the scan skipped."""
     (facts,) = part.parts
     for frame, first, last in facts.damaged:
         yield Problem("corrupt", facts.path, frame, f"no frame is found in bytes {first} to {last}")

@@ -1,4 +1,4 @@
-"""Motion of atoms from frame to frame, and steps that are far beyond the usual."""
+"""Motion of atoms from frame to frame, and unusually large steps."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from kinema.trajectory import Trajectory
 
 __all__ = ["Motion", "jumps"]
 
-# Motion is judged by atoms spread evenly over the system; more of them say no more about a jump.
+# Motion is judged by atoms spread evenly over the system; more atoms would not show jumps any better.
 _ATOMS_FOR_MOTION = 5000
-# A jump is measured against the median step of at least this many steps.
+# The median needs at least this many steps.
 _STEPS_FOR_A_MEDIAN = 5
-# Square of the volume of a cell of unit edges that counts as none.
+# A cell of unit edges counts as flat if its squared volume is below this.
 _FLAT = 1e-12
 
 
 class Motion:
-    """Displacements from frame to frame, angstrom: `steps` has one a frame, NaN where the frame before is not known."""
+    """Displacements from frame to frame, angstrom: `steps` has one per frame, NaN if the previous frame is unknown."""
 
     def __init__(self, part: Trajectory) -> None:
         n_atoms = part.n_atoms
@@ -37,9 +37,10 @@ class Motion:
         frames: NDArray[np.uint64],
         absent: Sequence[int],
     ) -> None:
-        """The next frames, in ascending order; `absent` frames up to here have no positions, and lie between none.
+        """Adds the next frames, in ascending order; `absent` lists the frames so far without positions, which do not
+        interrupt the sequence.
 
-        Of cells (frames, 3, 3) the edges `periodic` (frames, 3) repeat.
+        `cells` is (frames, 3, 3); `periodic` (frames, 3) marks the edges that repeat.
         """
         if not len(frames):
             return
@@ -48,7 +49,7 @@ class Motion:
         if self._last is not None:
             chain, numbers = (np.concatenate(pair) for pair in zip(self._last, (chain, numbers), strict=True))
         moved = _displacement(chain, cells, periodic)
-        # over frames that are left out a step is longer than usual
+        # a step across left-out frames is longer than usual
         ranks = numbers - np.searchsorted(np.array(absent, np.int64), numbers)
         moved[np.diff(ranks) != 1] = np.nan
         self.steps[numbers[1:]] = moved
@@ -60,7 +61,7 @@ def _displacement(chain: NDArray[np.float64], cells: NDArray[Any], periodic: NDA
     moved = np.diff(chain, axis=0)
     later = slice(len(cells) - len(moved), None)
     edges, dual = _lattices(cells[later].astype(np.float64), periodic[later])
-    with np.errstate(all="ignore"):  # NaN is reported by itself
+    with np.errstate(all="ignore"):  # NaN is reported separately
         moved -= np.round(moved @ dual) @ edges
         rms: NDArray[np.float64] = np.sqrt((moved**2).sum(axis=2).mean(axis=1))
     return rms
@@ -69,9 +70,9 @@ def _displacement(chain: NDArray[np.float64], cells: NDArray[Any], periodic: NDA
 def _lattices(
     cells: NDArray[np.float64], periodic: NDArray[np.bool_]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Edges of cells, and what makes reduced coordinates, (frames, 3, 3) each.
+    """Cell edges, and the matrices that make reduced coordinates, (frames, 3, 3) each.
 
-    Zero are edges that are open or have no length, and all of a frame whose others lie in one plane or line.
+    Edges that are open or have no length are zero; so are all edges of a frame whose cell is flat.
     """
     finite = np.isfinite(cells).all(axis=(1, 2), keepdims=True)
     edges = np.where(finite & periodic[:, :, None], cells, 0.0)
@@ -84,14 +85,14 @@ def _lattices(
 
 
 def jumps(steps: NDArray[np.float64], jump: float) -> Iterator[tuple[int, str]]:
-    """Frames with a step of more than `jump` times the median, and what is said of them."""
+    """Frames with a step of more than `jump` times the median, each with its message."""
     known = steps[np.isfinite(steps)]
     if known.size < _STEPS_FOR_A_MEDIAN:
         return
     usual = float(np.median(known))
     if usual == 0:
         return
-    # what is not finite is reported by itself
+    # values that are not finite are reported separately
     for i in np.flatnonzero(np.where(np.isfinite(steps), steps, 0.0) > jump * usual):
         message = f"atoms moved by {steps[i]:.3g} angstrom since the frame before, {usual:.3g} is usual"
         yield int(i), message

@@ -1,4 +1,4 @@
-"""`Problem`: something that is wrong with a file, as `kinema.check` reports it."""
+"""`Problem`: a defect of a file, as `kinema.check` reports it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["Problem", "kind_of"]
 
 @dataclass(frozen=True)
 class Problem:
-    """Something that is wrong with a file.
+    """A defect of a file.
 
     Attributes
     ----------
     kind : {"truncated", "corrupt", "atoms", "gap", "order", "duplicate", "nan", "jump", "checksum"}
     path : str
     frame : int or None
-        Number in the file, from 0.
+        Frame number in the file, from 0.
     message : str
     """
 
@@ -30,12 +30,12 @@ class Problem:
 
     def __str__(self) -> str:
         place = f"{self.path}: " if self.frame is None else f"{self.path}: frame {self.frame}: "
-        # an error of the reader names the file itself
+        # an error of the reader already names the file
         return printable(self.message if self.message.startswith(printable(self.path)) else f"{place}{self.message}")
 
 
 def kind_of(error: Exception) -> str:
-    """The kind of problem that an error of reading is."""
+    """The kind of problem that matches an error of reading."""
     if isinstance(error, UnsupportedFormatError):
         return "atoms"
     return "truncated" if isinstance(error, TruncatedFileError) else "corrupt"

@@ -1,1 +1,1 @@
-"""How `kinema.convert` makes a file: what is written of a trajectory, by an encoder or a Writer, and its comparison."""
+"""The making of files for `kinema.convert`: selected frames, encoders and Writers, comparison with the source."""

@@ -1,4 +1,4 @@
-"""Frames of a trajectory are added to a file that is there, by the writer of its format."""
+"""Appending of a trajectory's frames to an existing file, by the writer of its format."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["append_frames", "check_append"]
 
 
 def check_append(format: str, on: CallWorkers, strategy: str, verify: Verification, others: Mapping[str, Any]) -> None:
-    """ArgumentError for what `append=True` cannot do; `others` are arguments of which none may be given."""
+    """Raises ArgumentError if `append=True` cannot be combined with an argument; none of `others` may be given."""
     given = [name for name, value in others.items() if value not in (None, False)]
     if given:
         raise ArgumentError(f"append= adds to one file that is there, and {given[0]}= is given; leave one out")
@@ -48,10 +48,10 @@ def append_frames(
     memory: int,
     progress: ProgressChoice,
 ) -> WrittenFile:
-    """Adds the frames to the file `name`, whose fields they must have; they are not read back.
+    """Appends the frames to the file `name`; they must have its fields, and are not read back.
 
-    Frames that were in the file are not touched. After an error it has those that were added before it; a note of the
-    error counts them. Raises as `kinema.convert`.
+    Existing frames are not touched. After an error the file keeps the frames that were appended before it; a note on
+    the error gives their number. Raises as `kinema.convert`.
     """
     held = _look_at(name, format, source)
     emit(lost := tuple(f"{name}: {loss}" for loss in (*source.extras_lost, *source.observables_lost)))
@@ -71,7 +71,7 @@ def append_frames(
 
 
 def _look_at(name: str, format: str, source: SourceFrames) -> tuple[str, ...]:
-    """The fields that the file holds, none if it has no frames; a note if it ends later than what is added begins."""
+    """The fields in the file, none if it has no frames; notes if the file ends later than the new frames begin."""
     with collected():
         there = opening.open(name, format=format)
         there.scan()
@@ -92,7 +92,7 @@ def _look_at(name: str, format: str, source: SourceFrames) -> tuple[str, ...]:
 
 
 def _fields(source: SourceFrames, name: str, held: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of the frames to be added: the ones that the file holds."""
+    """The fields of the frames to be appended: those that the file holds."""
     wanted = source.fields or tuple(one for one in VECTOR_FIELDS if one in source.trajectory.fields)
     fields = tuple(one for one in VECTOR_FIELDS if one in (held or wanted))
     if not set(fields) <= set(source.trajectory.fields) or (source.fields and set(source.fields) != set(fields)):

@@ -1,4 +1,4 @@
-"""Files that `kn.Writer` writes (H5MD, NetCDF-4): the trajectory is read in blocks on threads, ahead of the writer."""
+"""Files that `kn.Writer` writes (H5MD, NetCDF-4): threads read the trajectory in blocks, ahead of the writer."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ from kinema.storage.provenance import Provenance
 
 __all__ = ["write_blocks"]
 
-# of blocks, where that is enough: larger ones are read more slowly
+# size of blocks, if that is enough: larger blocks are read more slowly
 _BLOCKS = 64 << 20
-# A writer is given the same runs of frames whatever the blocks are that memory allows: chunks of several data sets
-# lie in a file in the order in which they are full.
+# The writer gets the same runs of frames whatever block size memory allows, because chunks of several data sets lie in
+# the file in the order in which they fill up.
 _RUN_BYTES = 1 << 20
 
 
@@ -66,11 +66,11 @@ def write_blocks(
     memory: int,
     progress: ProgressChoice,
 ) -> WrittenFile:
-    """Writes the frames as the file `name`, which appears when it is whole and, unless `verify` is False, compared.
+    """Writes the frames as the file `name`, which appears when it is complete and, unless `verify` is False, compared.
 
-    `options` are those of the writer. Losses are emitted before the first byte. Raises as `kinema.convert`.
+    `options` are the writer's. Losses are emitted before the first byte. Raises as `kinema.convert`.
     """
-    # of NetCDF files those that are stored in HDF5
+    # the kind of NetCDF that is stored in HDF5
     strategy, _ = on.chosen(format_named(format).written_kind({}, by_library=True))
     workers = on.threads
     by = None if on.is_local else on
@@ -123,14 +123,14 @@ def write_blocks(
 
 
 def _boundary(source: SourceFrames) -> list[str]:
-    """What the first frame says of its edges; the file says it once."""
+    """Kinds of the first frame's cell edges; the file stores them once."""
     first = source.trajectory.core.read(source.frames[:1], atoms=np.zeros(0, np.uint32), workers=1, mark_absent=True)
     return ["periodic" if one else "none" for one in first["periodic"][0].tolist()]
 
 
 @dataclass
 class _Work:
-    """How one file is made, and what was counted and timed of it."""
+    """Settings for making one file, with its counts and timings."""
 
     source: SourceFrames
     stored: FileContent
@@ -148,9 +148,9 @@ class _Work:
     compared: int = 0
 
     def write(self, sink: FrameSink, *, in_runs: bool, taken: Callable[[], None]) -> None:
-        """Gives a sink the frames after those that it has; `taken` is called after each run.
+        """Gives a sink the frames after those it already has; `taken` is called after each run.
 
-        `in_runs`: in the runs that threads give, whoever has made them.
+        `in_runs`: use the run length of the thread runner, whichever workers make the frames.
         """
         if self.by is None:
             for frames in _runs(self, sink.n_frames):
@@ -180,11 +180,11 @@ def _write_at_once(
     report: Report | None,
     progress: ProgressChoice,
 ) -> None:
-    """Makes the file in one call: nothing of it stays where that raises."""
+    """Makes the file in one call; if the call raises, nothing of the file stays."""
     total = len(work.source)
     with Writer(work.name, work.source.n_atoms, overwrite=True, keep_partial=False, **given) as writer:
         assert isinstance(writer, Hdf5Writer)
-        # those that are noted already
+        # those were noted already
         writer.losses = work.losses
 
         def advance() -> None:
@@ -206,12 +206,12 @@ def _write_subfiles(
     progress: ProgressChoice,
     checkpoint: Checkpoint | None,
 ) -> int:
-    """Makes a file a worker, and the one on top; returns the bytes of all."""
+    """Makes one file per worker and the virtual file on top; returns the bytes of all."""
     if checkpoint is not None:
         raise ArgumentError("strategy='subfiles' has no checkpoint; leave out checkpoint=, or use 'gather'")
     if given.get("layout") == "contiguous":
         raise ArgumentError("strategy='subfiles' is for data sets in chunks, found layout='contiguous'; leave one out")
-    assert work.by is not None  # threads have other strategies
+    assert work.by is not None  # threads use other strategies
 
     def taken(n_frames: int) -> None:
         if report is not None:
@@ -236,7 +236,7 @@ def _write_resumably(
     progress: ProgressChoice,
     checkpoint: Checkpoint,
 ) -> int:
-    """Makes the file, or goes on with what an earlier call has left of it; returns the frames that were there."""
+    """Makes the file, or continues one from an earlier call; returns the number of frames that it had."""
     source, total = work.source, len(work.source)
     if given.get("layout") == "contiguous":
         raise ArgumentError("layout='contiguous' cannot be written with checkpoint=, choose another layout")
@@ -268,18 +268,18 @@ def _write_resumably(
 
 
 def _run_length(source: SourceFrames, stored: FileContent) -> int:
-    """Frames that a writer is given at a time: it depends on the size of a frame alone."""
+    """Frames that the writer is given at a time; depends only on the size of a frame."""
     needed = frame_bytes(source.n_atoms, len(stored.fields), np.dtype(stored.dtype).itemsize)
     return min(max(1, _RUN_BYTES // needed), len(source))
 
 
 def _runs(work: _Work, first: int) -> Iterator[FrameArrays]:
-    """Runs of frames."""
+    """The frames from row `first` on, in runs."""
     source, stored = work.source, work.stored
     item = np.dtype(stored.dtype).itemsize
     needed = frame_bytes(source.n_atoms, len(stored.fields), item)
     run = _run_length(source, stored)
-    # of the writer
+    # the writer's buffers
     reserved = _buffer_bytes(source, stored, work.options)
     limit = min(work.memory or default_memory(), reserved + max(_BLOCKS, WORKING_MEMORY + 4 * (run + 1) * needed))
     length, working = block_length(
@@ -299,7 +299,7 @@ def _runs(work: _Work, first: int) -> Iterator[FrameArrays]:
 
 
 def _buffer_bytes(source: SourceFrames, stored: FileContent, options: Mapping[str, Any]) -> int:
-    """What the writer holds of the fields before it is written, and of one of them encoded."""
+    """Bytes that the writer buffers: unwritten rows of all fields, and the encoded bytes of one field."""
     kind = np.dtype(stored.dtype)
     chosen = {name: options.get(name) for name in ("level", "shuffle")}
     compression = Compression(options.get("compression"), **chosen, checksum=bool(options.get("checksum")))
@@ -313,7 +313,7 @@ def _buffer_bytes(source: SourceFrames, stored: FileContent, options: Mapping[st
 def _copy(
     source: SourceFrames, name: str, format: str, stored: FileContent, options: Mapping[str, Any]
 ) -> ComparedFile:
-    """What the file must be when it is read back."""
+    """The expected content of the file when it is read back."""
     rounding = 0.0
     if options.get("max_error") is not None and isinstance(stored.units, FileUnits):
         bound = bound_of(options["max_error"], options.get("unit", "angstrom"), stored.units)
@@ -335,5 +335,5 @@ def _copy(
 
 
 def _timings(work: _Work) -> dict[str, float]:
-    """Seconds of all readers by phase, and of the writer, which encodes as well where no worker does."""
+    """Seconds of all readers by phase, and of the writer, which also encodes if no worker does."""
     return {**(work.of_workers or phase_seconds(work.reads)), "write": work.writing}

@@ -1,4 +1,4 @@
-"""A written file is read back and compared with its source, before it gets its name."""
+"""Comparison of a written file with its source, before it gets its final name."""
 
 from __future__ import annotations
 
@@ -21,49 +21,49 @@ from kinema.trajectory import Trajectory, opening
 
 __all__ = ["ComparedFile", "Scales", "Verification", "check_memory", "check_verification", "compare"]
 
-# some frames, all, or none
+# some frames (True), all frames, or none (False)
 Verification: TypeAlias = bool | Literal["all"]
 # units of length, velocity, force and time, in angstrom, angstrom/ps, kJ/(mol angstrom) and ps
 Scales: TypeAlias = tuple[float, float, float, float]
 
-# frames that are compared where not all are
+# number of frames that are compared if not all are
 _SOME = 16
-# of values that were multiplied twice, each product rounded to float32
+# relative error of values that were multiplied twice, each product rounded to float32
 _ROUNDING = 4 * 2.0**-24
-# of products of cell vectors, of the largest one: lengths and angles in float32
+# error of products of cell vectors, relative to the largest: lengths and angles are float32
 _CELL_ROUNDING = 1e-5
-# memory where no limit is given
+# working memory if no limit is given
 _MEMORY = 64 << 20
-# bytes a value, besides those of both files: what is equal; the value and a difference and its bound in float64
+# bytes per value besides both files' own: masks of equal values; value, difference and bound in float64
 _MASKS, _DIFFERENCES = 3, 24
 
 
 @dataclass(frozen=True)
 class ComparedFile:
-    """A file that was written, and how near it must be to its source.
+    """A written file, and how closely it must match its source.
 
     Attributes
     ----------
     source : SourceFrames
     name, format : str
-        The file as messages name it.
+        The file's name in messages, and its format.
     fields : tuple of str
-        What the file holds of the atoms.
+        Per-atom fields in the file.
     dtype : {"float32", "float64"}
     scales : tuple, or None
-        Units in which values are compared; None: angstrom and ps.
+        Units of the compared values; None: angstrom and ps.
     largest_rounding : float
-        In these units (positions), besides that to float32.
+        Largest rounding of positions in these units, besides that to float32.
     same_bits : bool
-        Whether nothing but this rounding may have changed a value, cells included.
+        Whether values, cells included, must be equal to the bit apart from this rounding.
     same_cells : bool
-        Whether cells are the same to the bit; otherwise formats may turn them.
+        Whether cells must be equal to the bit; otherwise formats may rotate them.
     steps : (frames,), or None
-        Those that the file must have; None: they are not compared.
+        Steps that the file must have; None: steps are not compared.
     same_times : bool
-        Whether times are those of the source to the bit.
+        Whether times must equal the source's to the bit.
     source_scales : tuple, or None
-        Of the source, where its times come in another unit and are divided.
+        Units of the source, if its times come in another unit and are divided.
     """
 
     source: SourceFrames
@@ -81,7 +81,7 @@ class ComparedFile:
 
 
 def check_verification(verify: Any) -> Verification:
-    """`verify` where it is True, False or "all"; ArgumentError for anything else."""
+    """`verify` if it is True, False or "all"; raises ArgumentError for anything else."""
     if verify is True or verify is False or verify == "all":
         chosen: Verification = verify
         return chosen
@@ -89,7 +89,7 @@ def check_verification(verify: Any) -> Verification:
 
 
 def check_memory(copy: ComparedFile, verify: Verification, memory: int) -> None:
-    """Raises MemoryLimitError where not even one frame can be compared; to be asked before anything is written."""
+    """Raises MemoryLimitError if not even one frame can be compared; to be called before anything is written."""
     if verify == "all":
         _frames_at_once(copy, memory or _MEMORY)
 
@@ -97,10 +97,10 @@ def check_memory(copy: ComparedFile, verify: Verification, memory: int) -> None:
 def compare(
     copy: ComparedFile, path: str, verify: Verification, *, workers: int, memory: int, progress: ProgressChoice
 ) -> int:
-    """Reads frames of the file at `path` and of its source, and compares them; returns their number.
+    """Compares frames of the file at `path` with the source; returns the number of frames compared.
 
-    Up to 16 frames, or all; in `memory` bytes (0: 64 MiB). Raises CorruptFileError, which names the frame, and as
-    `check_memory`.
+    Compares up to 16 frames, or all, in `memory` bytes (0: 64 MiB). Raises CorruptFileError, which names the frame,
+    and as `check_memory`.
     """
     if verify is False:
         return 0
@@ -138,13 +138,13 @@ def _compare(
 
 
 def _runs(copy: ComparedFile, memory: int) -> Iterator[range]:
-    """Rows that are compared at a time."""
+    """Ranges of rows that are compared together."""
     length, n_frames = _frames_at_once(copy, memory), len(copy.source)
     return (range(first, min(first + length, n_frames)) for first in range(0, n_frames, length))
 
 
 def _frames_at_once(copy: ComparedFile, memory: int) -> int:
-    """How many frames of both files fit, with what comparing them takes."""
+    """Number of frames that fit in `memory`: both files' values and the buffers of the comparison."""
     both = 2 * frame_bytes(copy.source.n_atoms, len(copy.fields), np.dtype(copy.dtype).itemsize)
     exact = copy.same_bits and copy.largest_rounding == 0
     one = both + 3 * copy.source.n_atoms * (_MASKS + (0 if exact else _DIFFERENCES))
@@ -185,7 +185,7 @@ def _compare_rows(copy: ComparedFile, written: Trajectory, rows: range, workers:
 
 
 def _refuse(copy: ComparedFile, rows: range, wrong: NDArray[np.bool_], what: str) -> None:
-    """Raises CorruptFileError with the first frame that is wrong, if one is."""
+    """Raises CorruptFileError for the first wrong frame, if any."""
     if wrong.any():
         row = rows[int(np.argmax(wrong))]
         raise CorruptFileError(
@@ -197,13 +197,13 @@ def _refuse(copy: ComparedFile, rows: range, wrong: NDArray[np.bool_], what: str
 
 
 def _same_values(copy: ComparedFile, field: str, expected: NDArray[Any], found: NDArray[Any]) -> NDArray[np.bool_]:
-    """(frames,) whether values are those of the source as far as the format can hold them."""
+    """(frames,) whether values equal the source's as far as the format can hold them."""
     rounding = copy.largest_rounding if field == "positions" or not copy.same_bits else 0.0
     same = (expected == found) | (np.isnan(expected) & np.isnan(found))
     if not (copy.same_bits and rounding == 0) and not same.all():
         wide = expected.astype(np.float64)
         tolerance = rounding if copy.same_bits else _ROUNDING * np.abs(wide) + rounding
-        with np.errstate(invalid="ignore"):  # infinite ones are the same already
+        with np.errstate(invalid="ignore"):  # equal infinities have passed already
             same |= np.abs(wide - found) <= tolerance
     whole: NDArray[np.bool_] = same.all(axis=(1, 2))
     return whole
@@ -212,16 +212,19 @@ def _same_values(copy: ComparedFile, field: str, expected: NDArray[Any], found: 
 def _same_cells(
     copy: ComparedFile, source: Mapping[str, NDArray[Any]], found: Mapping[str, NDArray[Any]]
 ) -> NDArray[np.bool_]:
-    """(frames,) whether both have a cell, and the same, or if formats turn it one of equal lengths, angles and hand."""
+    """(frames,) whether both have no cell, or equal cells.
+
+    If the format may rotate cells, their lengths, angles and handedness are compared instead.
+    """
     there = source["present"]["cells"]
     same: NDArray[np.bool_] = there == found["present"]["cells"]
     if copy.same_cells:
         same &= ~there | (source["cells"] == found["cells"]).all(axis=(1, 2))
         return same
-    # of frames without one the format may have made one of zeros
+    # for a frame without a cell the format may store zeros
     same |= ~there
     expected, copied = source["cells"], found["cells"]
-    # products of the vectors: turning keeps them
+    # products of the vectors do not change when the cell rotates
     products, read = (np.einsum("fik,fjk->fij", one, one) for one in (expected, copied))
     largest = np.abs(products).max(axis=(1, 2))
     same &= ~there | (np.abs(products - read).max(axis=(1, 2)) <= _CELL_ROUNDING * largest)

@@ -1,4 +1,4 @@
-"""What a file in HDF5 will hold of its source: fields, types, units, steps, times and cells, and what is lost."""
+"""Content that a file in HDF5 takes from its source: fields, types, units, steps, times, cells, and the losses."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from kinema.model.selection.frames import FrameSelection
 
 __all__ = ["FileContent", "check_block", "content_of", "times_of"]
 
-# of what is stated of a trajectory, what changes its times
+# the stated options that change a trajectory's times
 _STATED_TIMES = frozenset({"dt", "t0", "time_offset"})
 
 
 @dataclass(frozen=True)
 class FileContent:
-    """What a file will hold of its source.
+    """Content that a file takes from its source.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class FileContent:
     dtype : {"float32", "float64"}
     units : FileUnits, or the convention of a NetCDF file
     scales : tuple
-        Of the blocks: the units of the file, but for times that were stated, which are in ps.
+        Units of the blocks: the file's units, except that stated times are in ps.
     steps, times : whether the source's are kept
     has_cells : bool
     losses : tuple of str
@@ -54,12 +54,12 @@ class FileContent:
 
     @property
     def time_size(self) -> float:
-        """What times of a block are divided by."""
+        """Divisor of the times of a block."""
         return self.units.size("times") / self.scales[3]
 
 
 def content_of(source: SourceFrames, name: str, format: str, options: Mapping[str, Any]) -> FileContent:
-    """What of the source the file holds; UnsupportedFormatError where a frame lacks something that others have."""
+    """The content taken from the source; raises UnsupportedFormatError if a frame lacks something that others have."""
     trajectory = source.trajectory
     fields = source.fields
     if fields is None:
@@ -79,7 +79,7 @@ def content_of(source: SourceFrames, name: str, format: str, options: Mapping[st
     if wide and dtype == "float32":
         losses += [f"{field} are rounded from float64 to float32" for field in fields if field in wide]
     for field, number in zip(VECTOR_FIELDS, range(3), strict=True):
-        # as of classic NetCDF, whose units are what they are
+        # as in classic NetCDF, whose units are fixed
         if (
             isinstance(units, FileUnits)
             and field in fields
@@ -108,7 +108,7 @@ def content_of(source: SourceFrames, name: str, format: str, options: Mapping[st
 
 
 def _units(part: Mapping[str, Any], options: Mapping[str, Any]) -> FileUnits:
-    """Those that are asked for, or those of the source where a file can have them, or angstrom and ps."""
+    """The units asked for, else the source's if a file can have them, else angstrom and ps."""
     length, _, _, time = part["scales"]
     lengths = {size: known for known, (_, size) in LENGTHS.items()}
     times = {size: known for known, size in TIMES.items()}
@@ -118,7 +118,7 @@ def _units(part: Mapping[str, Any], options: Mapping[str, Any]) -> FileUnits:
 
 
 def _check_present(source: SourceFrames, fields: tuple[str, ...], name: str, format: str) -> bool:
-    """Whether frames have cells. UnsupportedFormatError where a frame lacks what the file shall have of all."""
+    """Whether frames have cells. Raises UnsupportedFormatError if a frame lacks something that all must have."""
     core = source.trajectory.core
     no_atoms = np.zeros(0, np.uint32)
     if not source.may_lack_fields:
@@ -149,16 +149,16 @@ def _refuse_absent(
 
 
 def check_block(frames: FrameSelection, stored: FileContent, present: NDArray[np.void], first: int, name: str) -> None:
-    """Raises UnsupportedFormatError where a frame of a block, whose first is row `first`, lacks what others have."""
+    """Raises UnsupportedFormatError if a frame of the block, which starts at row `first`, lacks what others have."""
     for field in stored.fields:
         _refuse_absent(frames, present[field], first, field, name, stored.format)
     if stored.has_cells:
         _refuse_absent(frames, present["cells"], first, "cell", name, stored.format)
     elif present["cells"].any():
-        # those of the first frame decide
+        # the first frame, which has no cell, decides
         _refuse_absent(frames, np.zeros(1, np.bool_), 0, "cell", name, stored.format)
 
 
 def times_of(stored: FileContent, times: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Times of a block in the unit of the file."""
+    """Times of a block in the file's unit."""
     return times if stored.time_size == 1.0 else times / stored.time_size

@@ -1,7 +1,7 @@
-"""Files in HDF5 whose chunks workers make: each reads, decodes and encodes runs of frames; one process commits.
+"""Files in HDF5 whose chunks workers make: each reads, decodes and encodes runs of frames; one process commits them.
 
-Runs are of whole chunks where workers encode. The process that leads takes them in their order, so that the file has
-the bytes that threads of one process give it.
+Runs have whole chunks if workers encode. The leading process commits the runs in order, so that the file has the same
+bytes as one made by threads of one process.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ __all__ = [
     "write_from_workers",
 ]
 
-# bytes of the values of a run: a worker does not wait long for the next, and what was not received is little
+# bytes of a run's values: small enough that a worker soon gets its next run, and that little is lost with a run
 _RUN_BYTES = 8 << 20
-# runs that a worker gets at the least, where there are frames enough
+# least number of runs per worker, if there are enough frames
 _RUNS = 4
-# runs that are begun and not committed, for each worker
+# runs per worker that are started but not committed
 _AHEAD = 3
 
 
 @dataclass(frozen=True, eq=False)
 class MadeFrames:
-    """Frames as a worker has made them.
+    """Frames that a worker has made.
 
     Attributes
     ----------
-    frames : StoredFrames, or FrameArrays where it gives values
-    seconds : of its phases
-    faults : what was odd about frames that the worker has read so far
+    frames : StoredFrames, or FrameArrays if the worker gives values
+    seconds : by phase
+    faults : oddities of the frames that the worker has read so far
     """
 
     frames: StoredFrames | FrameArrays
@@ -75,9 +75,9 @@ def read_block(
     memory: int,
     timings: list[_core.RunTimings],
 ) -> dict[str, NDArray[Any]]:
-    """Frames in the units and the type of the file, with what is present of each.
+    """The frames in the units and type of the file, each with its `present` mask.
 
-    UnsupportedFormatError for numbers of float64 that are infinite in the type of the file.
+    Raises UnsupportedFormatError if a float64 value is infinite in the file's type.
     """
     options: dict[str, Any] = {
         "atoms": atoms,
@@ -91,7 +91,7 @@ def read_block(
     wide = {field for part in core.parts() for field in part["wide_fields"]} if stored.dtype == "float32" else set()
     for field in wide & set(stored.fields):
         for row in np.flatnonzero(np.isinf(found[field]).any(axis=(1, 2))).tolist():
-            # rare: whether it is infinite in the source
+            # rare: check whether the value is infinite in the source
             exact = core.read(frames[row : row + 1], dtype="float64", **options)[field]
             try:
                 check_numbers_kept(field, exact, float(np.finfo(np.float32).max), first=frames[row])
@@ -102,7 +102,7 @@ def read_block(
 
 
 def given_frames(stored: FileContent, arrays: Mapping[str, NDArray[Any]]) -> FrameArrays:
-    """What `read_block` gave, as frames of the file."""
+    """The arrays of `read_block` as frames of the file."""
     return FrameArrays(
         {field: arrays[field] for field in stored.fields},
         arrays["cells"] if stored.has_cells else None,
@@ -112,7 +112,7 @@ def given_frames(stored: FileContent, arrays: Mapping[str, NDArray[Any]]) -> Fra
 
 
 def as_stored(frames: FrameArrays, first: int, *chunks: Mapping[str, EncodedRows]) -> StoredFrames:
-    """The frames of the file from `first` on, without their values."""
+    """The frames of the file from row `first` on, without their values."""
     kinds = {field: values.dtype for field, values in frames.fields.items()}
     not_finite = frames.first_not_finite
     return StoredFrames(
@@ -138,7 +138,7 @@ def phase_seconds(reads: list[_core.RunTimings]) -> dict[str, float]:
 
 
 class _MakeRuns:
-    """Makes runs of frames on a worker, which is sent this once and opens the trajectory once."""
+    """Makes runs of frames on a worker; it is sent once and opens the trajectory once."""
 
     unpickled_once = True
 
@@ -197,7 +197,7 @@ def write_from_workers(
     memory: int,
     taken: Callable[[], None],
 ) -> dict[str, float]:
-    """Gives a sink all frames after those that it has; returns seconds of phases, of all workers.
+    """Gives a sink all frames after those it already has; returns seconds by phase, summed over the workers.
 
     Parameters
     ----------
@@ -206,11 +206,11 @@ def write_from_workers(
     run : int
         Frames that threads of one process would give it at a time.
     in_runs : bool
-        Give it as many: then the file has the same bytes.
+        Give the sink as many frames at a time, so that the file has the same bytes.
     memory : int
-        Bytes; 0: the default.
+        In bytes; 0: the default.
     taken : function
-        Called when frames were given.
+        Called after frames were given.
     """
     first = sink.n_frames
     encoders = sink.begin(first_frame(source, stored))
@@ -218,7 +218,7 @@ def write_from_workers(
     needed = frame_bytes(source.n_atoms, len(stored.fields), np.dtype(stored.dtype).itemsize)
     rows = max(encoder.chunk_rows for encoder in encoders.values())
     chunked = all(encoder.storage.chunks is not None for encoder in encoders.values())
-    # a chunk of many frames is made by one worker, and then there are few: their values are read by all of them
+    # a chunk of many frames is made by one worker; if such chunks are few, all workers read the values instead
     encodes = encode and chunked and (len(source) - first) // rows >= min(2, workers)
     unit = rows if encodes else run
     length = _run_length(len(source) - first, unit, needed, workers)
@@ -239,7 +239,7 @@ def write_from_workers(
 
 
 def first_frame(source: SourceFrames, stored: FileContent) -> FrameArrays:
-    """The first frame, by which data sets are made."""
+    """The first frame; data sets are created from it."""
     arrays = read_block(
         source.trajectory.core, source.frames[:1], source.atoms, stored, workers=1, memory=0, timings=[]
     )
@@ -247,15 +247,15 @@ def first_frame(source: SourceFrames, stored: FileContent) -> FrameArrays:
 
 
 def _run_length(n_frames: int, unit: int, needed: int, workers: int) -> int:
-    """Frames of a run: whole units, fewer where there would not be enough runs for all workers."""
+    """Frames in a run: whole units, fewer if there would not be enough runs for all workers."""
     units = min(_RUN_BYTES // (unit * needed), n_frames // (unit * _RUNS * workers))
     return unit * max(1, units)
 
 
 def _ahead(workers: int, run_bytes: int, memory: int) -> int:
-    """Runs that are begun and not committed; MemoryLimitError where memory is too little for one of each worker."""
+    """Number of runs started but not committed; raises MemoryLimitError if memory cannot hold one for each worker."""
     total = memory or max(default_memory(), LEAST_MEMORY * workers)
-    # a run that is made: values, what they are read with, encoded, and sent; one that waits: encoded
+    # a run being made: its values, the reader's buffers, encoded and sent bytes; a waiting run: its encoded bytes
     making = workers * (4 * run_bytes + WORKING_MEMORY)
     ahead = min(_AHEAD * workers, (total - making) // run_bytes)
     if ahead < workers:
@@ -268,7 +268,7 @@ def _ahead(workers: int, run_bytes: int, memory: int) -> int:
 
 @dataclass
 class _Commits:
-    """Runs that have come, given to the sink in their order."""
+    """Runs that have arrived, given to the sink in order."""
 
     sink: FrameSink
     run: int | None
@@ -277,11 +277,11 @@ class _Commits:
     faults: set[_core.FrameFault] = made_with(default_factory=set)
     _waiting: dict[int, MadeFrames] = made_with(default_factory=dict)
     _next: int = 0
-    # fewer than a run
+    # less than a run
     _held: StoredFrames | None = None
 
     def receive(self, number: int, made: MadeFrames) -> None:
-        """Takes one, in any order."""
+        """Takes a run, in any order."""
         add_seconds(self.seconds, made.seconds)
         self.faults.update(made.faults)
         self._waiting[number] = made
@@ -293,7 +293,7 @@ class _Commits:
                 self._give_rows(following.frames)
 
     def finish(self) -> None:
-        """Gives what is left."""
+        """Gives the rest to the sink."""
         if self._held is not None:
             self.sink.stored(self._held)
             self.taken()
@@ -316,6 +316,6 @@ class _Commits:
 
 
 def add_seconds(total: dict[str, float], seconds: Mapping[str, float]) -> None:
-    """Adds seconds of phases."""
+    """Adds seconds by phase."""
     for phase, value in seconds.items():
         total[phase] = total.get(phase, 0.0) + value

@@ -1,4 +1,4 @@
-"""Frames go one by one through a writer, read ahead in blocks: text files (PDB, GRO), and frames that are added."""
+"""Writing frame by frame, from blocks that are read ahead: text files (PDB, GRO), and appended frames."""
 
 from __future__ import annotations
 
@@ -41,8 +41,10 @@ def write_text(
     memory: int,
     progress: ProgressChoice,
 ) -> WrittenFile:
-    """Writes the frames of these atoms as the file `name`, which appears when it is whole. It is not read back:
-    ArgumentError for verify="all". Else raises as `kinema.convert`."""
+    """Writes the frames of these atoms as the file `name`, which appears when it is complete.
+
+    The file is not read back: raises ArgumentError for verify="all"; else raises as `kinema.convert`.
+    """
     if verify == "all":
         raise ArgumentError(f"{name}: {format} files are not compared with their source; leave out verify='all'")
     held = format_named(format).written_fields
@@ -65,7 +67,7 @@ def write_text(
 def written_by(
     writer: Writer, fields: tuple[str, ...], lost: tuple[str, ...], seconds: float, workers: int
 ) -> WrittenFile:
-    """What a writer that is closed has made of frames of a source; `lost` are the losses that it does not know."""
+    """The result of a closed writer; `lost` are the losses that the writer does not know of."""
     return WrittenFile(
         path=writer.path,
         fields=fields,
@@ -110,7 +112,7 @@ def write_through(
 
 
 def atoms_as_text(source: SourceFrames, name: str, format: str) -> AtomsAsText:
-    """What files of these atoms share; ArgumentError without a topology."""
+    """The atom records that all files share; raises ArgumentError without a topology."""
     table = source.atoms_table
     if table is None:
         raise ArgumentError(f"{name}: {format} needs names of atoms; open the input with topology=")

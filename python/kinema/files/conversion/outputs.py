@@ -1,4 +1,4 @@
-"""Outputs of `convert`: their format and names, the options that formats take, and what was written."""
+"""Outputs of `convert`: formats and names, the options of formats, and records of written files."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ __all__ = [
 ]
 
 DECIDED = ("fields", "particles", "n_frames", "cell", "atoms", "topology", "native", "provenance", "resume_from")
-"""Of the options of a writer those that the source and `convert` decide."""
+"""Options of writers that the source and `convert` decide."""
 
 
 @dataclass(frozen=True)
 class ConvertingOptions:
-    """What `convert` takes for any format beside the arguments that it names; documented as options of formats are."""
+    """Options of `convert` for every format, besides its named arguments; documented as options of formats are."""
 
     dump: float | None = None
     """float, ps
 
-    Only the frame nearest to this time, as `gmx trjconv -dump`; the first of two that are as near."""
+    Write only the frame nearest to this time, as `gmx trjconv -dump`; the first if two are equally near."""
 
     index_file: str | os.PathLike[str] | None = None
     """path
 
-    As `Trajectory.select` takes it, as `group`."""
+    As for `Trajectory.select`, like `group`."""
 
     group: str | None = None
     """str
@@ -52,36 +52,37 @@ class ConvertingOptions:
     split: int | None = None
     """int
 
-    Files of so many frames each, the last of fewer: out0.xtc, out1.xtc, ... for "out.xtc". Each appears when it is
-    whole."""
+    Write files of this many frames each (the last may have fewer): out0.xtc, out1.xtc, ... for "out.xtc". Each
+    appears when it is complete."""
 
     topology_out: str | os.PathLike[str] | None = None
     """path
 
-    A PDB or GRO file of the atoms that are written, in their order, with the positions and cell of the first frame that
-    is written. Needs a topology, and appears after the trajectory."""
+    Also write a PDB or GRO file of the written atoms, in their order, with the positions and cell of the first written
+    frame. Needs a topology, and appears after the trajectory."""
 
     strategy: str = "auto"
     """str
 
-    How workers write one file: "auto" is "direct" where the format has it, each writes what it has encoded; with
-    "serial" all bytes come to one process; "mpiio" and "mpiio-collective" go through MPI-IO. See
+    How workers write one file. "direct": each worker writes what it has encoded; "serial": one process writes all
+    bytes; "mpiio" and "mpiio-collective": through MPI-IO; "auto": "direct" if the format has it. See
     docs/parallel-writing.md."""
 
     hints: Mapping[str, Any] | None = None
     """mapping
 
-    With ROMIO's names: cb_buffer_size, bytes that a worker encodes and writes at a time; others are for MPI-IO."""
+    Hints with ROMIO's names. cb_buffer_size: bytes that a worker encodes and writes at a time; others are for
+    MPI-IO."""
 
     memory: int | str | None = None
     """int or str
 
-    Limit of working memory, "256 MiB"."""
+    Limit of working memory, such as "256 MiB"."""
 
     append: bool = False
     """bool
 
-    Add the frames to `out` if it is there, as `kinema.Writer` does with mode="a". They are not read back."""
+    Append the frames to `out` if it exists, as `kinema.Writer` does with mode="a". They are not read back."""
 
     verify: Verification = True
     """bool or "all"
@@ -91,31 +92,32 @@ class ConvertingOptions:
     rotate_cell: bool = False
     """bool
 
-    Rotate each frame whose cell lengths and angles do not hold as it lies, with positions, velocities and forces:
-    `kinema.transforms.rotate_cell`, after all other transforms; noted."""
+    Rotate each frame whose cell is not in standard orientation (first edge along x, second in the xy plane,
+    right-handed), with positions, velocities and forces: `kinema.transforms.rotate_cell`, after all other transforms;
+    noted."""
 
     checkpoint: CheckpointChoice = None
     """path or Checkpoint
 
-    A file that says how far the work is: after any end the same call goes on behind the frames that are written, and
-    makes the same bytes (of H5MD: the same values). It is removed when the output is whole. For one file of any format
-    but PDB and GRO; not where an H5MD file is repacked."""
+    File that records the progress: however a call ends, the same call continues after the written frames and makes the
+    same bytes (for H5MD the same values). It is removed when the output is complete. For one file of any format except
+    PDB and GRO; not if an H5MD file is repacked."""
 
     checkpoint_interval: float | None = None
     """float
 
-    Seconds between two saves; 30 by default."""
+    Seconds between two saves of the checkpoint; 30 by default."""
 
     skip_damaged: bool = False
     """bool
 
-    Leave out frames that cannot be decoded, with a note that names them; without it they are an error. All are decoded
-    once more to find them, unless that was done before."""
+    Leave out frames that cannot be decoded, with a note that names them; without it they are an error. Finding them
+    decodes all frames once more, unless that was done before."""
 
 
 @dataclass(frozen=True)
 class WrittenFile:
-    """A file that is there: `kinema.Converted` is made of these, with their meaning."""
+    """A file that has been written; the fields have the meaning of `kinema.Converted`, which is made from them."""
 
     path: str
     fields: tuple[str, ...]
@@ -130,7 +132,7 @@ class WrittenFile:
 
 
 def target_format(out: str | os.PathLike[str], format: str | None) -> str:
-    """The name of the format to write, by its name, or the suffix or name of the file; raises as `format_of`."""
+    """The name of the format to write, from `format`, or the suffix or name of the file; raises as `format_of`."""
     name = os.fspath(out)
     if format is None and not (is_stream(name) or os.path.splitext(name)[1] or format_of_file_name(name)):
         raise UnsupportedFormatError(f"{name}: a name without suffix does not say the format; give format=", path=name)
@@ -138,12 +140,12 @@ def target_format(out: str | os.PathLike[str], format: str | None) -> str:
 
 
 def own_options(format: str) -> tuple[str, ...]:
-    """The options of a format that a user of `convert` chooses, as its writer declares them."""
+    """The options of a format that users of `convert` may set, as its writer declares them."""
     return tuple(name for name in options_of(format) if name not in DECIDED)
 
 
 def is_written_in_blocks(out: str, format: str, options: Mapping[str, Any]) -> bool:
-    """Whether a file is written by `kn.Writer`, of blocks that were read, into HDF5."""
+    """Whether `kn.Writer` writes the file to HDF5, from blocks of frames."""
     return format_named(format).chunked or is_variant(out, format, options)
 
 

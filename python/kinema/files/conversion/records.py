@@ -39,7 +39,7 @@ def write_records(
     memory: int,
     progress: ProgressChoice,
 ) -> WrittenFile:
-    """Writes the frames as the file `name`, which appears when it is whole and, unless `verify` is False, compared.
+    """Writes the frames as the file `name`, which appears when it is complete and, unless `verify` is False, compared.
 
     Losses are emitted before the first byte. Raises as `kinema.convert`.
     """
@@ -95,13 +95,13 @@ def write_records(
 
 
 def encoder_of(source: SourceFrames, format: str, options: Mapping[str, Any]) -> _core.Encoder:
-    """The encoder of these frames, with the options of the format; raises for what it cannot hold."""
+    """The encoder of these frames, with the format's options; raises if the format cannot hold the frames."""
     return _core.Encoder(source.trajectory.core, **encoder_arguments(source, format, options))
 
 
 def encoder_arguments(source: SourceFrames, format: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of `_core.Encoder` besides the trajectory."""
-    # a format whose records name the atoms has a writer that takes them
+    # if a format's records name the atoms, its writer takes `atoms`
     table = source.atoms_table if "atoms" in options_of(format, variants=False) else None
     return {
         "frames": source.frames,

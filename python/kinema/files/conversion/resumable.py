@@ -1,9 +1,9 @@
-"""Files that `convert` writes under a temporary name; with a checkpoint in several calls.
+"""Files that `convert` writes under a temporary name, in several calls if there is a checkpoint.
 
-What a checkpoint holds: the items that identify the call, the temporary file, and one node of 24 bytes with three
-little-endian uint64: frames at the front of the file that are whole, the byte behind them (of H5MD the size of the
-file), the inode of the file. It is renamed only after these bytes are synced. The file has a name then under which
-nobody removes it.
+A checkpoint holds the items that identify the call, the path of the temporary file, and one node of 24 bytes with three
+little-endian uint64: the number of whole frames at the front of the file, the offset of the byte after them (for H5MD
+the size of the file), and the inode of the file. The checkpoint is renamed only after these bytes are synced. From then
+on the file has a name under which nobody removes it.
 
 `RecordFile` is written by an encoder (XTC, DCD, ...), `BlockFile` by a Writer that commits its frames (H5MD).
 """
@@ -48,7 +48,7 @@ T = TypeVar("T", bound="_ResumableFile")
 
 
 class _State(NamedTuple):
-    """What is on the disk of a file."""
+    """State of a file on the disk."""
 
     frames: int
     n_bytes: int
@@ -56,7 +56,7 @@ class _State(NamedTuple):
 
     @classmethod
     def from_nodes(cls, nodes: Sequence[tuple[int, int, list[bytes]]]) -> _State | None:
-        """What a checkpoint holds; None for one without anything. ValueError for anything else."""
+        """The state in a checkpoint, None if it has no node. Raises ValueError if the nodes are invalid."""
         if not nodes:
             return None
         try:
@@ -66,11 +66,11 @@ class _State(NamedTuple):
             raise ValueError("a node is not that of a converted file") from None
 
     def to_bytes(self) -> bytes:
-        """To be stored."""
+        """The bytes to store."""
         return struct.pack("<QQQ", *self)
 
     def is_of(self, path: str) -> bool:
-        """Whether a file is the one that was written, and ends where it did."""
+        """Whether the file at `path` is the one that was written, and ends at the same byte."""
         with suppress(OSError):
             status = os.stat(path)
             return (status.st_ino, status.st_size) == (self.inode, self.n_bytes)
@@ -85,9 +85,9 @@ def items_of_convert(
     atoms: NDArray[np.uint32] | None,
     **options: object,
 ) -> list[IdentityItem]:
-    """All that decides the bytes of the file, and where it is.
+    """All inputs that decide the bytes of the file, and its place.
 
-    ArgumentError where the checkpoint is the output, or a file that is read.
+    Raises ArgumentError if the checkpoint is the output or an input.
     """
     if os.path.abspath(name) == os.path.abspath(checkpoint.name):
         raise ArgumentError(f"{name}: the output and checkpoint are two files; give two names", path=name)
@@ -95,20 +95,20 @@ def items_of_convert(
     chosen = np.arange(trajectory.n_atoms, dtype=np.uint32) if atoms is None else atoms
     folder = os.path.dirname(os.path.abspath(checkpoint.name))
     return [
-        # other versions may encode otherwise
+        # another version may encode differently
         plain("the version of Kinema", _core.__version__),
         plain("the command", "convert"),
         *items_of_files(trajectory),
         item_of_frames(frames),
         array("the atoms", chosen, f"{len(chosen)} of {trajectory.n_atoms}"),
         *(plain(f"the {option}", str(value)) for option, value in options.items()),
-        # so that both can be moved together
+        # relative, so that both files can be moved together
         plain("the output", os.path.relpath(os.path.abspath(name), folder)),
     ]
 
 
 def item_of_atoms(atoms: Atoms | None) -> IdentityItem:
-    """Of what is known of the atoms that are written, where the file says it."""
+    """The atom data that the file will store; None if it stores none."""
     if atoms is None:
         return plain("what is known of the atoms", "nothing")
     known = {column: np.asarray(atoms.get(column)) for column in atoms.columns}
@@ -120,7 +120,7 @@ def item_of_atoms(atoms: Atoms | None) -> IdentityItem:
 
 
 def is_published(name: str, checkpoint: Checkpoint | None) -> bool:
-    """Whether a file is what the call of a checkpoint has made, which was ended before it removed the checkpoint."""
+    """Whether a file is the result of the checkpoint's call, which ended before it removed the checkpoint."""
     if checkpoint is None or not os.path.exists(name):
         return False
     content = load(checkpoint.name)
@@ -137,10 +137,10 @@ def is_published(name: str, checkpoint: Checkpoint | None) -> bool:
 def record_file(
     name: str, checkpoint: Checkpoint | None, items: Callable[[Checkpoint], list[IdentityItem]]
 ) -> Iterator[RecordFile]:
-    """A file that gets its name after the block; removed where the block raises, unless a checkpoint relies on it.
+    """A file that is renamed after the block; if the block raises, it is removed unless a checkpoint relies on it.
 
-    ArgumentError where another run writes it, for the checkpoint of another call and one without its file; else as
-    `OutputFile` and `CheckpointManager`.
+    Raises ArgumentError if another run writes the file, if the checkpoint belongs to another call or lacks its file;
+    else as `OutputFile` and `CheckpointManager`.
     """
     if checkpoint is None:
         with OutputFile(name, alone=True) as output:
@@ -175,13 +175,13 @@ def _resumed(name: str, manager: CheckpointManager, kind: type[T]) -> Iterator[T
 
 
 class RecordFile:
-    """A file that is written once.
+    """A file that is written in one call.
 
     Attributes
     ----------
     temporary : str
     n_restored : int
-        Frames that an earlier call has written.
+        Number of frames that an earlier call has written.
     """
 
     def __init__(self, temporary: str, name: str) -> None:
@@ -191,19 +191,19 @@ class RecordFile:
         self._index: _core.WrittenIndex | None = None
 
     def write(self, how: Callable[..., _core.Written], *, progress: Report | None) -> _core.Written:
-        """Writes all frames that are not there: `how` is called as `Encoder.write` without `workers` and `memory`.
+        """Writes all missing frames: `how` is called as `Encoder.write` without `workers` and `memory`.
 
-        Raises as that.
+        Raises as `how`.
         """
         written = how(self.temporary, self._name, progress=progress)
         self._index = written["index"]
         return written
 
     def reject(self) -> None:
-        """What was written is not what it should be: nobody goes on with it."""
+        """Marks the file as wrong, so that no later call continues it."""
 
     def store_index(self) -> tuple[str, ...]:
-        """Stores the index of the file, which has its name; returns what is to be noted."""
+        """Stores the index of the file, which has its final name; returns notes."""
         if self._index is None:
             return ()
         try:
@@ -214,13 +214,13 @@ class RecordFile:
 
 
 class _ResumableFile:
-    """A file that a checkpoint names: begun by one call, gone on with by another.
+    """A file that a checkpoint names: started by one call, continued by another.
 
     Attributes
     ----------
     temporary : str
     n_restored : int
-        Frames that earlier calls have written.
+        Number of frames that earlier calls have written.
     """
 
     def __init__(self, name: str, manager: CheckpointManager) -> None:
@@ -246,10 +246,10 @@ class _ResumableFile:
         manager = self._manager
         if manager.rows_file is not None and is_temporary_of(manager.rows_file, name):
             with suppress(FileNotFoundError):
-                os.unlink(manager.rows_file)  # the call was ended before the checkpoint relied on any frame in it
+                os.unlink(manager.rows_file)  # the call was ended before its checkpoint relied on a frame
         output = OutputFile(name, alone=True)
         try:
-            # named before it is protected: a run that is killed in between leaves nothing that a later one keeps
+            # the file is named before it is protected, so a kill in between leaves nothing that later runs keep
             manager.rows_file = output.protected_name
             manager.save_start()
             output.protect()
@@ -261,14 +261,14 @@ class _ResumableFile:
     def _found(self, name: str) -> tuple[OutputFile, str]:
         assert self._restored is not None
         part = self._manager.rows_file or name
-        # an empty file of this process shows others that the output is being written
+        # an empty file of this process shows other runs that the output is being written
         output = OutputFile(name, alone=True, resumed=part)
         try:
             if is_temporary_of(part, name):
                 self._manager.check_counted(part)
                 return output, part
             if self._restored.is_of(name):
-                # the run was ended when nothing but its checkpoint was left to be removed
+                # the run ended when only its checkpoint remained to be removed
                 self._manager.check_counted(name, part)
                 return output, name
         except BaseException:
@@ -282,13 +282,13 @@ class _ResumableFile:
         )
 
     def serialize(self, write: Callable[[int, int, list[bytes]], None]) -> None:
-        """Gives the node of the checkpoint."""
+        """Writes the node of the checkpoint."""
         state = self._state
         if state.frames:
             write(0, 0, [state.to_bytes()])
 
     def reject(self) -> None:
-        """The checkpoint and the file go when the error has left the block."""
+        """Removes the checkpoint and the file when the error leaves the block."""
         self._manager.worth_resuming = False
 
     def publish(self) -> None:
@@ -303,13 +303,13 @@ class _ResumableFile:
                     path=self.temporary,
                 )
         except FileNotFoundError:
-            raise FileIOError(f"{self.temporary}: was removed while the run went on", path=self.temporary) from None
+            raise FileIOError(f"{self.temporary}: was removed during the run", path=self.temporary) from None
         publish(self.temporary, self._name)
         if self._output.temporary == self.temporary:
             self._output.keep()
 
     def leave(self) -> None:
-        """An error has ended the call: the file stays where the checkpoint relies on it."""
+        """After an error: keeps the file if the checkpoint relies on it."""
         if not self._manager.worth_resuming and self.temporary != self._name:
             with suppress(FileNotFoundError):
                 os.unlink(self.temporary)
@@ -317,20 +317,20 @@ class _ResumableFile:
             self._output.keep()
 
     def close(self) -> None:
-        """This call is done with the file."""
+        """Releases the file at the end of this call."""
         os.close(self._descriptor)
         self._manager.before_save = self._manager.counted = None
-        # nothing where it is kept: then it is the file itself
+        # no effect if the file is kept, because then the temporary file is the file itself
         self._output.discard()
         self._output.end()
 
     @property
     def _state(self) -> _State:
-        """What is in the file."""
+        """State of the file now."""
         raise NotImplementedError
 
     def _settled(self) -> Iterable[Run]:
-        """The bytes of what `_state` counts that no later write changes."""
+        """The byte runs that `_state` counts and that no later write changes."""
         raise NotImplementedError
 
     def _sync(self) -> None:
@@ -349,7 +349,7 @@ class _ResumableRecords(_ResumableFile, RecordFile):
         self._commits = _core.Commits()
 
     def write(self, how: Callable[..., _core.Written], *, progress: Report | None) -> _core.Written:
-        """Goes on behind what was committed, and saves how far it is."""
+        """Continues after the committed frames, and saves the progress."""
         if self.temporary == self._name:
             assert self._restored is not None
             return {"bytes": self._restored.n_bytes, "workers": 0, "wall": 0.0, "phases": {}, "index": None}
@@ -369,22 +369,22 @@ class _ResumableRecords(_ResumableFile, RecordFile):
             raise
         self._index = written["index"]
         self._manager.is_running = True
-        # from here on nothing has to be written again, whatever ends this call
+        # from here on nothing needs to be written again, however this call ends
         self._manager.save(self)
         return written
 
     @property
     def _has_begun(self) -> bool:
-        """Whether what an earlier call has left was found again."""
+        """Whether the file of an earlier call was found."""
         return self._commits.committed()[0] >= max(self.n_restored, 1)
 
     def _settled(self) -> Iterable[Run]:
-        # the head has the number of frames, which is written last
+        # the head contains the number of frames, which is written last
         return [(self._commits.head(), self._state.n_bytes)]
 
     @property
     def _state(self) -> _State:
-        """What is in the file."""
+        """State of the file now."""
         frames, n_bytes = self._commits.committed()
         if self._restored is not None and frames <= self._restored.frames:
             return self._restored
@@ -392,7 +392,7 @@ class _ResumableRecords(_ResumableFile, RecordFile):
 
 
 class Growing(Protocol):
-    """What brings frames, or samples, into a file from its front on: a Writer, or what makes a sample archive."""
+    """A sink that fills a file from its front on with frames or samples: a Writer, or the maker of a sample archive."""
 
     def __enter__(self) -> Any: ...
 
@@ -400,26 +400,26 @@ class Growing(Protocol):
 
     @property
     def n_frames(self) -> int:
-        """Taken so far, those that were there included."""
+        """Number taken so far, including those that were in the file."""
 
     @property
     def n_flushed(self) -> int:
-        """Those of them that are in the file for good."""
+        """Number of these that are in the file for good."""
 
     def flush(self) -> None:
-        """Brings what was taken into the file."""
+        """Writes everything taken to the file."""
 
     def settled(self) -> list[Run]:
-        """The bytes of what `n_flushed` counts that no later write changes, but for few."""
+        """The bytes that `n_flushed` counts and that, with few exceptions, no later write changes."""
 
 
 class BlockFile(_ResumableFile):
-    """A file with a checkpoint whose frames a Writer commits: it is a file that grows, from its first frames on."""
+    """A file with a checkpoint whose frames a Writer commits: it grows from its first frame on."""
 
     def __init__(self, name: str, manager: CheckpointManager) -> None:
         super().__init__(name, manager)
         self._runs: list[Run] = []
-        # the Writer while it is open
+        # the Writer, while open
         self._writer: Growing | None = None
         self._n_committed = self.n_restored
 
@@ -430,11 +430,11 @@ class BlockFile(_ResumableFile):
         *,
         progress: Callable[[int], object],
     ) -> None:
-        """Goes on behind the frames in the file; saves how far it is.
+        """Continues after the frames in the file; saves the progress.
 
-        `fill(writer, taken)` gives the writer all frames behind those that it has, and calls `taken` from time to time;
-        `progress(n)` is called with what is done. Raises as the Writer does, and TruncatedFileError for a file
-        that lacks frames which the checkpoint counts.
+        `fill(writer, taken)` gives the writer all frames after those it already has, and calls `taken` from time to
+        time; `progress(n)` is called with the number of frames done. Raises as the Writer does, and TruncatedFileError
+        if the file lacks frames that the checkpoint counts.
         """
         if self.temporary == self._name:
             return
@@ -444,7 +444,7 @@ class BlockFile(_ResumableFile):
             if self._manager.is_running and self._n_committed:
                 self._manager.save_after(error, self)
             raise
-        # from here on nothing has to be written again, whatever ends this call
+        # from here on nothing needs to be written again, however this call ends
         self._manager.save(self)
 
     def _write(
@@ -462,7 +462,7 @@ class BlockFile(_ResumableFile):
                         f"{self.n_restored} frames, found {writer.n_frames}",
                         path=self.temporary,
                     )
-                # also those that were committed after the checkpoint was saved
+                # includes frames that were committed after the checkpoint was saved
                 self.n_restored = writer.n_frames
                 self._manager.is_running = True
                 self._writer = writer

@@ -1,4 +1,4 @@
-"""`SourceFrames`: the frames, atoms and fields of a trajectory that one file is made of, with their steps and times."""
+"""`SourceFrames`: the frames, atoms and fields of a trajectory that make one file, with their steps and times."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from kinema.trajectory import Trajectory
 
 __all__ = ["SourceFrames", "chosen_frames", "rotated"]
 
-# fields that every frame has, and steps and times that the index has, in these formats
+# formats whose frames all have the same fields, and whose index holds steps and times
 _REGULAR = ("XTC", "DCD", "NetCDF", "DL_POLY HISTORY", "DL_POLY CONFIG")
 
 
 @dataclass(frozen=True)
 class SourceFrames:
-    """What is written of a trajectory, in the order of the file that is made.
+    """The selected data of a trajectory, in the order of the new file.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class SourceFrames:
         Numbers in the whole trajectory.
     atoms : (n_atoms,) uint32, or None for all
     fields : tuple of str, or None
-        As the caller has named them; None: the choice is that of the format.
+        As the caller has named them; None: the format chooses.
     steps : (frames,) int64
     times : (frames,) float64 in ps; NaN where the source has none
     """
@@ -54,7 +54,7 @@ class SourceFrames:
         atoms: NDArray[np.uint32] | None,
         fields: tuple[str, ...] | None,
     ) -> SourceFrames:
-        """Takes steps and times from the index, or reads them where it has none."""
+        """Takes steps and times from the index, or reads them if the index does not hold them."""
         core = trajectory.core
         steps, times = core.steps(), core.times()
         if steps is None or times is None:
@@ -69,17 +69,17 @@ class SourceFrames:
         return len(self.frames)
 
     def __getitem__(self, rows: slice) -> SourceFrames:
-        """The same of some of the frames."""
+        """The same source with some of its frames."""
         return replace(self, frames=self.frames[rows], steps=self.steps[rows], times=self.times[rows])
 
     @property
     def n_atoms(self) -> int:
-        """Atoms that are written."""
+        """Number of written atoms."""
         return self.trajectory.n_atoms if self.atoms is None else len(self.atoms)
 
     @property
     def atoms_table(self) -> Atoms | None:
-        """What is known of the atoms that are written, in their order; None without a topology."""
+        """Table of the written atoms, in their order; None without a topology."""
         if self.trajectory.topology is None:
             return None
         table = self.trajectory.atoms
@@ -87,12 +87,12 @@ class SourceFrames:
 
     @property
     def has_own_atoms(self) -> bool:
-        """Whether what is known of the atoms is what the files say of them themselves."""
+        """Whether the atom data come from the trajectory files themselves."""
         return describes_own_atoms(self.trajectory.topology, self.trajectory.paths)
 
     @property
     def observables_lost(self) -> tuple[str, ...]:
-        """The loss of observables of an H5MD file, which no format but a copy of the whole file keeps."""
+        """The loss of an H5MD file's observables, which only a copy of the whole file keeps."""
         trajectory = self.trajectory
         if (
             format_named(trajectory.format).observables
@@ -104,24 +104,24 @@ class SourceFrames:
 
     @property
     def extras_lost(self) -> tuple[str, ...]:
-        """The losses of what frames have besides fields, as `_core.Encoder` words them."""
+        """The losses of data besides fields, as `_core.Encoder` words them."""
         extras = {extra for part in self.trajectory.core.parts() for extra in part["extras"]}
         return tuple(f"{extra} of the source is not written" for extra in sorted(extras))
 
     @property
     def may_lack_fields(self) -> bool:
-        """Whether a field that the trajectory has may not be there in every frame."""
+        """Whether some frames may lack a field that the trajectory has."""
         return any(part["hdf5"] or part["format"] not in _REGULAR for part in self.trajectory.core.parts())
 
 
 def rotated(trajectory: Trajectory, name: str) -> Trajectory:
-    """The trajectory with the transform `rotate_cell` after its own; notes that the file `name` is written so."""
+    """The trajectory with the transform `rotate_cell` after its own; notes that `name` is written rotated."""
     transform = _core.Transform("rotate_cell", trajectory.n_atoms, label="rotate_cell()")
     emit(
         [
-            f"{name}: frames whose cell has not its first edge along x and its second in the xy plane are rotated, "
-            "with positions, velocities and forces; of left-handed cells the third edge is reversed, which gives the "
-            "same lattice"
+            f"{name}: frames whose cell is not in standard orientation (first edge along x, second in the xy plane) "
+            "are rotated, with positions, velocities and forces; if a cell is left-handed, its third edge is reversed, "
+            "which gives the same lattice"
         ]
     )
     return trajectory.with_core(trajectory.core.with_transforms([*trajectory.core.transforms, transform]))
@@ -135,7 +135,7 @@ def chosen_frames(
     frames: FrameChoice,
     dump: float | None,
 ) -> FrameSelection:
-    """The frames in numbers of the whole trajectory; of `dump` the nearest, with a note where its time is another."""
+    """The frames in numbers of the whole trajectory; for `dump` the nearest, with a note if its time differs."""
     if dump is None:
         return trajectory.choose(start, stop, step, frames)
     others = {"start": start, "stop": stop, "step": step, "frames": frames}

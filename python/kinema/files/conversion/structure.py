@@ -16,12 +16,12 @@ from kinema.storage.output_checks import check_target, is_stream
 __all__ = ["check_structure", "write_structure"]
 
 _SUFFIXES = (".pdb", ".gro")
-# columns without which a structure says little
+# columns that a useful structure needs
 _SAID = ("names", "resnames", "resids", "elements")
 
 
 def check_structure(path: str | os.PathLike[str], source: SourceFrames, *, overwrite: bool) -> str:
-    """The name; raises what keeps the file from being made, before anything is written."""
+    """The name; raises any reason that would keep the file from being made, before anything is written."""
     name = os.fspath(path)
     suffix = os.path.splitext(name)[1]
     if is_stream(name) or suffix.lower() not in _SUFFIXES:
@@ -38,7 +38,7 @@ def check_structure(path: str | os.PathLike[str], source: SourceFrames, *, overw
 def write_structure(source: SourceFrames, path: str, name: str) -> None:
     """Writes the file `path` with MDAnalysis' writer; messages call it `name`.
 
-    The atoms are those of `source` in their order. A note names what a format needs and the topology does not have.
+    The atoms are those of `source` in their order. A note names what the format needs and the topology lacks.
     """
     table = source.trajectory.atoms
     first = source.trajectory.core.read(source.frames[:1], atoms=source.atoms, fields=("positions",), workers=1)

@@ -1,6 +1,6 @@
-"""The strategy "subfiles" with frames over workers: each makes an H5MD file of its frames; one virtual H5MD is on top.
+"""The strategy "subfiles" with frames over workers: each makes an H5MD file of its frames; a virtual H5MD joins them.
 
-Steps, times, cells and atoms are in the file on top, which the process that leads makes.
+The file on top holds steps, times, cells and atoms; the leading process makes it.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from kinema.runners.workers import CallWorkers
 
 __all__ = ["SubfilesMade", "write_subfiles"]
 
-# bytes of the values of frames that are read at a time
+# bytes of frame values that are read at a time
 _BLOCK_BYTES = 8 << 20
 _OF_ALL = ("atoms", "provenance", "n_frames")
 
 
 class _WritePart:
-    """Writes the file of some frames on a worker, which is sent this once."""
+    """Writes the file of some frames on a worker; it is sent once."""
 
     unpickled_once = True
 
@@ -67,7 +67,7 @@ class _WritePart:
         return f"frames {part[1]} to {part[2] - 1} of the output"
 
     def __call__(self, part: tuple[int, int, int]) -> MadeFrames:
-        """Makes part `number` of the rows `start` to `stop`; gives the frames without their values."""
+        """Writes rows `start` to `stop` as part `number`; returns the frames without their values."""
         trajectory, frames, atoms, stored, given, names, name, n_atoms, threads = self._content
         number, start, stop = part
         needed = frame_bytes(n_atoms, len(stored.fields), np.dtype(stored.dtype).itemsize)
@@ -89,7 +89,7 @@ class _WritePart:
 
 @dataclass(frozen=True)
 class SubfilesMade:
-    """What was made: seconds of phases of all workers, bytes of all files."""
+    """Totals of the files made: seconds of all workers by phase, bytes of all files."""
 
     seconds: dict[str, float]
     size: int
@@ -108,7 +108,7 @@ def write_subfiles(
 ) -> SubfilesMade:
     """Writes all frames; `check` is called with the temporary name of the file on top, `taken` with the frames done.
 
-    Raises as `kinema.convert`; nothing stays then.
+    Raises as `kinema.convert`; after an error no file stays.
     """
     names = SubfileNames(os.path.abspath(name))
     bounds = np.linspace(0, len(source), min(by.n_workers, len(source)) + 1).astype(np.int64).tolist()

@@ -1,4 +1,4 @@
-"""H5MD as H5MD with nothing left out: the file is repacked, which keeps all else that it has."""
+"""H5MD to H5MD with nothing left out: the file is repacked, which keeps everything else in it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MEMORY = 512 << 20
 
 
 def is_whole_file(source: SourceFrames, format: str, options: Mapping[str, Any]) -> bool:
-    """Whether all of one H5MD file is written as H5MD, as it is, no transforms, with options that `repack` has."""
+    """Whether all of one H5MD file is written as H5MD, without transforms, and only with options that `repack` has."""
     trajectory = source.trajectory
     parts = trajectory.parts
     return (
@@ -54,7 +54,7 @@ def write_repacked(
     memory: int,
     progress: ProgressChoice,
 ) -> WrittenFile:
-    """Calls `kinema.repack`, whose errors it raises, with a note that says so."""
+    """Calls `kinema.repack` with a note that says so; raises its errors."""
     trajectory = source.trajectory
     emit([f"{name}: all of {trajectory.paths[0]} is written, as by kinema repack: observables and all else are kept"])
     began = time.perf_counter()

@@ -1,7 +1,7 @@
-"""Files of records that the workers of a runner make: runs of frames are encoded on them, and placed by a strategy.
+"""Files of records that the workers of a runner make: workers encode runs of frames, and a strategy places the bytes.
 
-Records of one size are written by whoever has made them. Others follow each other in order (`Runner.write_in_order`).
-The process that leads writes head, count and checkpoint, and gives the file its name.
+Records of fixed size are written by the worker that made them. Others follow each other in order
+(`Runner.write_in_order`). The leading process writes head, count and checkpoint, and gives the file its name.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
 
 __all__ = ["EncoderRecipe", "write_on_workers"]
 
-# encoded bytes that are under way at a time, of all workers
+# encoded bytes in flight, of all workers
 _WINDOW = 64 << 20
-# pieces that a worker gets at the least, where there are frames enough
+# least number of pieces per worker, if there are enough frames
 _PIECES = 4
 
-# positions of the first frame, and behind the last
+# positions [start, stop) of the frames
 Run = tuple[int, int]
 
 
 @dataclass(frozen=True, eq=False)
 class EncoderRecipe:
-    """What makes the encoder of a file again on a worker: a snapshot of the source, arguments of `_core.Encoder`."""
+    """Arguments to rebuild a file's encoder on a worker: a snapshot of the source, arguments of `_core.Encoder`."""
 
     snapshot: TrajectorySnapshot
     data: NDArray[np.uint8]
@@ -53,19 +53,19 @@ class EncoderRecipe:
 
     @classmethod
     def from_source(cls, source: SourceFrames, arguments: Mapping[str, Any]) -> EncoderRecipe:
-        """Of frames of a trajectory that is scanned."""
-        # workers may have working folders of their own
+        """The recipe for frames of a trajectory that has been scanned."""
+        # workers may have other working folders
         return cls(*TrajectorySnapshot.take(source.trajectory.core, absolute=True), arguments)
 
     def made(self) -> tuple[_core.Trajectory, _core.Encoder]:
-        """The trajectory, for which no file is touched, and its encoder, which reads cells of three frames."""
+        """The trajectory, opened without touching a file, and its encoder, which reads the cells of three frames."""
         trajectory = self.snapshot.open(self.data)
         return trajectory, _core.Encoder(trajectory, **self.arguments)
 
 
 @dataclass(frozen=True)
 class _SharedFile:
-    """The file as workers see it: its whole path, its name in messages, host and boot of the process that leads."""
+    """The file as workers see it: its whole path, its name in messages, host and boot of the leading process."""
 
     path: str
     name: str
@@ -73,11 +73,11 @@ class _SharedFile:
 
     @property
     def is_far(self) -> bool:
-        """Whether the process that leads cannot sync what is written here."""
+        """Whether the leading process cannot sync what is written here."""
         return machine() != self.leader
 
     def check(self) -> None:
-        """FileNotFound where this worker does not see it."""
+        """Raises FileNotFound if this worker does not see the file."""
         if not os.path.exists(self.path):
             raise FileNotFound(
                 f"{self.name}: a worker on {machine()[0]} does not see the file that is written, {self.path}; workers "
@@ -86,7 +86,7 @@ class _SharedFile:
             )
 
     def write_at(self, offset: int, data: Any) -> None:
-        """Writes all of the bytes from `offset` on."""
+        """Writes all bytes, from `offset` on."""
         self.check()
         placer = FilePlacer(self.path, self.name)
         try:
@@ -97,7 +97,7 @@ class _SharedFile:
             placer.close()
 
     def sync_far(self) -> None:
-        """Brings to the storage what was written here by whatever means, where this process does not lead."""
+        """Syncs everything written here to the storage, if the leading process cannot."""
         if self.is_far:
             placer = FilePlacer(self.path, self.name)
             try:
@@ -107,8 +107,8 @@ class _SharedFile:
 
 
 class _RunNote(NamedTuple):
-    """What a worker says of a run: what the index says of records that differ in size, seconds of phases, and what was
-    odd about frames that the worker has read so far."""
+    """A worker's record of a run: index entries of records that differ in size, seconds of phases, and oddities of the
+    frames that the worker has read so far."""
 
     run_index: _core.RunIndex | None
     phases: Mapping[str, float]
@@ -116,7 +116,7 @@ class _RunNote(NamedTuple):
 
 
 class _Runs:
-    """Runs of frames on a worker, which is sent this once and makes one encoder."""
+    """Runs of frames on a worker; it is sent once and makes one encoder."""
 
     unpickled_once = True
 
@@ -144,7 +144,7 @@ class _Runs:
 
 
 class _WriteRuns(_Runs):
-    """Writes records of one size where they belong."""
+    """Writes records of fixed size to their places."""
 
     def __call__(self, run: Run) -> _RunNote:
         """Writes a run."""
@@ -155,7 +155,7 @@ class _WriteRuns(_Runs):
 
 
 class _EncodeRuns(_Runs):
-    """Gives the bytes of records, and a note on them (`OrderedWork`)."""
+    """Returns the bytes of records, with a note on them (`OrderedWork`)."""
 
     def __call__(self, run: Run) -> tuple[NDArray[np.uint8], _RunNote]:
         """Encodes a run."""
@@ -169,7 +169,7 @@ class _EncodeRuns(_Runs):
 
 
 class _EncodeThroughMpi(_EncodeRuns):
-    """The same, placed through MPI-IO on the ranks of the MPI runner."""
+    """As `_EncodeRuns`, but placed through MPI-IO on the ranks of the MPI runner."""
 
     def __init__(
         self,
@@ -201,7 +201,7 @@ class _EncodeThroughMpi(_EncodeRuns):
         self._file.sync_far()
 
     def close(self) -> None:
-        """Brings all to the storage, and closes the file; collective."""
+        """Syncs everything to the storage and closes the file; collective."""
         assert self._placer is not None
         try:
             self._placer.sync()
@@ -222,7 +222,7 @@ def write_on_workers(
     commits: _core.Commits | None = None,
     resumed: tuple[int, int] | None = None,
 ) -> _core.Written:
-    """As `Encoder.write` of frames of `trajectory`, on the workers of a runner. Raises as that, and as `Runner.map`."""
+    """As `Encoder.write` for frames of `trajectory`, on the workers of a runner. Raises as that and as `Runner.map`."""
     began = time.perf_counter()
     strategy, hints = on.chosen(encoder.format)
     limits = _limits(encoder, on, memory, direct=strategy == "direct" and encoder.record_bytes is not None)
@@ -257,7 +257,7 @@ def write_on_workers(
 
 
 class _TakenRuns:
-    """Runs that are in the file: counted, reported, and their times added up."""
+    """Runs that are in the file: counts them, reports them, and adds up their times."""
 
     def __init__(self, file: _core.FileOfRuns, runs: list[Run], total: int, done: int, progress: Report | None) -> None:
         self._file, self._runs, self._total, self._done, self._progress = file, runs, total, done, progress
@@ -267,13 +267,13 @@ class _TakenRuns:
         self._report()
 
     def written(self, number: int, note: _RunNote) -> None:
-        """One of records of one size."""
+        """Counts a run of records of fixed size."""
         start, stop = self._runs[number]
         self._file.add(start, stop, (stop - start) * self.record)
         self._count(number, note)
 
     def placed(self, number: int, size: int, note: _RunNote) -> None:
-        """The next one."""
+        """Counts the next run in order."""
         self._file.add(*self._runs[number], size, note.run_index)
         self._count(number, note)
 
@@ -291,7 +291,7 @@ class _TakenRuns:
 
 @dataclass(frozen=True)
 class _Limits:
-    """What memory allows: workers, bytes of each for encoding, bytes of a piece, pieces under way."""
+    """Limits that follow from memory: workers, bytes each may use to encode, bytes of a piece, pieces in flight."""
 
     workers: int
     memory: int
@@ -300,13 +300,13 @@ class _Limits:
 
 
 def _limits(encoder: _core.Encoder, on: CallWorkers, memory: int, *, direct: bool) -> _Limits:
-    """Raises MemoryLimitError with the smallest limit that would do, and as `Runner.concurrency`."""
+    """Raises MemoryLimitError with the smallest limit that would suffice, and as `Runner.concurrency`."""
     wanted = on.n_workers
     least, record = encoder.least_memory(), encoder.most_bytes
     total = memory or max(default_memory(), LEAST_MEMORY * wanted)
 
     def window(total: int, workers: int) -> int:
-        """Bytes that are under way of so many workers: each has one record at the least."""
+        """Bytes in flight with `workers` workers: each has at least one record."""
         return 0 if direct else max(min(_WINDOW, total // 4), workers * record)
 
     def share(total: int, workers: int) -> int:

@@ -1,11 +1,11 @@
-"""Selection of atoms in a rewritten H5MD file: everything with an entry for each atom, or that names atoms by number.
+"""Selection of atoms in a rewritten H5MD file: all objects with an entry per atom, or that refer to atom numbers.
 
-- Data sets of the particles group with one entry an atom (mass, charge, species, id, ...) keep those of the selection.
-- Connectivity keeps the tuples whose atoms were all selected; atom numbers are counted anew, ids stay.
-- GROMACS' topology module, which counts molecules and cannot hold a part of one, is left out; names, residues, masses,
-  charges and species that it gave are written into the particles group, where Kinema reads them.
-- What a topology that was given says of names, residues, masses, charges and elements is written there, too; what
-  MDAnalysis has guessed is marked.
+- Data sets of the particles group with one entry per atom (mass, charge, species, id, ...) keep the selected entries.
+- Connectivity keeps the tuples whose atoms were all selected. Atoms are renumbered, ids stay.
+- GROMACS' topology module, which counts molecules and cannot hold a part of one, is left out. Its names, residues,
+  masses, charges and species are written into the particles group, where Kinema reads them.
+- Names, residues, masses, charges and elements from a given topology are written there too; values that MDAnalysis has
+  guessed are marked.
 - Connectivity that changes with time is left out.
 """
 
@@ -37,7 +37,7 @@ __all__ = ["check_columns", "reduce_to", "write_columns"]
 
 
 def check_columns(positions: Any, path: str) -> None:
-    """Raises ArgumentError where an atom is now in one column and now in another."""
+    """Raises ArgumentError if the column of an atom changes between frames."""
     if positions is not None and isinstance(positions.reader, IdOrder):
         raise ArgumentError(
             f"{path}: particles change their places (id), and only the whole file has the order of each frame: "
@@ -50,13 +50,13 @@ def check_columns(positions: Any, path: str) -> None:
 def reduce_to(
     opened: H5mdFile, contents: Contents, group: ParticlesGroup, atoms: NDArray[np.int64], tasks: Tasks
 ) -> None:
-    """Adds the tasks for everything of a group but its elements with rows."""
+    """Adds the tasks for all members of a group except its elements with rows."""
     node = opened.file[group.path]
     for name in node:
         member = node.get(name)
         if not isinstance(member, h5py.Dataset) or object_key(member) in tasks.by_key or not member.shape:
             continue
-        # a table of names may have as many words as there are atoms
+        # a table of names may have as many entries as there are atoms
         is_table = name.endswith(TABLE) and name.removesuffix(TABLE) in node
         if member.shape[0] == group.n_atoms and not is_table:
             tasks.by_key[object_key(member)] = WriteDataset(member, values_of(opened, member)[atoms])
@@ -83,7 +83,7 @@ def _reduce_connectivity(
             continue
         if not isinstance(node, h5py.Dataset) or node.dtype.kind not in "iu" or node.ndim != 2:
             tasks.by_key[object_key(node)] = None
-            tasks.note(f"{node.name.strip('/')} is no fixed list of tuples of atoms and is left out")
+            tasks.note(f"{node.name.strip('/')} is not a fixed list of tuples of atoms and is left out")
             continue
         tuples = tuples_in(opened, node, group.n_atoms)
         kept = _kept_tuples(opened, contents, group, atoms, tuples)
@@ -96,7 +96,7 @@ def _reduce_connectivity(
 
 
 def _concerns(opened: H5mdFile, contents: Contents, group: ParticlesGroup, node: Any) -> bool:
-    """Whether a connectivity is of this group: it says so, or there is no other."""
+    """Whether a connectivity belongs to this group: it says so, or the file has no other group."""
     reference = attribute(node, "particles_group")
     if isinstance(reference, h5py.Reference) and reference:
         return bool(opened.file[reference].name == group.path)
@@ -122,12 +122,12 @@ def _kept_tuples(
 
 
 def write_columns(file: Any, group: str, atoms: Atoms, *, residues_alone: bool = False) -> None:
-    """Writes what is known of the selected atoms into the particles group of the new file, where it is missing there:
-    of GROMACS' module, or of a topology that was given. Emits notes.
+    """Writes atom data of the selected atoms that the particles group of the new file lacks. Emits notes.
 
-    `residues_alone`: of a file whose columns were copied; residues that now stand side by side may look like one.
+    The data come from GROMACS' module or a given topology. `residues_alone`: for a file whose columns were copied, in
+    which residues that are now neighbours may look like one.
     """
-    # connectivity that is there names atoms by number: with identifiers it would mean others
+    # connectivity in the file refers to atoms by number; with identifiers it would refer to other atoms
     written = FileAtoms(atoms.replace(ids=None))
     if residues_alone:
         written.write_residues(file[group])

@@ -1,7 +1,7 @@
-"""Concatenation of H5MD files: the rows of each that count, and the tasks for a file that refers to them.
+"""Concatenation of H5MD files: selects the rows of each, and plans a file that refers to them.
 
-No frames are copied: what has a column for each atom becomes a virtual data set. Steps, times, boxes and observables
-are written into the new file as long as they are small.
+No frames are copied: a data set with a column per atom becomes a virtual data set. Steps, times, boxes and observables
+are written into the new file if they are small.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from kinema.storage.hdf5.virtual import values_of
 
 __all__ = ["JoinedPart", "join_tasks"]
 
-# bytes of a series up to which it is copied
+# largest series, in bytes, that is copied
 _SMALL = 64 << 20
 
 
 @dataclass(frozen=True)
 class JoinedPart:
-    """One file with the frames of it that count."""
+    """One file, with the frames of it that are used."""
 
     opened: H5mdFile
     contents: Contents
@@ -44,8 +44,8 @@ class JoinedPart:
     is_last: bool
 
     def rows_of(self, element: TimedElement, until: float | None) -> tuple[int, int]:
-        """Rows [start, stop) of an element that count: none from before the first frame, unless this is the first
-        part; none from the step `until` on, which are the next part's."""
+        """Rows [start, stop) of an element that are used: those from the first frame on, or from the start in the first
+        part, and before the step `until`, where the next part begins."""
         n_rows = int(element.value.shape[0])
         steps = _clock(self.opened, element)
         by_row = self.window.is_by_row(element) or (steps is None and n_rows == self.window.axis.value.shape[0])
@@ -60,7 +60,7 @@ class JoinedPart:
 
     @property
     def first_step(self) -> float | None:
-        """Step of its first frame that counts; time where there are no steps."""
+        """Step of its first used frame; time if there are no steps."""
         steps = _clock(self.opened, self.window.axis)
         return None if steps is None else float(steps[self.window.first])
 
@@ -73,7 +73,7 @@ def _clock(opened: H5mdFile, element: TimedElement) -> NDArray[Any] | None:
 def join_tasks(parts: Sequence[JoinedPart], folder: str) -> Tasks:
     """Tasks for the data sets of the first part in the concatenated file, which will be in `folder`.
 
-    Raises ArgumentError where parts differ in elements, atoms, types or units, and where steps fall.
+    Raises ArgumentError if parts differ in elements, atoms, types or units, or if steps decrease.
     """
     tasks = Tasks()
     first = parts[0]
@@ -95,7 +95,7 @@ def join_tasks(parts: Sequence[JoinedPart], folder: str) -> Tasks:
 
 
 def _same_element(first: JoinedPart, part: JoinedPart, element: TimedElement) -> TimedElement:
-    """The element of another part that continues one of the first."""
+    """The element of another part that continues one of the first part."""
     path = part.opened.path
     other = next((one for one in part.contents.elements if one.path == element.path), None)
     if other is None:
@@ -137,7 +137,7 @@ def _concatenated_value(elements: Sequence[TimedElement], rows: Sequence[tuple[i
 def _concatenated_axis(
     parts: Sequence[JoinedPart], elements: Sequence[TimedElement], rows: Sequence[tuple[int, int]], what: str
 ) -> Task:
-    """Steps or times of all rows; fixed storage stays where the first part's stride gives all of them back."""
+    """Steps or times of all rows; fixed storage is kept if the first part's stride reproduces all of them."""
     axis = getattr(elements[0], what)
     kept = []
     for part, element, (start, stop) in zip(parts, elements, rows, strict=True):

@@ -1,6 +1,6 @@
 """Values of a data set by rows and columns, bit for bit as in the file.
 
-Large sets of vectors are read by Rust on several threads; everything else through h5py.
+Large sets of vectors are read by Rust on several threads; all others through h5py.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kinema.storage.hdf5.filters import missing_filters
 
 __all__ = ["Values", "item_bytes"]
 
-# below, opening it anew takes longer than reading it through h5py
+# below this size, reopening the file takes longer than reading it through h5py
 _SMALL = 1 << 20
 
 
@@ -30,7 +30,7 @@ class Values:
     """The rows of a data set (rows, ...)."""
 
     def __init__(self, dataset: Any, path: str, *, workers: int = 1, memory: int = 0, native: bool = True) -> None:
-        """`path` is the file's; of `memory` the reading takes no more beside what it gives, where it is native."""
+        """`path` is the file's; native reading uses at most `memory` bytes besides its result."""
         self.dataset, self._path = dataset, path
         self.dtype: np.dtype[Any] = dataset.dtype
         self.item: tuple[int, ...] = dataset.shape[1:]
@@ -43,8 +43,8 @@ class Values:
             self._open(path, dataset.name)
 
     def _open(self, path: str, name: str) -> None:
-        # the unit is of no consequence, as values are taken as they are, but one must be known
-        # who has opened the data set has had the file looked at
+        # values are taken as they are, so any unit will do, but one must be given
+        # the file was checked when the data set was opened
         options = h5md.H5mdOptions(dataset=name, units={"length": "angstrom"}, external="any")
         core = _core.Trajectory(
             [path], format="H5MD", index="memory", describe=functools.partial(h5md.describe, options=options)
@@ -53,11 +53,11 @@ class Values:
         (part,) = core.parts()
         self.warnings = [text for text in part["warnings"] if "through h5py" in text]
         if self.warnings:
-            return  # the same library without the way around
+            return  # Rust would use the same library, only less directly
         self._core, self._native_rows = core, part["file_frames"]
 
     def rows(self, start: int, stop: int, columns: NDArray[np.int64] | None = None) -> NDArray[Any]:
-        """Rows [start, stop), of these columns (strictly ascending or not; None: all): (rows, columns, ...)."""
+        """Rows [start, stop) of the given columns (in any order; None: all): (rows, columns, ...)."""
         if self._core is None or stop > self._native_rows:
             return self._through_library(start, stop, columns)
         atoms = None if columns is None else columns.astype(np.uint32)
@@ -75,7 +75,7 @@ class Values:
 
     def _through_library(self, start: int, stop: int, columns: NDArray[np.int64] | None) -> NDArray[Any]:
         with reading(self._path):
-            missing_filters(self.dataset)  # registers those that can be had
+            missing_filters(self.dataset)  # registers the filters that are available
             values: NDArray[Any] = self.dataset[start:stop]
         return values if columns is None else np.ascontiguousarray(values[:, columns])
 
@@ -87,7 +87,7 @@ def item_bytes(dataset: Any) -> int:
 
 
 def _is_native(dataset: Any) -> bool:
-    """Whether the Rust half gives the values back bit for bit."""
+    """Whether Rust returns the values bit for bit."""
     shape, dtype = dataset.shape, numeric_type(dataset)
     if dtype is None or dtype != dataset.dtype or h5py.check_enum_dtype(dataset.dtype) is not None:
         return False

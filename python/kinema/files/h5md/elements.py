@@ -1,4 +1,4 @@
-"""Time-dependent elements of an H5MD file, and which of them have a column for every particle."""
+"""Time-dependent elements of an H5MD file, and which of them have a column per particle."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ Key = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class TimedElement:
-    """An element with rows: a group with `value`, and mostly `step` and `time`."""
+    """An element with rows: a group with `value`, and usually `step` and `time`."""
 
     path: str
-    """Of the group."""
+    """Path of the group."""
     value: Any
     """`h5py.Dataset`."""
     step: Any | None
     time: Any | None
     n_columns: int | None
-    """Particles, where the second dimension counts these."""
+    """Number of particles, if the second dimension counts them."""
     particles: str | None
     """Path of the particles group that it is in."""
     name: str
@@ -54,21 +54,21 @@ class ParticlesGroup:
     n_atoms: int
     n_frames: int
     axes: Mapping[str, str]
-    """Paths of the elements of "positions", "velocities", "forces" that change with time; the first makes the frames,
-    unless another one is asked for."""
+    """Paths of the elements of "positions", "velocities", "forces" that change with time; the first defines the frames,
+    unless another is asked for."""
 
 
 @dataclass(frozen=True)
 class Contents:
-    """What there is to write anew."""
+    """Parts of a file that can be rewritten."""
 
     root: Any
     groups: tuple[ParticlesGroup, ...]
     elements: tuple[TimedElement, ...]
-    """In the order in which they are found."""
+    """In the order of discovery."""
 
     def element(self, path: str) -> TimedElement:
-        """The element at a path, or that a link at this path leads to as well."""
+        """The element at a path, also if a link at the path leads to it."""
         file = self.root.file
         return next(one for one in self.elements if one.path == path or file[one.path] == file[path])
 
@@ -76,12 +76,12 @@ class Contents:
 def contents_of(opened: H5mdFile) -> Contents:
     """The particles groups and elements of an H5MD file.
 
-    Raises UnsupportedFormatError where the file is no H5MD, ArgumentError where `root=` is needed.
+    Raises UnsupportedFormatError if the file is not H5MD, ArgumentError if `root=` is needed.
     """
     root = find_root(opened)
     if root is None:
         raise UnsupportedFormatError(
-            f"{opened.path}: an HDF5 file, but not H5MD, and only H5MD files are written anew",
+            f"{opened.path}: an HDF5 file, but not H5MD, and only H5MD files are rewritten",
             path=opened.path,
             format="H5MD",
         )
@@ -91,7 +91,7 @@ def contents_of(opened: H5mdFile) -> Contents:
 
 
 def group_of(opened: H5mdFile, contents: Contents, name: str) -> ParticlesGroup:
-    """The particles group of a name, "system" or "particles/system"; ArgumentError where there is none."""
+    """The particles group with the name "system" or "particles/system"; ArgumentError if there is none."""
     short = name.strip("/").rsplit("/", 1)[-1]
     for group in contents.groups:
         if group.path.rsplit("/", 1)[1] == short:
@@ -105,9 +105,9 @@ def group_of(opened: H5mdFile, contents: Contents, name: str) -> ParticlesGroup:
 
 
 def axis_of(opened: H5mdFile, contents: Contents) -> TimedElement:
-    """The element whose rows are the frames: of the group in the options, or of the only one.
+    """The element whose rows are the frames: in the group of the options, or in the only group.
 
-    Raises ArgumentError where a group must be named, or where nothing changes with time.
+    Raises ArgumentError if a group must be named, or if nothing changes with time.
     """
     chosen = choose_group(opened, contents.root)
     group = next((one for one in contents.groups if opened.file[one.path] == chosen), None)
@@ -128,7 +128,7 @@ def axis_of(opened: H5mdFile, contents: Contents) -> TimedElement:
 
 
 def steps_of(opened: H5mdFile, element: TimedElement, what: str = "step") -> NDArray[Any] | None:
-    """Steps (or times) of all rows that `step` has; None where there is none."""
+    """Steps (or times) of all rows in `step`; None if the element has none."""
     axis = getattr(element, what)
     if axis is None:
         return None
@@ -156,8 +156,11 @@ def _particles_group(root: Any, summary: Any) -> ParticlesGroup:
 
 
 def _elements(opened: H5mdFile, root: Any, columns: dict[str, int]) -> Iterator[TimedElement]:
-    """All groups with a data set `value` that has rows, each once however many links lead there, also into other
-    files; those of the particles groups first, of whatever else they are members."""
+    """All groups with a data set `value` that has rows, including groups in other files that links lead to.
+
+    Each comes once, however many links lead to it. Elements in particles groups come first, whatever other groups they
+    belong to.
+    """
     seen: set[Key] = set()
     waiting = [(root.name, root), *((path, root.file[path]) for path in reversed(columns))]
     while waiting:
@@ -171,7 +174,7 @@ def _elements(opened: H5mdFile, root: Any, columns: dict[str, int]) -> Iterator[
             yield element
         members = []
         for name in group:
-            # nothing but groups is opened: a file may have very many data sets
+            # only groups are opened: a file may have very many data sets
             link = group.get(name, getlink=True)
             if not isinstance(link, h5py.SoftLink) and group.get(name, getclass=True) is h5py.Group:
                 members.append((f"{path.rstrip('/')}/{name}", group[name]))
@@ -185,7 +188,7 @@ def _element(path: str, group: Any, columns: dict[str, int]) -> TimedElement | N
     step, time = (_axis(group, name) for name in ("step", "time"))
     within = next((one for one in columns if path.startswith(one.rstrip("/") + "/")), None)
     if step is None and time is None and within is None:
-        return None  # something of a program's own
+        return None  # a private object of some program
     name = path if within is None else path[len(within) :].strip("/")
     n_columns = None
     if within is not None and "/" not in name and value.ndim > 1 and value.shape[1] == columns[within]:

@@ -1,6 +1,6 @@
-"""Rewriting of an H5MD file: structure copied, tasks for data sets carried out, everything read back and compared.
+"""Rewriting of an H5MD file: copies the structure, carries out tasks for data sets, reads all back and compares.
 
-The tasks come from `kinema.files.h5md.tasks`. The file appears whole or not at all.
+The tasks come from `kinema.files.h5md.tasks`. The file appears complete or not at all.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kinema.storage.output_checks import check_not_input
 
 __all__ = ["Written", "total_bytes", "write"]
 
-# copied objects keep what their file's version of HDF5 allows; all that is made new is of version 1.8
+# copied objects may use all that their file's version of HDF5 allows; new objects are of version 1.8
 _LIBVER = ("v108", "latest")
 
 Finish = Callable[[Any], None]
@@ -39,7 +39,7 @@ Finish = Callable[[Any], None]
 
 @dataclass(frozen=True)
 class Written:
-    """What was written: its size in bytes, whether it was read back, the largest change of a position by rounding."""
+    """Result of writing: size in bytes, whether the file was read back, largest change of a position by rounding."""
 
     size: int
     verified: bool
@@ -48,7 +48,7 @@ class Written:
 
 
 def total_bytes(tasks: Tasks, *, verify: bool) -> int:
-    """Bytes that are moved, and read back."""
+    """Bytes to be moved and read back."""
     moves = [task for task in tasks.by_key.values() if isinstance(task, MoveDataset)]
     return sum(task.storage.shape[0] * task.storage.row_bytes for task in moves) * (2 if verify else 1)
 
@@ -66,7 +66,7 @@ def write(
     align: int | None = None,
     finish: Finish | None = None,
 ) -> Written:
-    """Makes the file at `path`. `finish` is called with it (an `h5py.File`) before it is closed."""
+    """Makes the file at `path`. `finish` is called with the open file (`h5py.File`) before it is closed."""
     check_not_input(path, opened.path)
     new = NewFile(path, overwrite=overwrite, align=align, libver=_LIBVER)
 
@@ -93,7 +93,7 @@ def write(
 
 
 class _Rewriter:
-    """Carries out the tasks of one file, and remembers what is to be compared."""
+    """Carries out the tasks of one file, and records what is to be compared."""
 
     def __init__(
         self, opened: H5mdFile, tasks: Tasks, on: CallWorkers, memory: int, advance: Callable[[int], None]
@@ -109,7 +109,7 @@ class _Rewriter:
         return max((moved.largest_change for moved, _ in self.moved), default=0.0)
 
     def make(self, node: Any, parent: Any, name: str) -> Any:
-        """The data set that the task of `node` makes; None where it has no task."""
+        """The data set that the task of `node` makes; None if there is no task."""
         key = object_key(node)
         if key not in self.tasks.by_key:
             if isinstance(node, h5py.Dataset):
@@ -155,7 +155,7 @@ class _Rewriter:
         return Values(dataset, path, workers=self.on.threads, memory=self.memory // 4)
 
     def compare(self, temporary: str, path: str) -> None:
-        """Reads everything back from the finished file, under its temporary name."""
+        """Reads everything back from the finished file, which still has its temporary name."""
         with reading(path), closing(open_checked(temporary)) as file:
             for moved, _ in self.moved:
                 values = self._values(file[moved.path], temporary)
@@ -172,18 +172,18 @@ def _compare_copies(source: Any, copy: Any, path: str) -> None:
     if source.shape != copy.shape or not kind.equal(copy.id.get_type()):
         raise _differs(path, copy.name)
     if source.shape is None or not is_of_fixed_size(kind):
-        return  # nothing, or text and references, whose bytes lie in another place in each file
+        return  # empty, or text and references, whose bytes depend on the file
     if source.chunks is not None and not source.is_virtual and _same_chunks(source, copy):
         return
     if source.id.get_storage_size() == copy.id.get_storage_size() == 0 and not source.is_virtual:
-        return  # never written; the fill value is a part of what was copied
+        return  # never written; the fill value was copied with the object
     for mine, theirs in zip(parts_of(source.id), parts_of(copy.id), strict=True):
         if mine.tobytes() != theirs.tobytes():
             raise _differs(path, copy.name)
 
 
 def _same_chunks(source: Any, copy: Any) -> bool:
-    """Whether the stored chunks of both are the same bytes at the same places, which a copy of chunks makes them."""
+    """Whether the stored chunks of both are the same bytes at the same places, as after a copy of chunks."""
     if source.chunks != copy.chunks or filters_of(source) != filters_of(copy):
         return False
     places: list[tuple[int, ...]] = []
@@ -214,7 +214,7 @@ def _differs(path: str, name: str) -> CorruptFileError:
 
 
 def counting(report: Report | None, total: int) -> Callable[[int], None]:
-    """A function that adds up bytes done and reports the sum."""
+    """A function that adds up the bytes done and reports the sum."""
     done = 0
 
     def advance(n: int) -> None:

@@ -1,6 +1,6 @@
-"""Tasks of rewriting an H5MD file: data sets moved to other storage, written, created or dropped; all else is copied.
+"""Tasks to rewrite an H5MD file: data sets are moved to other storage, written, created or dropped; others are copied.
 
-Planning reads steps and small data sets only.
+Planning reads only steps and small data sets.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["Changes", "CreateDataset", "MoveDataset", "Task", "Tasks", "WriteDat
 
 @dataclass(frozen=True)
 class MoveDataset:
-    """Rows and columns of a data set, moved into one of other storage."""
+    """Rows and columns of a data set, moved into a data set of other storage."""
 
     dataset: Any
     first_row: int
@@ -39,12 +39,12 @@ class MoveDataset:
     storage: Storage
     rounding: Rounding | None = None
     attributes: Mapping[str, Any] = field(default_factory=dict)
-    """Set after the attributes of the original were copied; None removes one."""
+    """Attributes to set after the original's attributes are copied; None removes one."""
 
 
 @dataclass(frozen=True)
 class WriteDataset:
-    """An array written in place of a data set, with its type."""
+    """An array of a given type, written in place of a data set."""
 
     dataset: Any
     values: NDArray[Any]
@@ -53,7 +53,7 @@ class WriteDataset:
 
 @dataclass(frozen=True)
 class CreateDataset:
-    """A data set without values of its own: they lie in other files."""
+    """A data set without values of its own: its values lie in other files."""
 
     dataset: Any
     storage: Storage
@@ -67,15 +67,15 @@ Task = MoveDataset | WriteDataset | CreateDataset | None
 
 @dataclass(frozen=True)
 class Changes:
-    """Changes that were asked for the new file."""
+    """Requested changes of the new file."""
 
     layout: Layout
     groups: frozenset[str] | None = None
-    """Paths of the particles groups that are changed; None: all."""
+    """Paths of the particles groups to be changed; None: all."""
     columns: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
     """Atoms to keep, by path of the particles group."""
     roundings: Mapping[str, tuple[Any, Mapping[str, Any]]] = field(default_factory=dict)
-    """By path of the particles group: how positions are rounded, and the attributes that record it."""
+    """By path of the particles group: the rounding of positions, and the attributes that record it."""
     window: FrameWindow | None = None
     """Frames to keep; None: all."""
     memory: int = 1 << 29
@@ -83,7 +83,7 @@ class Changes:
 
 @dataclass
 class Tasks:
-    """By object key of the data set."""
+    """Tasks by object key of the data set."""
 
     by_key: dict[Any, Task] = field(default_factory=dict)
     followed: set[Any] = field(default_factory=set)
@@ -91,13 +91,13 @@ class Tasks:
     notes: list[str] = field(default_factory=list)
 
     def note(self, text: str) -> None:
-        """Notes what is not as one may expect."""
+        """Notes something unexpected."""
         if text and text not in self.notes:
             self.notes.append(text)
 
 
 def plan(opened: H5mdFile, contents: Contents, changes: Changes) -> Tasks:
-    """The tasks for elements, their steps and times, and for data sets that only need better storage."""
+    """The tasks for elements, their steps and times, and for other data sets that need better storage."""
     tasks = Tasks()
     for element in contents.elements:
         _plan_element(opened, element, changes, tasks)
@@ -134,7 +134,7 @@ def _plan_element(opened: H5mdFile, element: TimedElement, changes: Changes, tas
 
 
 def _follow(opened: H5mdFile, element: TimedElement, tasks: Tasks) -> None:
-    """An element that is changed is no longer in another file, nor are the groups that lead to it."""
+    """Makes a changed element, and the groups that lead to it, part of the new file even if they were in another."""
     nodes = [element.value, element.step, element.time]
     changed = [object_key(node) for node in nodes if node is not None and object_key(node) in tasks.by_key]
     if not changed:
@@ -147,7 +147,7 @@ def _follow(opened: H5mdFile, element: TimedElement, tasks: Tasks) -> None:
 
 
 def _written_rows(opened: H5mdFile, value: Any, tasks: Tasks) -> int:
-    """Rows from the first on that were ever written, and whose bytes are in the file."""
+    """Number of rows, from the first on, that were ever written and whose bytes are in the file."""
     n_rows = int(value.shape[0])
     if numeric_type(value) is None or n_rows == 0:
         return n_rows
@@ -169,7 +169,7 @@ def _moved_series(dataset: Any, start: int, shape: tuple[int, ...]) -> Task:
 
 
 def _plan_axes(opened: H5mdFile, element: TimedElement, rows: tuple[int, int], tasks: Tasks) -> None:
-    """Step and time of the rows that are kept."""
+    """Tasks for the step and time of the kept rows."""
     start, stop = rows
     for what in ("step", "time"):
         axis = getattr(element, what)
@@ -188,7 +188,7 @@ def _plan_axes(opened: H5mdFile, element: TimedElement, rows: tuple[int, int], t
 
 
 def _scalar_axis(axis: Any, start: int, values: NDArray[Any]) -> WriteDataset:
-    """Fixed storage that begins later; explicit where no offset gives back the same numbers bit for bit."""
+    """Fixed storage that begins later; explicit storage if no offset reproduces the numbers bit for bit."""
     kept = values[start:]
     old = numbers(attribute(axis, "offset"))
     offset = kept[0] if len(kept) else np.asarray(0 if old is None else old).reshape(-1)[0]
@@ -201,7 +201,7 @@ def _scalar_axis(axis: Any, start: int, values: NDArray[Any]) -> WriteDataset:
 
 
 def _plan_others(opened: H5mdFile, contents: Contents, tasks: Tasks) -> None:
-    """Virtual data sets, and those in tiny chunks."""
+    """Tasks for virtual data sets, and for data sets in tiny chunks."""
     columns = {object_key(element.value) for element in contents.elements if element.n_columns is not None}
 
     for _, node in objects_below(contents.root.file):

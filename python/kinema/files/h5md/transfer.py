@@ -1,8 +1,8 @@
 """Transfer of the values of one data set into another, tile by tile in bounded memory, and their comparison afterwards.
 
-A tile is some rows by some columns, whole chunks of the new data set. It is read by Rust on all threads, encoded there
-on all threads, and written to HDF5 as stored chunks. What was written is compared by a checksum of each tile (CRC-32),
-so that no copy is kept in memory.
+A tile is a rectangle of rows and columns, made of whole chunks of the new data set. Rust reads and encodes it on all
+threads, and its chunks are stored in HDF5 as they are. The comparison uses a checksum of each tile (CRC-32), so no copy
+is kept in memory.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ __all__ = ["TILES_IN_MEMORY", "MovedDataset", "move", "read_back"]
 
 Advance = Callable[[int], None]
 
-# two tiles, encoded chunks, what the reader works with
+# two tiles, encoded chunks, and the reader's buffers
 TILES_IN_MEMORY = 6
-# more at a time is no faster
+# larger tiles are not faster
 _LARGE_TILE = 24 << 20
-# of the source, in a tile: libhdf5 takes some kB and microseconds for each, and no signal is acted on meanwhile
+# most chunks of the source per tile: libhdf5 needs some kB and microseconds for each, and delays signals meanwhile
 _MOST_CHUNKS = 1 << 12
 
 
 @dataclass
 class MovedDataset:
-    """What was moved into one data set: for each tile its checksum; the largest change of a value by rounding."""
+    """Record of one moved data set: the checksum of each tile; the largest change of a value by rounding."""
 
     path: str
     checksums: list[tuple[Tile, int]] = field(default_factory=list)
@@ -64,7 +64,7 @@ def move(
 ) -> MovedDataset:
     """Writes rows from `first_row` on, of the given columns (None: all), into all of `target`.
 
-    `memory` bounds two tiles (the next one is read meanwhile), encoded chunks and what the reader works with; but
+    `memory` bounds two tiles (the next is read while one is written), encoded chunks and the reader's buffers; but
     whole chunks are always held.
     """
     result = MovedDataset(target.name)
@@ -103,7 +103,7 @@ def move(
 def _move_on_workers(
     result: MovedDataset, reader: TileReader, tiles: list[Tile], target: Any, on: CallWorkers, advance: Advance
 ) -> None:
-    """Workers read, round and encode; this process writes what comes, as libhdf5 has one writer."""
+    """Workers read, round and encode; this process writes the results, because libhdf5 allows one writer."""
     checksums: dict[int, int] = {}
 
     def receive(number: int, made: EncodedTile) -> None:
@@ -121,7 +121,7 @@ def _move_on_workers(
 def read_back(
     values: Values, moved: MovedDataset, path: str, *, on: CallWorkers, memory: int, advance: Advance
 ) -> None:
-    """Compares a data set with what was moved into it. Raises CorruptFileError where they differ."""
+    """Compares a data set with the values moved into it. Raises CorruptFileError if they differ."""
 
     def compare(number: int, checksum: int, size: int) -> None:
         (start, stop, *_), expected = moved.checksums[number]
@@ -156,10 +156,10 @@ def read_back(
 
 
 def _tiles(storage: Storage, limit: int, source_chunks: tuple[int, ...] | None) -> Iterator[Tile]:
-    """Tiles of whole chunks within `limit` bytes, few columns only where one row of chunks is larger than that.
+    """Tiles of whole chunks within `limit` bytes; with fewer columns only if one row of chunks exceeds the limit.
 
-    Where there is room, they are as long as the chunks of the source, so that these are decoded once, and not of very
-    many of these.
+    If the limit allows, tiles are as long as the chunks of the source, so that each is decoded once; but a tile does
+    not span very many of them.
     """
     n_rows, n_columns = storage.shape[0], (storage.shape[1] if len(storage.shape) > 1 else 1)
     k = 1 if storage.chunks is None else storage.chunks[0]
@@ -191,21 +191,21 @@ def _store(part: NDArray[Any], tile: Tile, target: Any, storage: Storage, filter
 
 
 def _corner(tile: Tile, n_axes: int) -> tuple[int, ...]:
-    """Where a tile begins."""
+    """The first index of a tile on each axis."""
     return (tile[0], tile[2], *(0,) * (n_axes - 2))[:n_axes]
 
 
 def _store_values(part: NDArray[Any], tile: Tile, target: Any) -> None:
-    """Has libhdf5 encode and store a tile."""
+    """Lets libhdf5 encode and store a tile."""
     start, stop, first, last = tile
     target.write_direct(part, dest_sel=np.s_[start:stop, first:last] if part.ndim > 1 else np.s_[start:stop])
 
 
 def _is_encoded(target: Any, storage: Storage) -> bool:
-    """Whether Rust encodes the chunks of a data set; libhdf5 does otherwise."""
+    """Whether Rust encodes the chunks of a data set; otherwise libhdf5 does."""
     return storage.chunks is not None and _as_in_memory(target) and encoded_by_core(target)
 
 
 def _as_in_memory(target: Any) -> bool:
-    """Whether a file's numbers have the bytes that NumPy's have: no precision or padding of their own."""
+    """Whether a file's numbers have the same bytes as NumPy's: no precision or padding of their own."""
     return bool(h5py.h5t.py_create(target.dtype).equal(target.id.get_type()))

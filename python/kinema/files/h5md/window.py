@@ -19,9 +19,9 @@ __all__ = ["FrameWindow"]
 class FrameWindow:
     """Frames [first, stop) of the element `axis`.
 
-    What has a step before that of the first frame belongs to the window before it, and what comes after the last frame
-    of the trajectory to the last window: so each row is in one window. But where an element of the particles has no
-    row for the first frame, the row before it is in this window as well: it is what holds until the next one.
+    A row with a step before the first frame belongs to the previous window, and rows after the last frame of the
+    trajectory belong to the last window, so each row is in one window. There is one exception: if an element of the
+    particles has no row for the first frame, its previous row, which is still valid then, is in this window too.
     """
 
     axis: TimedElement
@@ -30,7 +30,7 @@ class FrameWindow:
     n_frames: int
 
     def rows_of(self, opened: H5mdFile, element: TimedElement) -> tuple[int, int]:
-        """Rows [start, stop) of an element; all where it has neither steps nor times and another number of rows."""
+        """Rows [start, stop) of an element; all if it has neither steps nor times and a different number of rows."""
         n_rows = int(element.value.shape[0])
         end = self.stop if self.stop < self.n_frames else max(n_rows, self.stop)
         if self.is_by_row(element):
@@ -49,7 +49,7 @@ class FrameWindow:
         return 0, n_rows
 
     def is_by_row(self, element: TimedElement) -> bool:
-        """Whether row i of an element is frame i, as both have the same steps."""
+        """Whether row i of the element is frame i, because both have the same steps."""
         if element.path == self.axis.path:
             return True
         mine, theirs = self.axis.step or self.axis.time, element.step or element.time
@@ -57,5 +57,5 @@ class FrameWindow:
 
 
 def _place(theirs: NDArray[Any], mine: NDArray[Any], frame: int) -> int:
-    """The first row with a step not before that of a frame."""
+    """The first row whose step is not before that of `frame`."""
     return int(np.searchsorted(theirs, mine[frame], side="left"))

@@ -1,6 +1,6 @@
-"""What workers of a runner do for an edit: they read and encode tiles of data sets, and copy frames.
+"""Work of a runner's workers for an edit: they read and encode tiles of data sets, and copy frames.
 
-HDF5 files are written by the process that leads. Frames of other formats are copied by whoever gets a run of bytes.
+HDF5 files are written by the leading process. Frames of other formats are copied by the worker that gets the bytes.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ __all__ = ["EncodedTile", "Tile", "TileReader", "copying", "read_tile", "rounded
 
 Copy = Callable[[Sequence[FrameRange], IO[bytes]], None]
 
-# rows [start, stop), columns [first, last), which are (0, 1) where rows are single numbers
+# rows [start, stop), columns [first, last); the columns are (0, 1) if rows are single numbers
 Tile = tuple[int, int, int, int]
 
 # bytes that a worker copies at a time
 _COPIED = 16 << 20
-# tiles of a worker at a time: one is made, two wait for the process that leads
+# tiles per worker at a time: one is being made, two wait for the leading process
 _TILES_OF_WORKER = 3
-# memory that a worker needs at the least
+# least memory of a worker
 _LEAST_OF_WORKER = 16 << 20
 
 
 def shares(on: CallWorkers, memory: int) -> tuple[int, int, int]:
-    """How many workers fit, the memory in which each reads, and the most bytes of a tile."""
+    """The number of workers that fit, the memory each reads in, and the most bytes of a tile."""
     workers = max(1, min(on.n_workers, memory // _LEAST_OF_WORKER))
     return workers, memory // (2 * workers), memory // (2 * (_TILES_OF_WORKER * workers + 1))
 
 
 def copying(on: CallWorkers, path: str, advance: Callable[[int], None]) -> Copy | None:
-    """What copies ranges behind what a file holds (`write_frames`); None where this process does that itself."""
+    """A function that appends ranges to a file (`write_frames`); None if this process copies them itself."""
     if on.is_local or is_stream(path):
         return None
 
@@ -78,7 +78,7 @@ class _CopyTo:
         self._path, self._leader = path, leader
 
     def __call__(self, piece: tuple[str, int, int, int]) -> int:
-        """How many bytes were copied."""
+        """Copies a piece; returns the number of bytes copied."""
         source, start, stop, offset = piece
         if not os.path.exists(self._path):
             raise FileNotFound(
@@ -106,7 +106,7 @@ class _CopyTo:
 
 @dataclass(frozen=True, eq=False)
 class EncodedTile:
-    """A tile as a worker has made it: its values, or encoded chunks with their places in the tile; checksum, size."""
+    """A tile from a worker: its values, or encoded chunks with their places in the tile; checksum, size."""
 
     values: NDArray[Any] | None
     chunks: list[EncodedChunk]
@@ -121,16 +121,16 @@ class TileReader:
     Parameters
     ----------
     path, name : str
-        The file that holds it, and its path within.
+        The file that holds it, and its path in the file.
     first_row : int
     columns : (n,) int64, or None for all
     rounding : Rounding, optional
     chunks : tuple, or None
-        Of the new data set; None: values are not encoded.
-    filters : as of `encode_chunks`
+        Shape of the new data set's chunks; None: values are not encoded.
+    filters : as for `encode_chunks`
     memory, threads : int
     checksums_alone : bool
-        Nothing but checksums are returned.
+        Whether only checksums are returned.
     """
 
     unpickled_once = True
@@ -205,7 +205,7 @@ def read_tile(values: Values, first_row: int, columns: NDArray[np.int64] | None,
 
 
 def rounded(part: NDArray[Any], rounding: Rounding) -> tuple[NDArray[Any], float]:
-    """The values rounded, in the file's byte order, and how far one has moved at most."""
+    """The rounded values in the file's byte order, and the largest change."""
     made = part.astype(part.dtype.newbyteorder("="), copy=True)
     rounding.apply(made)
     with np.errstate(invalid="ignore"):

@@ -1,1 +1,1 @@
-"""H5MD written by many ranks, each of which has some of the atoms: a module a strategy."""
+"""H5MD written by many ranks, each with some of the atoms: one module per strategy."""

@@ -1,7 +1,7 @@
-"""`DirectFields`: layout "contiguous": ranks write their atoms into space made first, with pwrite or through MPI-IO.
+"""`DirectFields`: layout "contiguous": ranks write their atoms into preallocated space, by pwrite or through MPI-IO.
 
-All else of the file (steps, times, cells, atoms) is written by rank 0. The strategies "direct", "mpiio" and
-"mpiio-collective"; no HDF5 with MPI is needed.
+Rank 0 writes everything else (steps, times, cells, atoms). Serves the strategies "direct", "mpiio" and
+"mpiio-collective"; HDF5 with MPI is not needed.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class DirectFields(Hdf5File):
     def _write_batch(
         self, name: str, row: int, first: int, values: NDArray[Any], error: BaseException | None
     ) -> BaseException | None:
-        """Writes atoms from `first` on; after an error nothing, but together with the others where they wait for it."""
+        """Writes atoms from `first` on. After an error it writes nothing, but still joins collective writes."""
         assert self._placer is not None
         timings, place, data = self.agreement.timings, 0, _NOTHING
         if error is None and len(values):
@@ -88,7 +88,7 @@ class DirectFields(Hdf5File):
         return error
 
     def bring(self) -> None:
-        """As `Hdf5File.bring`: ranks sync what they have written before rank 0 says that it is there."""
+        """As `Hdf5File.bring`: ranks sync their data before rank 0 counts the frames."""
         if self._placer is not None:
             placer = self._placer
             with self.agreement.timings.measure("sync"):

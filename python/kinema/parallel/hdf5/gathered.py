@@ -1,7 +1,7 @@
-"""`GatheredChunks`: the strategy "gather": rows of chunks are gathered on ranks that encode them, and rank 0 commits.
+"""`GatheredChunks`: the strategy "gather": some ranks gather and encode rows of chunks, and rank 0 commits them.
 
-Chunk row c (all chunks of some frames) is made by aggregator c mod A. When each aggregator has one they are encoded
-together, and sent to rank 0 in the order of the file.
+Chunk row c (all chunks of some frames) is made by aggregator c mod A. When each aggregator has a row, all encode at the
+same time and send their rows to rank 0 in the order of the file.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _TAG = 7
 
 @dataclass
 class ChunkRow:
-    """Frames of one row of chunks, the same on all ranks but for `values`, which its aggregator has.
+    """Frames of one row of chunks; the same on all ranks except `values`, which only the aggregator has.
 
     Attributes
     ----------
-    first : the row of the file of its first frame
+    first : the file row of its first frame
     values : {"positions": [(atoms, 3), ...], ...}
     """
 
@@ -120,7 +120,7 @@ class GatheredChunks(Hdf5File):
 
     @property
     def _most_rows(self) -> int:
-        """Rows of chunks that are gathered before they are encoded: one an aggregator, fewer by `buffer_frames`."""
+        """Rows of chunks to gather before encoding: one per aggregator, fewer if `buffer_frames` says so."""
         most = len(self._aggregators)
         if self._asked_buffer is not None:
             most = min(most, max(1, self._asked_buffer // self._chunk_rows))
@@ -136,7 +136,7 @@ class GatheredChunks(Hdf5File):
         }
 
     def _commit(self, rows: list[ChunkRow], sizes: NDArray[np.int64], own: dict[int, bytes]) -> BaseException | None:
-        """On rank 0: writes what comes, in order; all of it is received also where that fails."""
+        """On rank 0: writes the rows in order as they arrive; receives all of them even if a write fails."""
         error: BaseException | None = None
         coming = self._received(rows, sizes, 0)
         for number, row in enumerate(rows):
@@ -144,7 +144,7 @@ class GatheredChunks(Hdf5File):
             if request is not None:
                 with self.agreement.timings.measure("communicate"):
                     wait_for(request)
-            # the next one comes while this one is written
+            # the next row arrives while this one is written
             coming = self._received(rows, sizes, number + 1)
             if error is not None:
                 continue

@@ -1,4 +1,4 @@
-"""`Hdf5File`: what the strategies for H5MD share: the ordinary writer is rank 0's, and what makes a file is its."""
+"""`Hdf5File`: the common part of strategies for H5MD: rank 0's ordinary writer makes the file and ends it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["Hdf5File", "Stamps", "first_arrays"]
 
 @dataclass
 class Stamps:
-    """Steps, times and cells of frames that are taken, and not yet given to the writer of rank 0."""
+    """Steps, times and cells of frames that were taken but not yet given to rank 0's writer."""
 
     steps: list[int]
     times: list[float | None]
@@ -33,7 +33,7 @@ class Stamps:
 
     @classmethod
     def none(cls) -> Stamps:
-        """Of no frame."""
+        """Empty stamps."""
         return cls([], [], [])
 
     def __len__(self) -> int:
@@ -42,7 +42,7 @@ class Stamps:
     def taken(
         self, n_frames: int, kinds: Mapping[str, np.dtype[Any]], *chunks: Mapping[str, EncodedRows]
     ) -> StoredFrames:
-        """The first frames for `FrameSink.stored`, which are gone from here; `kinds` as of `StoredFrames`."""
+        """Removes the first frames and returns them for `FrameSink.stored`; `kinds` as in `StoredFrames`."""
         steps, self.steps = self.steps[:n_frames], self.steps[n_frames:]
         times, self.times = self.times[:n_frames], self.times[n_frames:]
         cells, self.cells = self.cells[:n_frames], self.cells[n_frames:]
@@ -57,7 +57,7 @@ class Stamps:
 
 
 def first_arrays(frame: RankFrame, step: int) -> FrameArrays:
-    """A frame without atoms: by its fields, types and stamps data sets are made, and frames checked."""
+    """A frame without atoms: its fields, types and stamps serve to make data sets and to check frames."""
     return FrameArrays(
         {name: np.empty((1, 0, 3), values.dtype) for name, values in frame.vectors.items()},
         None if frame.cell is None else frame.cell[None],
@@ -67,16 +67,16 @@ def first_arrays(frame: RankFrame, step: int) -> FrameArrays:
 
 
 class Hdf5File(SerialFile):
-    """The writer of rank 0 makes and ends the file; values of fields come into it in the way of a strategy.
+    """A file that rank 0's writer makes and ends; a strategy brings the values of fields into it.
 
     Attributes
     ----------
     encoders : {"positions": ChunkEncoder, ...}, on all ranks
     kinds : {"positions": dtype, ...}
-        Types of the values of the last frame.
+        Types of the last frame's values.
     """
 
-    # by which class ranks verify what others have written
+    # class by which ranks verify each other's data
     _verifies_by: Any = RowVerification
 
     def __init__(self, request: FileRequest, agreement: Agreement) -> None:
@@ -88,21 +88,21 @@ class Hdf5File(SerialFile):
         self._verification = self._verifies_by(agreement, request) if request.verify else None
         self.verified_by = "" if self._verification is None else self._verification.words
 
-    # what a strategy does
+    # to be implemented by a strategy
 
     def begin(self, first: FrameArrays) -> dict[str, ChunkEncoder]:
-        """On rank 0: makes the data sets for frames such as `first`."""
+        """On rank 0: makes the data sets for frames like `first`."""
         return self.sink.begin(first)
 
     def take_values(self, frame: RankFrame, row: int) -> None:
-        """Takes the values of a frame, which is row `row` of the file; collective. ArgumentError: nothing is taken."""
+        """Takes the values of a frame, row `row` of the file; collective. After ArgumentError nothing is taken."""
         raise NotImplementedError
 
     def bring(self) -> None:
-        """Brings all frames that were taken to the writer of rank 0; collective."""
+        """Brings all taken frames to rank 0's writer; collective."""
         raise NotImplementedError
 
-    # a file
+    # the interface of a file
 
     def take(self, frame: RankFrame) -> None:
         """As `RankFile.take`."""
@@ -119,7 +119,7 @@ class Hdf5File(SerialFile):
         self.took()
 
     def took(self) -> None:
-        """A frame was taken; collective."""
+        """Called after a frame was taken; collective."""
 
     def flush(self) -> None:
         """As `RankFile.flush`."""
@@ -132,7 +132,7 @@ class Hdf5File(SerialFile):
         super().close()
 
     def write_observable(self, name: str, value: Any, **options: Any) -> None:
-        """As `RankFile.write_observable`; without a step it is that of the last frame that was taken."""
+        """As `RankFile.write_observable`; without a step it uses the step of the last taken frame."""
         if options.get("step") is None and len(self.stamps):
             options["step"] = self.stamps.steps[-1]
             if options.get("time") is None:
@@ -148,7 +148,7 @@ class Hdf5File(SerialFile):
     # for strategies
 
     def count(self, n_frames: int) -> None:
-        """Rank 0 counts frames whose values are where they belong; collective."""
+        """Lets rank 0 count frames whose values are in the file; collective."""
 
         def counted() -> FileState:
             self.sink.stored(self.stamps.taken(n_frames, self.kinds))
@@ -158,18 +158,18 @@ class Hdf5File(SerialFile):
 
     @property
     def sink(self) -> H5mdWriter:
-        """The writer of rank 0."""
+        """Rank 0's writer."""
         assert isinstance(self._writer, H5mdWriter)
         return self._writer
 
     def place_of_fields(self) -> tuple[str, dict[str, str]]:
-        """On rank 0: where the file is, and the name of the data set of each field."""
+        """On rank 0: the path of the file, and the name of each field's data set."""
         return self.sink.place_of_fields
 
     # how
 
     def _checked(self, frame: RankFrame) -> dict[str, ChunkEncoder] | None:
-        """On rank 0: raises as `Writer.write`; of the first frame it gives the encoders."""
+        """On rank 0: raises as `Writer.write`; for the first frame it returns the encoders."""
         first = first_arrays(frame, self._next_step(frame))
         if len(self.stamps):
             assert first.steps is not None

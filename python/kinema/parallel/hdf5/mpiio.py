@@ -1,9 +1,9 @@
-"""`MpiioFields`: the strategies "mpiio" and "mpiio-collective" of H5MD: parallel HDF5 writes what each rank has.
+"""`MpiioFields`: H5MD with the strategies "mpiio" and "mpiio-collective": parallel HDF5 writes each rank's atoms.
 
-Rank 0 makes the data sets and writes steps, times, cells and atoms, by itself; in between all ranks have the file open
-through h5py's driver "mpio", and write their atoms of each frame. What is compressed is written collectively, whole
-rows of chunks at a time. Of what is not, rank 0 makes room ahead, as it does all that changes the structure of a file
-which must survive a kill: ranks write numbers alone, into chunks that are there.
+Rank 0 alone makes the data sets and writes steps, times, cells and atoms. In between, all ranks have the file open
+through h5py's driver "mpio" and write their atoms of each frame. Compressed fields are written collectively, in whole
+rows of chunks. For other fields rank 0 makes room ahead, and makes all changes to the structure of a file that must
+survive a kill; ranks write only numbers, into existing chunks.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kinema.storage.hdf5.output import LIBVER, hdf5_errors
 
 __all__ = ["MpiioFields"]
 
-# seconds for which a rank whose collective write has failed waits for the others
+# seconds that a rank waits for the others after its collective write has failed
 _PATIENCE = 30.0
 
 
@@ -50,10 +50,10 @@ class MpiioFields(Hdf5File):
         self._owners = even_owners(self.state.n_atoms, agreement.size, agreement.size)
         self._h5: Any = None
         self._datasets: dict[str, Any] = {}
-        # frames whose values are not in the file yet, and the row of the first
+        # frames whose values are not in the file yet; below, the row of the first of them
         self._held: list[dict[str, NDArray[Any]]] = []
         self._first = 0
-        # rows that data sets have room for; those that are compressed get theirs as they are written
+        # rows allocated in the data sets; compressed data sets grow as they are written
         self._room = 0
         self._path = ""
         self._names: dict[str, str] = {}
@@ -70,7 +70,7 @@ class MpiioFields(Hdf5File):
             raise self._no_growth("it is compressed")
         self.sink.allocate_early()
         super().begin(first)
-        # a file that grows, with a row of steps for each frame
+        # a growing file, with an explicit step per frame
         self.sink.commit()
         made = super().begin(first)
         _, self._names = self.place_of_fields()
@@ -126,7 +126,7 @@ class MpiioFields(Hdf5File):
         self._update_on_root(count)
 
     def close(self) -> None:
-        """As `RankFile.close`; room that no frame has come into is given back."""
+        """As `RankFile.close`; unused room is given back."""
         self.bring()
         if self._room:
             self._update_on_root(self._trimmed)
@@ -138,7 +138,7 @@ class MpiioFields(Hdf5File):
         super().add_observable(name, value, **options)
 
     def write_observable(self, name: str, value: Any, **options: Any) -> None:
-        """As `RankFile.write_observable`; while all ranks have the file it waits until rank 0 has it again."""
+        """As `RankFile.write_observable`; while all ranks have the file open, it waits until rank 0 has it again."""
         if self._h5 is None:
             super().write_observable(name, value, **options)
             return
@@ -156,7 +156,7 @@ class MpiioFields(Hdf5File):
     # how
 
     def _check_growth(self) -> None:
-        """On rank 0: whether the file is one that a killed run leaves readable; ArgumentError."""
+        """On rank 0: raises ArgumentError if a killed run could leave the file unreadable."""
         if self.request.mode != "a":
             return
         for name, dataset in self.sink.datasets.items():
@@ -182,7 +182,7 @@ class MpiioFields(Hdf5File):
         return self._state()
 
     def _make_room(self, rows: int) -> None:
-        """Has rank 0 lengthen the data sets, in the order of writes that a kill leaves readable; collective."""
+        """Lets rank 0 lengthen the data sets, in an order of writes that a kill leaves readable; collective."""
         if self._is_filtered or rows <= self._room:
             return
         was_open = self._h5 is not None
@@ -199,7 +199,7 @@ class MpiioFields(Hdf5File):
         self._room = self.call_on_root(lengthen)
 
     def _open(self) -> None:
-        """All ranks have the file, which rank 0 releases."""
+        """Opens the file on all ranks; rank 0 releases it before."""
         self._path, self._names = self.call_on_root(lambda: (self.sink.release(), self._names))
 
         def opened() -> Any:
@@ -217,7 +217,7 @@ class MpiioFields(Hdf5File):
         self.agreement.together(self._check_filters)
 
     def _check_filters(self) -> None:
-        """Raises MissingPackageError on a rank that cannot write chunks, before others wait for it."""
+        """Raises MissingPackageError on a rank that cannot write chunks, before other ranks wait for it."""
         for dataset in self._datasets.values():
             missing = missing_filters(dataset)
             if missing:
@@ -251,7 +251,7 @@ class MpiioFields(Hdf5File):
             self._open()
         held, self._held = self._held, []
         try:
-            # what a rank finds here the others hear of; within collective calls they would wait for it
+            # a rank's error here reaches the others; inside collective calls they would wait for it
             values = self.agreement.together(lambda: self._values_for(held))
         except BaseException:
             self._give_up()
@@ -267,7 +267,7 @@ class MpiioFields(Hdf5File):
         self._check_written(error)
 
     def _give_up(self) -> None:
-        """No frame is taken any more; all ranks, which know it, close the file."""
+        """Takes no more frames; all ranks, which know of the failure, close the file."""
         self.break_off()
         h5, self._h5, self._datasets = self._h5, None, {}
         with suppress(OSError, RuntimeError):
@@ -277,7 +277,7 @@ class MpiioFields(Hdf5File):
         return self.request.strategy == "mpiio-collective" or bool(self.encoders[name].storage.filters)
 
     def _values_for(self, held: list[dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
-        """Rows of each field as they are written. Raises FileIOError where this rank has no room for those of all."""
+        """Rows of each field to be written. Raises FileIOError if this rank has no room for all ranks' rows."""
         n_bytes = 0
         for encoder in self.encoders.values():
             rows = -(-len(held) // encoder.chunk_rows) * encoder.chunk_rows
@@ -295,7 +295,7 @@ class MpiioFields(Hdf5File):
         limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
         free = disk.f_bavail * disk.f_frsize
         if limit != resource.RLIM_INFINITY:
-            # of what is written now some has room already
+            # some of the data to be written already has room
             free = min(free, max(0, limit - size.st_size))
         if n_bytes > free:
             raise FileIOError(
@@ -303,8 +303,11 @@ class MpiioFields(Hdf5File):
             )
 
     def _check_written(self, error: BaseException | None) -> None:
-        """Raises the error of any rank on all of them. Others may never come where one has failed within a collective
-        call of HDF5: they wait for it there, and this rank raises its error after some seconds."""
+        """Raises the error of any rank on all of them.
+
+        If this rank has failed in a collective call of HDF5, others may wait for it there and never come here: this
+        rank then raises its error after some seconds.
+        """
         row = np.array([error is not None], np.int64)
         if error is None:
             failed = self.agreement.gathered(row)[:, 0]
@@ -324,7 +327,7 @@ class MpiioFields(Hdf5File):
         own = self._owners.rank_atoms(self.agreement.rank)
         stop, collective = self._first + n_rows, self._is_collective(name)
         if dataset.shape[0] < stop:
-            # of compressed ones; of all ranks
+            # compressed fields only; on all ranks
             dataset.id.set_extent((stop, *dataset.shape[1:]))
         transfer = h5py.h5p.create(h5py.h5p.DATASET_XFER)
         transfer.set_dxpl_mpio(h5py.h5fd.MPIO_COLLECTIVE if collective else h5py.h5fd.MPIO_INDEPENDENT)

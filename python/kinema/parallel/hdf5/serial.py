@@ -1,4 +1,4 @@
-"""`SerialFields`: the strategy "serial" of H5MD, whose values another rank than rank 0 can read back."""
+"""`SerialFields`: H5MD with the strategy "serial"; a rank other than rank 0 can read the values back."""
 
 from __future__ import annotations
 
@@ -39,6 +39,6 @@ class SerialFields(SerialFile):
         return self._verification.found(*self.call_on_root(lambda: self._sink().place_of_fields))
 
     def _sink(self) -> H5mdWriter:
-        """The writer of rank 0."""
+        """Rank 0's writer."""
         assert isinstance(self._writer, H5mdWriter)
         return self._writer

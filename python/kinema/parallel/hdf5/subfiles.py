@@ -1,10 +1,10 @@
-"""`Subfiles`: the strategy "subfiles": each rank writes the atoms that it has into an H5MD file of its own.
+"""`Subfiles`: the strategy "subfiles": each rank writes its atoms into an H5MD file of its own.
 
-`NAME.d/partNNNN-TAG.h5md` lie in a folder beside `NAME`, which is one virtual H5MD file on top of them, and has steps,
+`NAME.d/partNNNN-TAG.h5md` lie in a folder beside `NAME`. `NAME` is a virtual H5MD file on top of them, with steps,
 times, cells and atoms. Values are not exchanged, so each rank must have the same atoms in all frames.
 
-All these files grow. The parts are flushed before the file on top, by whose steps readers count frames: what a killed
-run leaves can be read at once, and gone on with.
+All these files grow. The parts are flushed before the file on top, whose steps tell readers the number of frames, so
+the files of a killed run can be read at once, and continued.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kinema.parallel.rank_frames import RankFrame
 
 __all__ = ["Subfiles"]
 
-# of all atoms, or of the file on top
+# options for all atoms, or for the file on top
 _NOT_OF_PARTS = ("atoms", "topology", "masses", "charges", "species", "ids", "bonds", "provenance", "resume_from")
 
 
@@ -43,9 +43,9 @@ class Subfiles(Hdf5File):
 
     def __init__(self, request: FileRequest, agreement: Agreement) -> None:
         super().__init__(request, agreement)
-        # runs of atoms of the parts of a file that is gone on with, by their number
+        # for a file that is continued: runs of atoms of its parts, by their number
         self._names, self._known = self.call_on_root(self._known_parts)
-        # of this rank: what it has, sorted, and its file
+        # this rank's atoms, sorted, and its file
         self._ids: NDArray[np.int64] | None = None
         self._part: Writer | None = None
         self._place: tuple[str, dict[str, str]] = ("", {})
@@ -53,7 +53,7 @@ class Subfiles(Hdf5File):
 
     @property
     def writer(self) -> VirtualFieldsWriter:
-        """Of rank 0."""
+        """Rank 0's writer."""
         assert isinstance(self._writer, VirtualFieldsWriter)
         return self._writer
 
@@ -95,17 +95,17 @@ class Subfiles(Hdf5File):
         return made
 
     def bring(self) -> None:
-        """As `Hdf5File.bring`: frames are in the files of the ranks before rank 0 says that they are there."""
+        """As `Hdf5File.bring`: frames are in the files of the ranks before rank 0 counts them."""
         part = self._part
         with self.agreement.timings.measure("sync"):
             self._together(lambda: None if part is None else part.flush())
         if part is not None:
             assert isinstance(part, H5mdWriter)
-            # it has its name from the first flush on
+            # the part has its name from the first flush on
             self._place = part.place_of_fields
 
     def found(self) -> Error | None:
-        """As `SerialFile.found`, in the file of another rank."""
+        """As `SerialFile.found`, for the file of another rank."""
         assert self._verification is not None
         error: Error | None = self._verification.found(*self._place)
         return error
@@ -138,7 +138,7 @@ class Subfiles(Hdf5File):
             self.call_on_root(self._names.remove_others)
 
     def abort(self) -> None:
-        """As `RankFile.abort`. The file of this rank stays where the one on top does."""
+        """As `RankFile.abort`. The file of this rank stays if the one on top does."""
         if self._part is not None:
             self._part.abort()
         super().abort()
@@ -159,7 +159,7 @@ class Subfiles(Hdf5File):
             raise
 
     def _known_parts(self) -> tuple[SubfileNames, dict[int, list[tuple[int, int]]]]:
-        """On rank 0: the names of the parts, and what of a file that is gone on with each has."""
+        """On rank 0: the names of the parts, and for a file that is continued, the atoms of each part."""
         path = self.request.path
         if self.writer.is_new:
             return SubfileNames(path), {}
@@ -174,7 +174,7 @@ class Subfiles(Hdf5File):
         return names, {names.number_of(name): runs for name, runs in parts.items()}
 
     def _announce_parts(self, frame: RankFrame) -> None:
-        """Looks whether each atom is given once, by the ranks of the parts that are there. Collective."""
+        """Checks that each atom is given once, and by the ranks of the existing parts. Collective."""
         agreement, n_atoms = self.agreement, self.state.n_atoms
         Exchange(agreement, n_atoms).route(frame.ids, even_owners(n_atoms, agreement.size, agreement.size))
         mine = runs_of(np.sort(np.asarray(frame.ids, np.int64)))
@@ -184,8 +184,8 @@ class Subfiles(Hdf5File):
             number = next((number for number, runs in self._known.items() if sorted(runs) == mine), None)
             if number is None:
                 error = ArgumentError(
-                    f"ids: rank {agreement.rank} gives atoms that are those of no file of {self._names.folder}, and "
-                    "with 'subfiles' the ranks that go on with a file have the same atoms as those that made it"
+                    f"ids: rank {agreement.rank} gives atoms that match no file of {self._names.folder}, and with "
+                    "'subfiles' the ranks that continue a file have the same atoms as the ranks that made it"
                 )
             self._number = self._number if number is None else number
         agreement.check(error)
@@ -194,7 +194,7 @@ class Subfiles(Hdf5File):
             self.writer.parts = {self._names.relative(rank): one for rank, one in enumerate(runs) if one}
 
     def _begin_part(self, frame: RankFrame, n_rows: int) -> None:
-        """Makes the file of this rank, or goes on with it behind the frames that the one on top has. Collective."""
+        """Makes this rank's file, or continues it after the frames that the file on top has. Collective."""
         ids = np.sort(np.asarray(frame.ids, np.int64))
         self.call_on_root(self._names.make_folder)
         last_step = self.call_on_root(lambda: self.sink.last_step)
@@ -218,7 +218,7 @@ class Subfiles(Hdf5File):
         if n_rows:
             if not os.path.exists(path):
                 raise FileNotFound(f"{path}: the file of a rank is missing", path=path)
-            # there may be frames that the file on top does not have: the run was killed
+            # after a kill, there may be frames that the file on top does not have
             given["resume_from"] = last_step
         else:
             given["ids"] = ids

@@ -1,4 +1,4 @@
-"""`RowVerification`: rows of an HDF5 file that another rank reads back than the one that wrote or encoded them."""
+"""`RowVerification`: rows of an HDF5 file are read back by a rank other than the one that wrote or encoded them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BYTES = 8 << 20
 
 @dataclass(frozen=True)
 class WrittenRows:
-    """Rows of a field that a rank has written or encoded, of its atoms, and a checksum of the stored values of each."""
+    """Rows of a field that a rank has written or encoded for its atoms, with a checksum of each row's stored values."""
 
     field: str
     first: int
@@ -36,15 +36,15 @@ class WrittenRows:
 
 
 class RowVerification:
-    """What this rank has written or encoded since the last check. Made and used by all ranks.
+    """Data that this rank has written or encoded since the last check. Made and used by all ranks.
 
-    Checksums are those of values in the units and the type of the file, so that chunks which are written again with
-    more rows can be compared as well.
+    Checksums are taken of values in the units and type of the file, so that chunks which are rewritten with more rows
+    can be compared too.
 
     Attributes
     ----------
     words : str
-        How it is done, for people.
+        Description of the method for users.
     """
 
     def __init__(self, agreement: Agreement, request: FileRequest) -> None:
@@ -53,16 +53,16 @@ class RowVerification:
         self._shift, self.words = shift_between_nodes(agreement)
 
     def add(self, field: str, first: int, prepared: Sequence[NDArray[Any]], first_atom: int = 0) -> None:
-        """These rows of a field, (n_atoms, 3) each in the units and the type of the file, from row `first` and atom
+        """Adds rows of a field, (n_atoms, 3) each in the units and type of the file, from row `first` and atom
         `first_atom` of the data set on."""
         n_atoms = len(prepared[0])
         self._rows.append(WrittenRows(field, first, first_atom, n_atoms, tuple(_checksum(one) for one in prepared)))
 
     def found(self, path: str, places: Mapping[str, str]) -> Error | None:
-        """What is not in the file as it was written, or could not be read, as this rank finds; collective.
+        """The error, as this rank finds it, if data are not in the file as written, or cannot be read; collective.
 
-        `path` is where the file with the rows of this rank is now, and `places` has the name of the data set of each
-        field. All ranks have closed or flushed what they wrote.
+        `path` is the current path of the file with this rank's rows, and `places` gives the name of each field's data
+        set. All ranks have closed or flushed their data.
         """
         agreement, mine = self._agreement, (path, dict(places), self._rows)
         self._rows = []
@@ -89,7 +89,7 @@ class RowVerification:
         atoms = slice(rows.first_atom, rows.first_atom + rows.n_atoms)
         for done in range(0, len(rows.checksums), at_once):
             begin, part = rows.first + done, rows.checksums[done : done + at_once]
-            # fewer where the file has fewer
+            # fewer if the file has fewer
             values = dataset[begin : begin + len(part), atoms]
             for number, expected in enumerate(part, begin):
                 is_there = number - begin < len(values)

@@ -1,4 +1,4 @@
-"""`VirtualFieldsWriter`: an H5MD file with steps, times and cells, whose fields are virtual over files that grow."""
+"""`VirtualFieldsWriter`: an H5MD file with steps, times and cells, and virtual fields over files that grow."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ __all__ = ["VirtualFieldsWriter"]
 
 
 class VirtualFieldsWriter(H5mdWriter):
-    """Counts the frames of fields that others write, from the first one on, into the files of `parts`.
+    """Counts the frames of fields that others write, from the first frame on, into the files of `parts`.
 
-    Readers use as many frames as there are steps. So those that were flushed here can be read at any moment, if the
-    other files were flushed before.
+    Readers use as many frames as there are steps. So the frames flushed here can be read at any moment, if the other
+    files were flushed before.
 
     Attributes
     ----------
     parts : {name: runs of atoms}
-        As `make_growing_fields`; to be set before the first frame of a new file.
+        As in `make_growing_fields`; to be set before the first frame of a new file.
     """
 
     parts: Mapping[str, Sequence[tuple[int, int]]] = {}
@@ -37,23 +37,23 @@ class VirtualFieldsWriter(H5mdWriter):
 
     @property
     def is_new(self) -> bool:
-        """Whether no frame has come yet into a file that was not there."""
+        """Whether the file is new and has no frame yet."""
         return self._group is None
 
     def known_parts(self) -> dict[str, list[tuple[int, int]]]:
-        """Those of a file that was there."""
+        """The parts of an existing file."""
         field = next(iter(self._group.fields.values()))
         return parts_of_fields(field.dataset.parent.parent)
 
     def _make_group(self, first: FrameArrays | None) -> TrajectoryGroup:
-        # with a row of steps for each frame, by which readers count
+        # with an explicit step per frame, by which readers count
         group = TrajectoryGroup.create(self._h5, self._options, first, explicit=True)
         place = self._h5[f"{PARTICLES}/{self._options.group}"]
         fields = {name: (series.encoder, series.dataset.name) for name, series in group.fields.items()}
         group.fields.clear()
         make_growing_fields(place, self.parts)
         for name, (encoder, dataset) in fields.items():
-            # without the data set that is gone
+            # without the deleted data set
             made = ChunkEncoder(encoder.storage, encoder.preparation)
             group.fields[name] = CountedRows(made, self._h5[dataset], 0)
         return group

@@ -1,1 +1,1 @@
-"""Files of records that ranks write together: what they share, records with places for atoms, whole records."""
+"""Files of records that ranks write together: a common part, records with places for atoms, whole records."""

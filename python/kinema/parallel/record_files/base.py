@@ -1,4 +1,4 @@
-"""`RecordsFile`: a file of records that ranks write together, by a strategy that brings frames into it."""
+"""`RecordsFile`: a file of records that ranks write together; a strategy brings the frames into it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["RecordStrategy", "RecordsFile"]
 
 
 class RecordStrategy(Protocol):
-    """Brings frames of which each rank has some atoms into a `SharedRecords`; the words are those of `FrameSink`."""
+    """Brings frames, of which each rank has some atoms, into a `SharedRecords`; method names follow `FrameSink`."""
 
     def rows(self, frame: RankFrame) -> None:
-        """Takes a frame; nothing of it if ArgumentError is raised. Collective."""
+        """Takes a frame; if it raises ArgumentError, nothing of the frame is taken. Collective."""
 
     def commit(self) -> None:
-        """Writes all frames that were taken, whole. Collective."""
+        """Writes all taken frames completely. Collective."""
 
 
 class RecordsFile(RankFile):

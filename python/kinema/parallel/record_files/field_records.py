@@ -1,4 +1,4 @@
-"""`FieldRecords`: what makes the records of frames, by the fields that these have, and what such records lose."""
+"""`FieldRecords`: encoders of frame records, one for each set of fields, and the losses of such records."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ MakeRecords = Callable[[tuple[str, ...], RankFrame, Stamp], AtomRecordsLike]
 
 
 class FieldRecords:
-    """The encoders of one file; a TRR file has records of different fields.
+    """The encoders of one file; a TRR file has records with different fields.
 
     Parameters
     ----------
     file : SharedRecords
     make : callable, optional
-        Makes the records for the fields of a frame, in place of those of the format.
+        Makes the records for the fields of a frame, instead of the format's own.
     """
 
     def __init__(self, file: SharedRecords, make: MakeRecords | None = None) -> None:
@@ -38,7 +38,7 @@ class FieldRecords:
         self._wide: set[str] = set()
 
     def fields_of(self, frame: RankFrame, number: int) -> tuple[str, ...]:
-        """What is written of a frame; ArgumentError if it lacks what the file holds, the same on all ranks."""
+        """The fields to write of a frame; ArgumentError, the same on all ranks, if it lacks a field of the file."""
         file = self._file
         given = [name for name in VECTOR_FIELDS if name in frame.vectors]
         if file.format.fields_of_each_frame:
@@ -55,8 +55,7 @@ class FieldRecords:
         return tuple(name for name in VECTOR_FIELDS if name in held)
 
     def of(self, fields: tuple[str, ...], frame: RankFrame, stamp: Stamp) -> AtomRecordsLike:
-        """What makes the records of these fields; of the first frame, or one with other fields, it is made.
-        Collective."""
+        """The encoder for these fields; made for the first frame, and when the fields change. Collective."""
         records = self._made.get(fields)
         if records is None:
             records = self._file.agreement.together(lambda: self._make(fields, frame, stamp))
@@ -65,7 +64,7 @@ class FieldRecords:
         return records
 
     def took(self, fields: tuple[str, ...], frame: RankFrame, stamp: Stamp, records: AtomRecordsLike) -> None:
-        """A frame was taken: keeps its records for others, and notes what is lost."""
+        """After a frame was taken: keeps its encoder for later frames, and notes the losses."""
         file = self._file
         self._made.setdefault(fields, records)
         left_out = [name for name in VECTOR_FIELDS if name in frame.vectors and name not in fields]

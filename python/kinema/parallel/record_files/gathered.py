@@ -1,4 +1,4 @@
-"""`GatheredRecords`: frames of differing sizes (XTC), each gathered on one rank, which encodes it and writes it."""
+"""`GatheredRecords`: frames of different sizes (XTC); one rank gathers, encodes and writes each frame."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ FIELDS = ("positions",)
 
 @dataclass
 class GatheredFrame:
-    """A frame on the rank that writes it; the others have its stamp alone.
+    """A frame on the rank that writes it; the other ranks have only its stamp.
 
     Attributes
     ----------
     positions : (n_atoms, 3), or None
-    losses : what of it is lost, and whether that is of its step, time or cell
+    losses : losses of the frame, and whether they concern its step, time or cell
     """
 
     stamp: Stamp
@@ -41,10 +41,10 @@ class GatheredFrame:
 
 
 class GatheredRecords:
-    """The strategy "gather" of formats whose records differ in size: frame k is written by writer k mod A of A writers.
+    """The strategy "gather" for formats whose records differ in size: of A writers, writer k mod A writes frame k.
 
-    As many frames as there are writers (or `buffer_frames`, if these are more) are encoded together; their places
-    follow from their sizes. The first bytes of the first of them are written last, which commits them all.
+    As many frames as there are writers (or `buffer_frames`, if larger) are encoded together; their places follow from
+    their sizes. The first bytes of the first frame are written last, which commits all of them.
     """
 
     def __init__(self, file: SharedRecords) -> None:
@@ -98,7 +98,7 @@ class GatheredRecords:
             raise ArgumentError(f"{path}: {format} frame {number}: the frame lacks positions", path=path)
 
     def _encode(self, waiting: list[GatheredFrame]) -> tuple[int | None, BaseException | None]:
-        """Encodes what this rank has; the place of the first frame that cannot be, and why."""
+        """Encodes this rank's frames; returns the position of the first frame that fails, and the error."""
         for place, one in enumerate(waiting):
             if one.positions is None:
                 continue
@@ -126,7 +126,7 @@ class GatheredRecords:
         one.losses = [(text, False) for text in losses] + [(text, True) for text in of_stamp]
 
     def _share_losses(self, waiting: list[GatheredFrame]) -> None:
-        """Notes on all ranks what each has found to be lost, each once."""
+        """Notes on all ranks the losses that each has found, each once."""
         new = [
             (one.stamp.number, text, of_stamp)
             for one in waiting
@@ -141,7 +141,7 @@ class GatheredRecords:
                 self._file.losses.lose([f"{text}; frame {number} is the first" if of_stamp else text])
 
     def _write(self, waiting: list[GatheredFrame], sizes: NDArray[np.int64]) -> None:
-        """Writes frames one after the other, the first bytes of the first one last."""
+        """Writes frames in sequence; the first bytes of the first one are written last."""
         file, first = self._file, len(UNFINISHED)
         offsets = (file.end + np.cumsum(sizes) - sizes).tolist()
 
@@ -161,7 +161,7 @@ class GatheredRecords:
         file.committed(waiting[-1].stamp.number + 1, file.end)
 
     def _end_at(self, stamp: Stamp, error: BaseException | None, is_mine: bool) -> None:
-        """A frame cannot be encoded: those before it are kept, and no other is taken."""
+        """Ends the file at a frame that cannot be encoded: earlier frames are kept, and no other is taken."""
         self._file.state.n_frames = stamp.number
         self._file.commit()
         self._file.check(error if is_mine else None)

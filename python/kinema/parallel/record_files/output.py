@@ -1,4 +1,4 @@
-"""`RecordOutput`: the file of records that ranks write together, as rank 0 makes, continues, names and leaves it."""
+"""`RecordOutput`: rank 0's side of a file of records: it makes, continues, names and abandons the file."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ __all__ = ["OpenedRecords", "RecordOutput"]
 
 @dataclass
 class OpenedRecords:
-    """What all ranks learn of the file.
+    """Facts about the file that all ranks learn.
 
     Attributes
     ----------
     written_path : str
-        What it is called now.
+        The current name of the file.
     end : int
-        The byte behind its last record; 0 of a new file.
+        The byte after its last record; 0 for a new file.
     first, last : steps and times (ps) of the first and the last two frames
-    cell : (3, 3) of the first frame; None where there is no frame
-    fields, dtype, precision, kinds : of a file that is gone on with
+    cell : (3, 3) of the first frame; None if there is no frame
+    fields, dtype, precision, kinds : of a file that is continued
     trajectory : the frames of such a file
     """
 
@@ -54,9 +54,9 @@ class OpenedRecords:
 
 
 class RecordOutput:
-    """On rank 0: the ordinary writer of the format holds name, lock and temporary file, and is given no frame.
+    """On rank 0: the format's ordinary writer holds name, lock and temporary file, and is given no frame.
 
-    Here rank 0 writes what makes records whole, and the count.
+    Rank 0 also writes the bytes that complete records, and the count.
     """
 
     def __init__(self, request: FileRequest) -> None:
@@ -79,7 +79,7 @@ class RecordOutput:
         self.codes: NDArray[np.uint32] | None = None
 
     def opened(self) -> OpenedRecords:
-        """What there is to know of the file; `codes` has the kind of each atom."""
+        """Facts about the file; `codes` has the kind of each atom."""
         writer, request = self._writer, self._request
         state = FileState(
             writer.n_atoms, writer.n_frames, writer.n_flushed, writer.fields, list(writer.notes), writer.losses
@@ -98,7 +98,7 @@ class RecordOutput:
 
     @property
     def placer(self) -> FilePlacer:
-        """The way of rank 0 into the file, when it is open."""
+        """Rank 0's placer for the open file."""
         assert self._placer is not None
         return self._placer
 
@@ -109,7 +109,7 @@ class RecordOutput:
         made.kinds = kinds
 
     def _read(self, made: OpenedRecords) -> None:
-        """What a file says that is gone on with."""
+        """Reads the facts of a file that is continued."""
         path = self._request.path
         with collected():
             trajectory = opening.open(path)
@@ -126,8 +126,10 @@ class RecordOutput:
         made.precision = format_named(self._request.format).written_precision(path, self._writer.n_atoms)
 
     def count(self, marker: tuple[int, bytes] | None) -> tuple[str, str | None]:
-        """Frames are committed: writes the count, and gives the file the name under which they stay. That name, and
-        the temporary file that holds them, or None."""
+        """After frames are committed: writes the count, and gives the file the name under which they stay.
+
+        Returns that name, and the temporary file that holds the frames, or None.
+        """
         self.placer.sync()
         if marker is not None:
             self.placer.write_at(*marker)
@@ -136,8 +138,11 @@ class RecordOutput:
         return self._writer.written_path, self._writer._temporary
 
     def publish(self, n_frames: int) -> list[str]:
-        """Gives a finished file its name; one without frames is removed. The index of the frames is stored, as the
-        writer of one process does: they are looked for, as each rank knows some. Returns notes on that."""
+        """Gives a finished file its name; removes a file without frames.
+
+        The index is stored as the writer of one process does; the file is scanned, because each rank knows only some
+        frames. Returns notes on that.
+        """
         self._writer.finish_names()
         if not n_frames or not format_named(self._request.format).indexed:
             return []
@@ -155,6 +160,6 @@ class RecordOutput:
         self._writer.abort()
 
     def cut(self, end: int) -> None:
-        """Cuts the file behind its last whole record, after a failure; what cannot be cut stays torn."""
+        """Cuts the file after its last whole record, after a failure; if it cannot be cut, it stays torn."""
         with suppress(OSError):
             os.truncate(self._writer.written_path, end)

@@ -1,4 +1,4 @@
-"""`PlacedRecords`: records in which each atom has a fixed place; each rank writes some atoms of each, or whole ones."""
+"""`PlacedRecords`: records with a fixed place for each atom; each rank writes some atoms of each, or whole records."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from kinema.parallel.record_files.stamps import Stamp
 
 __all__ = ["PlacedRecords"]
 
-# a rank that writes less of a frame costs more than it does
+# if a rank writes less of a frame, the overhead exceeds the gain
 _LEAST_SHARE = 64 << 10
 
 
 class PlacedRecords:
-    """The strategies "direct", "mpiio" and "mpiio-collective", and "gather" of records of a fixed size.
+    """The strategies "direct", "mpiio" and "mpiio-collective", and "gather" for records of a fixed size.
 
-    Bytes of atoms are written first; when all ranks have written theirs rank 0 writes what makes the record whole.
+    Bytes of atoms are written first; after all ranks have written theirs, rank 0 completes the record.
 
     Parameters
     ----------
-    file, make : as of `FieldRecords`
+    file, make : as in `FieldRecords`
     """
 
     def __init__(self, file: SharedRecords, make: MakeRecords | None = None) -> None:
@@ -40,14 +40,14 @@ class PlacedRecords:
         self._file, self._agreement, self._request = file, file.agreement, request
         self._exchange = Exchange(file.agreement, file.state.n_atoms)
         self._records, self._planes = FieldRecords(file, make), PlaneWriter(file)
-        # what the second frame says of the steps and times of all, and where
+        # offset and bytes that the second frame adds about the steps and times of all frames
         self._times: tuple[int, bytes] | None = None
-        # frames that are taken and not committed
+        # frames that were taken but not committed
         self._waiting: deque[tuple[FramePlace, AtomRows]] = deque()
         self._n_done = 0
         self._room = request.buffer_frames or (len(file.gathering) if request.strategy == "gather" else 0)
         self._sorts = request.order == "sorted"
-        # whether a frame is written while it is exchanged
+        # whether a frame is written during its exchange
         self._streams = self._sorts and not self._room
 
     def rows(self, frame: RankFrame) -> None:
@@ -67,7 +67,7 @@ class PlacedRecords:
             file.cut(file.end)
             raise
         except Error:
-            # of the announcement
+            # the error of the announcement
             file.break_off()
             raise
         except BaseException:
@@ -93,10 +93,10 @@ class PlacedRecords:
     # values
 
     def _owners(self, place: FramePlace) -> Owners:
-        """Who writes which atoms of a frame."""
+        """The ranks that write the atoms of a frame."""
         n_atoms, size, request = self._file.state.n_atoms, self._agreement.size, self._request
         if not self._sorts:
-            # who looks whether each atom is there
+            # these ranks only check that each atom is there
             return even_owners(n_atoms, size, size)
         if request.strategy == "gather":
             gathering = self._file.gathering
@@ -109,7 +109,7 @@ class PlacedRecords:
         return FramePlace(stamp, records, records.frame(stamp.number, stamp.step, stamp.time, stamp.cell), offset)
 
     def _as_given(self, frame: RankFrame, values: list[NDArray[Any] | None]) -> AtomRows:
-        """The atoms of this rank, as they are: after those of the ranks before it."""
+        """The atoms of this rank in the given order, after the atoms of the ranks before it."""
         numbers = frame.ids.astype(np.uint32)
         if self._room:
             values = [None if one is None else one.copy() for one in values]
@@ -117,7 +117,7 @@ class PlacedRecords:
         return AtomRows(int(counts[: self._agreement.rank].sum()), numbers, values, int(counts.max()))
 
     def _exchanged_rows(self, route: Route, values: list[NDArray[Any] | None]) -> AtomRows:
-        """All values that this rank writes of the frame."""
+        """All values of the frame that this rank writes."""
         own = route.owners.rank_atoms(self._agreement.rank)
         whole = [None if one is None else np.empty((len(own), 3), one.dtype) for one in values]
         for batch in route.batches():
@@ -127,9 +127,9 @@ class PlacedRecords:
         return AtomRows(own.start, None, whole, route.owners.longest)
 
     def _stream(self, place: FramePlace, route: Route, values: list[NDArray[Any] | None]) -> BaseException | None:
-        """Exchanges and writes the frame batch by batch, so that no rank has more than a batch of what others give.
+        """Exchanges and writes the frame batch by batch, so that no rank holds more than a batch of others' values.
 
-        Of a frame of several batches a thread writes those before, where that is not for all ranks together.
+        If a frame has several batches, a thread writes the previous ones, unless all ranks must write together.
         """
         error: BaseException | None = None
         behind = self._file.behind if route.n_batches > 1 else None
@@ -149,7 +149,7 @@ class PlacedRecords:
     # commits
 
     def _keep(self, place: FramePlace, rows: AtomRows) -> None:
-        """Takes a frame that is written at once, later, or in a thread."""
+        """Takes a frame, which is written at once, later, or in a thread."""
         self._waiting.append((place, rows))
         behind = self._file.behind
         if not self._room:
@@ -158,7 +158,7 @@ class PlacedRecords:
             self._commit_done(lambda: behind.add(lambda: self._planes.write([(place, rows)])))
 
     def _write_waiting(self, most_left: int) -> None:
-        """Writes and commits frames that were kept until not more than so many are left."""
+        """Writes and commits kept frames until at most `most_left` are left."""
         if len(self._waiting) <= most_left:
             return
         behind = self._file.behind if self._room else None
@@ -170,7 +170,7 @@ class PlacedRecords:
         self._waiting.clear()
 
     def _commit_done(self, call: Callable[[], None]) -> None:
-        """Makes a call of the thread, and commits the frames that the threads of all ranks have written."""
+        """Makes a call on the thread, and commits the frames that the threads of all ranks have written."""
         behind = self._file.behind
         error: BaseException | None = None
         assert behind is not None
@@ -184,7 +184,7 @@ class PlacedRecords:
             self._commit([self._waiting.popleft()[0] for _ in range(done)])
 
     def _commit(self, places: list[FramePlace]) -> None:
-        """Has rank 0 write what makes these records whole, the first bytes of each last."""
+        """Lets rank 0 complete these records; the first bytes of each are written last."""
         self._file.checked(lambda: self._make_whole(places))
         self._file.committed(places[-1].stamp.number + 1, places[-1].end)
 
@@ -198,7 +198,7 @@ class PlacedRecords:
                 if number == 0:
                     put(None, 0, place.records.head)
                 elif number == 1 and self._times is not None:
-                    # what it says of the steps and times of all; the count is among these bytes in some formats
+                    # steps and times of all frames; in some formats the count is among these bytes
                     for one in (self._times, place.records.marker(self._file.state.n_flushed)):
                         if one is not None:
                             put(None, *one)

@@ -1,4 +1,4 @@
-"""`PlaneWriter`: encodes atoms of a frame, and writes each plane of them where it belongs."""
+"""`PlaneWriter`: encodes atoms of a frame, and writes each of their planes to its place."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from kinema.parallel.write_behind import WriteBehind
 
 __all__ = ["AtomRows", "FramePlace", "PlaneWriter"]
 
-# bytes of the values of a batch, where nobody has said another size: between exchange and encoding they stay in caches
+# bytes of values per batch, if no size was given: from exchange to encoding they stay in caches
 _CACHED = 3 << 19
 _NOTHING = np.empty(0, np.uint8)
 
 
 @dataclass(frozen=True)
 class FramePlace:
-    """The record of a frame: `offset` is the byte of the file at which it begins."""
+    """The record of a frame, which begins at byte `offset` of the file."""
 
     stamp: Stamp
     records: AtomRecordsLike
@@ -45,9 +45,9 @@ class AtomRows:
     Attributes
     ----------
     first : the place in the record of the first row
-    numbers : of the atoms of the rows, (n,); None: first and on
+    numbers : atom numbers of the rows, (n,); None: consecutive from `first`
     values : positions, velocities, forces, (n, 3), or None
-    longest : the most rows that a rank has
+    longest : the largest number of rows on any rank
     """
 
     first: int
@@ -60,7 +60,7 @@ class AtomRows:
 
 
 class PlaneWriter:
-    """Of one rank. After an error it takes part in the writes of the others, and raises the error at the end."""
+    """One rank's writer. After an error it still takes part in collective writes, and raises the error at the end."""
 
     def __init__(self, file: SharedRecords) -> None:
         self._file, self.is_collective = file, file.placer.is_collective
@@ -68,16 +68,16 @@ class PlaneWriter:
         self._turn = 0
 
     def batch_atoms(self, records: AtomRecordsLike | None = None) -> int:
-        """The most atoms that are encoded and written at once."""
+        """The largest number of atoms that are encoded and written at once."""
         hints, widths = self._file.request.hints, [72] if records is None else records.widths
         most = hints.batch_bytes // sum(widths)
         if "cb_buffer_size" not in hints.info:
-            # but no writes that would be left to the sync at the end
+            # but not so small that writeback is left to the final sync
             most = min(most, max(_CACHED // (VECTORS * VECTOR_BYTES), WRITEBACK_BYTES // min(widths)))
         return max(1, most)
 
     def write(self, frames: Iterable[tuple[FramePlace, AtomRows]]) -> None:
-        """Writes what this rank has of frames, in batches; as many on all ranks where they write together."""
+        """Writes this rank's rows of frames, in batches; equally many on all ranks if they write together."""
         error: BaseException | None = None
         for place, rows in frames:
             batch = self.batch_atoms(place.records)
@@ -95,9 +95,9 @@ class PlaneWriter:
         error: BaseException | None,
         behind: WriteBehind | None = None,
     ) -> BaseException | None:
-        """Encodes and writes some rows; after an error nothing, but together with the others where they wait for it.
+        """Encodes and writes some rows. After an error it writes nothing, but still joins collective writes.
 
-        `behind`: what writes them, while the next ones are made.
+        `behind`: writes them in a thread, while the next rows are made.
         """
         widths = place.records.widths
         out = [_NOTHING] * len(widths)
@@ -122,7 +122,7 @@ class PlaneWriter:
         return error
 
     def _put_all(self, pieces: list[tuple[int, NDArray[np.uint8]]], number: int) -> None:
-        """Writes bytes of a frame, all of them also where one fails, others may wait; then raises the first error."""
+        """Writes all pieces of a frame even if one fails, because others may wait; then raises the first error."""
         error: BaseException | None = None
         for offset, data in pieces:
             try:
@@ -133,7 +133,7 @@ class PlaneWriter:
             raise error
 
     def _room_for(self, n_atoms: int, widths: list[int], n_turns: int) -> list[NDArray[np.uint8]]:
-        """Buffers that are used again, after as many others as are written meanwhile."""
+        """Buffers that are used in turn: the previous ones may still be waiting to be written."""
         self._turn = (self._turn + 1) % n_turns
         found = []
         for plane, width in enumerate(widths):

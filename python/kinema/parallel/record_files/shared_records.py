@@ -1,4 +1,4 @@
-"""`SharedRecords`: a file of records that all ranks have open: who writes, what is committed, how it ends."""
+"""`SharedRecords`: a file of records that all ranks have open: its placers, its commits, its end."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ from kinema.parallel.write_behind import WriteBehind
 __all__ = ["AHEAD", "UNFINISHED", "SharedRecords"]
 
 UNFINISHED = b"KINE"
-"""What stands where a record begins that ranks are writing; its first bytes replace it when all of it is there. Of a
-run that was killed meanwhile readers leave this record out, and what lies behind it."""
+"""Mark at the beginning of a record that ranks are writing; the record's first bytes replace it when the record is
+complete. If a run was killed before that, readers leave out this record and everything after it."""
 
 AHEAD = 2
 """Batches of a frame that a thread writes while the next one is made."""
 
 
 class SharedRecords:
-    """The file as each rank has it. Rank 0 holds its name, and writes what makes records whole, and the count.
+    """One rank's view of the file. Rank 0 holds its name, and writes the bytes that complete records, and the count.
 
-    All methods are collective but `announce`, `put`, `put_on_root`, `cut` and `abort`.
+    All methods are collective except `announce`, `put`, `put_on_root`, `cut` and `abort`.
 
     Attributes
     ----------
     state : FileState
         The same on all ranks.
     end : int
-        The byte after the last record that was taken; the same on all ranks.
+        The byte after the last taken record; the same on all ranks.
     placer : Placer
-        This rank's way into the file.
+        This rank's placer for the file.
     behind : WriteBehind or None
         The thread that writes for this rank.
     gathering : list of int
-        The ranks that gather whole frames, in turn.
+        The ranks that take turns gathering whole frames.
     codes : (n_atoms,) or None
         The kind of each atom.
     marker : callable
-        Offset and bytes of what says that so many frames are in the file; None if nothing does.
+        Offset and bytes of the marker that the file holds n frames; None if the format has no marker.
     """
 
     def __init__(self, request: FileRequest, agreement: Agreement) -> None:
@@ -74,7 +74,7 @@ class SharedRecords:
     # bytes
 
     def announce(self, offset: int) -> BaseException | None:
-        """On rank 0: says in the file that a record is being written there, after the last one. What went wrong."""
+        """On rank 0: marks in the file that a record is being written after the last one; returns the error, if any."""
         if self._output is not None and self.format.markers:
             try:
                 self._output.placer.write_at(offset, UNFINISHED)
@@ -90,29 +90,29 @@ class SharedRecords:
             self._verification.add(frame, offset, data)
 
     def put_on_root(self, frame: int | None, offset: int, data: bytes) -> None:
-        """On rank 0: writes what makes a frame whole, or what belongs to no frame."""
+        """On rank 0: writes bytes that complete a frame, or that belong to no frame."""
         assert self._output is not None
         self._output.placer.write_at(offset, data)
         if self._verification is not None and frame is not None:
             self._verification.add(frame, offset, data)
 
-    # what is taken and committed
+    # taking and committing
 
     def took(self, stamp: Stamp, end: int, fields: tuple[str, ...]) -> None:
-        """The frame is the file's now, though its bytes may be written later."""
+        """Counts a taken frame, though its bytes may be written later."""
         self.stamps.took(stamp)
         self.end = end
         self.state.n_frames += 1
         self.state.fields = fields
 
     def committed(self, n_frames: int, end: int) -> None:
-        """So many frames, of which `end` is the last byte, are whole in the file."""
+        """The file holds `n_frames` whole frames, which end at byte `end`."""
         self._n_committed, self._committed_end = n_frames, end
         if self.request.mode == "a" and self.state.n_flushed == 0:
             self.commit()
 
     def commit(self) -> None:
-        """Records are synced on all ranks and, if that is wanted, read back; then the count is written, and synced."""
+        """Syncs records on all ranks and, if asked for, reads them back; then writes and syncs the count."""
         if self.state.n_flushed == self._n_committed:
             return
         timings = self.agreement.timings
@@ -130,16 +130,16 @@ class SharedRecords:
         self.state.n_flushed = self._n_committed
 
     def finish(self) -> None:
-        """Notes what the only frame has lost, closes the file, and gives a new one its name."""
+        """Notes the losses of the only frame, closes the file, and gives a new one its name."""
         self.losses.of_first_stamp()
         self.agreement.together(self._close)
         self.losses.note(self.agreement.call_on_root(self._publish))
         self.state.temporary = None
 
-    # failing
+    # failures
 
     def checked(self, call: Callable[[], None]) -> None:
-        """Calls what writes; if it fails on one rank the file takes no more, on any."""
+        """Makes a call that writes; if it fails on one rank, the file takes no more frames on any rank."""
         error: BaseException | None = None
         try:
             call()
@@ -148,12 +148,14 @@ class SharedRecords:
         self.check(error)
 
     def check(self, error: BaseException | None, *values: int) -> NDArray[np.int64]:
-        """Raises the error of any rank on all of them; the file takes no more then. Else the values of all ranks,
-        (ranks, n)."""
+        """Returns the values of all ranks, (ranks, n).
+
+        If any rank has an error, raises it on all of them, and the file takes no more frames.
+        """
         try:
             rows = self.agreement.gathered(np.array([error is not None, *values], np.int64))
         except BaseException:
-            # an interrupt of this rank alone: nothing is known of the others
+            # an interrupt of this rank only: the state of the others is unknown
             self.state.is_broken = True
             raise
         if rows[:, 0].any():
@@ -162,10 +164,10 @@ class SharedRecords:
         return rows[:, 1:]
 
     def break_off(self) -> None:
-        """The file takes no more; what comes after its whole records is cut off."""
+        """Takes no more frames, and cuts off everything after the whole records."""
         self.state.is_broken = True
         if self.behind is not None:
-            # a thread that still writes would do so after the cut
+            # a thread that still writes would write after the cut
             self.behind.close()
             self.agreement.gathered(np.zeros(1, np.int64))
         self.cut(self._committed_end)

@@ -1,4 +1,4 @@
-"""Step, time and cell of each frame of a file of records, and what of frames the file does not keep."""
+"""Step, time and cell of each frame of a file of records, and the losses of frames in the file."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Stamp:
 
 
 class FrameStamps:
-    """Gives each frame its step and time, from the frames before it if it has none.
+    """Gives each frame its step and time; if it has none, they follow from the frames before it.
 
     Parameters
     ----------
-    first, last : steps and times (ps) of the first and the last two frames of the file, as far as there are
+    first, last : steps and times (ps) of the first and the last two frames of the file, if there are any
     """
 
     def __init__(self, first: Columns, last: Columns) -> None:
@@ -47,12 +47,12 @@ class FrameStamps:
         return Stamp(number, int(self._last.steps_of(step, 1)[0]), float(self._last.times_of(time, 1)[0]), cell)
 
     def first_two(self, stamp: Stamp) -> Columns:
-        """Steps and times of the first two frames, of which this is one."""
+        """Steps and times of the first two frames, one of which is this frame."""
         first = self._with(stamp)
         return [step for step, _ in first], [time for _, time in first]
 
     def took(self, stamp: Stamp) -> None:
-        """The frame is the file's now."""
+        """Records that the frame was taken."""
         if stamp.number < 2:
             self._first = self._with(stamp)
         self._last.took(np.array([stamp.step]), np.array([stamp.time]))
@@ -62,7 +62,7 @@ class FrameStamps:
 
 
 class NotedLosses:
-    """Notes what is lost, each loss once, on all ranks alike.
+    """Notes each loss once, in the same way on all ranks.
 
     Parameters
     ----------
@@ -74,24 +74,24 @@ class NotedLosses:
 
     def __init__(self, path: str, state: FileState) -> None:
         self._path, self._state = path, state
-        # a loss of the first frame is noted with the second one, or at the end: times are known by both
+        # a loss of the first frame is noted with the second frame, or at the end: times need both
         self._first: tuple[Stamp, Callable[[Stamp], Iterable[str]]] | None = None
 
     def note(self, notes: Iterable[str]) -> None:
-        """Adds notes, which begin with the path."""
+        """Adds notes that already begin with the path."""
         added = list(notes)
         self._state.notes += added
         emit(added)
 
     def lose(self, losses: Iterable[str]) -> None:
-        """Adds losses that are not named yet, and notes them."""
+        """Adds losses that are new, and notes them."""
         named = [f"{self._path}: {loss}" for loss in losses]
         new = [loss for loss in named if loss not in self._state.losses]
         self._state.losses += tuple(new)
         self.note(new)
 
     def of_stamp(self, stamp: Stamp, losses: Callable[[Stamp], Iterable[str]]) -> None:
-        """Notes what of a frame's step, time and cell is lost."""
+        """Notes the losses of a frame's step, time and cell."""
         if stamp.number == 0:
             self._first = stamp, losses
             return
@@ -101,7 +101,7 @@ class NotedLosses:
         self._lose_at(stamp, losses)
 
     def of_first_stamp(self) -> None:
-        """Notes the same of the first frame, if it was not yet."""
+        """Notes the same losses of the first frame, if they were not noted yet."""
         if self._first is not None:
             self._lose_at(*self._first)
             self._first = None

@@ -1,6 +1,6 @@
 """The access methods "hdf5-mpio-*": HDF5 files read through libhdf5 and MPI-IO on the ranks of an MPI program.
 
-They are data; neither h5py nor mpi4py is imported before a run asks for one of them.
+They are plain data; h5py and mpi4py are imported only when a run asks for one of them.
 """
 
 from __future__ import annotations

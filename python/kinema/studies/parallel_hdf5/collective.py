@@ -1,7 +1,7 @@
-"""Readers of MPI ranks through libhdf5 and MPI-IO: independent reads, or collective ones in an order that all agree on.
+"""Readers of MPI ranks through libhdf5 and MPI-IO: independent reads, or collective reads in an agreed order.
 
 All ranks must take part in a collective read, but they have different numbers of reads, may be at different data sets,
-and may fail. So before each read an allreduce chooses the data set; ranks that want none of it take part with an empty
+and may fail. So before each read an allreduce chooses the data set; ranks that do not need it take part with an empty
 selection. The HDF5 calls are in `datasets`.
 """
 
@@ -35,13 +35,13 @@ from kinema.studies.parallel_hdf5.datasets import (
 
 __all__ = ["CollectiveReader", "IndependentReader"]
 
-# sent by a rank instead of the number of a data set
+# a rank sends this instead of the number of a data set
 _ENDS_ALL = -1
 _HAS_ENDED = np.iinfo(np.int64).max
 
 
 class IndependentReader(RankReader):
-    """Each rank reads by itself. Opening HDF5 files is collective; one thread of a rank reads at a time."""
+    """Each rank reads independently. Opening HDF5 files is collective; one thread of a rank reads at a time."""
 
     describe = staticmethod(through_mpio)
     _collective = False
@@ -58,7 +58,7 @@ class IndependentReader(RankReader):
 
     @classmethod
     def check(cls, method: AccessMethod, trajectory: _core.Trajectory) -> None:
-        """ArgumentError where a part is no HDF5 file, or threads may not call MPI."""
+        """Raises ArgumentError if a part is not an HDF5 file, or if threads may not call MPI."""
         for part in trajectory.parts():
             if part["format"] != method.format:
                 raise ArgumentError(
@@ -75,7 +75,7 @@ class IndependentReader(RankReader):
         return self._order is not None and self._order.ended_by_another
 
     def open(self, files: TrajectorySnapshot, data: NDArray[np.uint8]) -> _core.Trajectory:
-        """See `RankReader`; where a file cannot be opened the error is raised on all ranks."""
+        """See `RankReader`; if a file cannot be opened, the error is raised on all ranks."""
         descriptions = files.descriptions(data)
         sets = sets_of(descriptions.values())
         _uninterrupted(lambda: self._open(sets))
@@ -154,7 +154,7 @@ class CollectiveReader(IndependentReader):
 
 
 class _ReadOrder:
-    """The data set that all ranks read next: the first, in their order, that any of them wants."""
+    """The data set that all ranks read next: the first, in the common order, that any of them needs."""
 
     def __init__(self, comm: MPI.Intracomm, files: MpioFiles, sets: list[MpioSet]) -> None:
         self._comm = comm
@@ -167,7 +167,7 @@ class _ReadOrder:
         self.ended_by_another = False
 
     def read(self, source: MpioSet, rows: RowRange, out: NDArray[Any]) -> None:
-        """`MpioFiles.read` when it is this data set's turn. CancelledError where another rank has stopped."""
+        """As `MpioFiles.read`, when it is this data set's turn. Raises CancelledError if another rank has stopped."""
         own = self._sets.index(source)
         while (number := self._next(own)) != own:
             if number == _ENDS_ALL:
@@ -176,13 +176,13 @@ class _ReadOrder:
         self._files.read(source, rows, out)
 
     def finish(self) -> None:
-        """From now on a thread takes part in the reads of others."""
+        """Starts a thread that takes part in the reads of other ranks from now on."""
         if self._finishing is None and not self._over:
             self._finishing = threading.Thread(target=self._take_part, daemon=True)
             self._finishing.start()
 
     def stop(self) -> None:
-        """At the next read all ranks end the reading."""
+        """Ends the reading on all ranks at the next read."""
         self._stopped = True
         self.finish()
 
@@ -192,7 +192,7 @@ class _ReadOrder:
             self._finishing.join()
 
     def wait(self) -> None:
-        """The same; raises what went wrong in it."""
+        """As `join`; raises the error of the thread."""
         self.join()
         if self._failed is not None:
             raise self._failed
@@ -209,7 +209,7 @@ class _ReadOrder:
                 self._stopped = True
 
     def _next(self, request: int) -> int:
-        """The number of the data set that all ranks read next, or the end: the smallest that any of them has sent."""
+        """The data set that all ranks read next, or the end: the smallest number that any rank has sent."""
         if self._over:
             return _ENDS_ALL
         own = np.array([_ENDS_ALL if self._stopped else request], np.int64)
@@ -227,9 +227,9 @@ def _check_readable(paths: Iterable[str]) -> None:
 
 
 def _call_on_all(comm: MPI.Intracomm, work: Callable[[], object], *, or_abort: bool = False) -> None:
-    """Calls it; where it fails on some ranks the first one's error is raised on all.
+    """Makes the call; if it fails on some ranks, the first rank's error is raised on all.
 
-    `or_abort`: ends the whole job where only some ranks have failed: the others could not give back what they have.
+    `or_abort`: ends the whole job if only some ranks have failed, because the others could not release their resources.
     """
     failed = None
     try:
@@ -245,9 +245,9 @@ def _call_on_all(comm: MPI.Intracomm, work: Callable[[], object], *, or_abort: b
 
 
 def _uninterrupted(work: Callable[[], None]) -> None:
-    """Calls it in a thread: Ctrl-C and its like are raised in the main thread, and cannot end it half-way.
+    """Makes the call in a thread, so that Ctrl-C and the like, raised in the main thread, cannot end it half-way.
 
-    Other ranks would wait for this one for ever. Errors of either thread are raised afterwards.
+    Otherwise other ranks would wait for this one for ever. Errors of either thread are raised afterwards.
     """
     failed: list[BaseException] = []
 

@@ -1,6 +1,6 @@
-"""HDF5 data sets opened with the MPI-IO driver: descriptions that name them, and their independent or collective reads.
+"""HDF5 data sets opened with the MPI-IO driver: descriptions that name them, and independent or collective reads.
 
-The order of collective reads is decided in `collective`.
+`collective` decides the order of collective reads.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CHUNK_CACHE = 8 << 20
 
 @dataclass(frozen=True)
 class MpioSet:
-    """A data set and the file that it is in."""
+    """A data set and its file."""
 
     path: str
     name: str
@@ -43,10 +43,10 @@ class MpioSet:
     cache: int
     """Bytes for decoded chunks."""
     flaw: str | None
-    """Why it cannot be read collectively, in words; "" where it can, None where that is checked when it is open.
+    """Why it cannot be read collectively, in words; "" if it can, None if this is checked after opening.
 
-    HDF5 1.10.8 gives wrong numbers then for chunks that were stored without their filters, which it decodes as if they
-    had been filtered, and for chunks that were never written."""
+    In collective reads, HDF5 1.10.8 returns wrong numbers for chunks that were stored without their filters, which it
+    decodes as if they had been filtered, and for chunks that were never written."""
 
 
 @dataclass(frozen=True)
@@ -63,13 +63,13 @@ ReadRows = Callable[[MpioSet, NDArray[np.int64]], NDArray[Any]]
 
 @dataclass(frozen=True)
 class MpioRows:
-    """Rows of a data set, (n,) -> (n, ...) in the file's own numbers. Picklable; it reads once it is `bound`."""
+    """Rows of a data set, (n,) -> (n, ...) in the file's own numbers. Picklable; it can read after it is `bound`."""
 
     source: MpioSet
     read: ReadRows | None = None
 
     def __call__(self, rows: NDArray[np.int64]) -> NDArray[Any]:
-        """The rows, in any order and repeated as asked; of a fixed data set the same for every row."""
+        """The rows, in any order and repeated as asked; a fixed data set gives the same for every row."""
         if self.read is None:
             raise InternalError(f"{self.source.path}: rows are asked of a file that is not open")
         return self.read(self.source, rows)
@@ -77,7 +77,7 @@ class MpioRows:
 
 @dataclass(frozen=True)
 class _Refused:
-    """In place of a reader of rows: an error for whoever needs them."""
+    """Stands in for a reader of rows: raises an error when rows are needed."""
 
     path: str
     what: str
@@ -94,15 +94,15 @@ class _Refused:
 
 
 def through_mpio(description: H5mdDescription) -> H5mdDescription:
-    """The same file with all fields read through MPI-IO; picklable, and of no use until it is `bound`.
+    """The same file with all fields read through MPI-IO; picklable, and not usable until it is `bound`.
 
-    A field that libhdf5 does not give as it is (images, ids, virtual data sets) is an ArgumentError when it is read.
+    A field that libhdf5 does not return as stored (images, ids, virtual data sets) raises ArgumentError when read.
     """
     return _with_readers(description, lambda field, name: _through_mpio(description, field, name))
 
 
 def bound(description: H5mdDescription, read: ReadRows) -> H5mdDescription:
-    """The same with `read` in all readers that `through_mpio` has made."""
+    """The same description, with `read` in all readers that `through_mpio` has made."""
 
     def bind(field: FieldDescription, _name: str) -> Any:
         reader = field.reader
@@ -114,7 +114,7 @@ def bound(description: H5mdDescription, read: ReadRows) -> H5mdDescription:
 
 
 def sets_of(descriptions: Iterable[H5mdDescription]) -> list[MpioSet]:
-    """The data sets that `through_mpio` has found, in an order that is the same everywhere."""
+    """The data sets that `through_mpio` has found, in the same order on all ranks."""
     found: dict[MpioSet, None] = {}
     for description in descriptions:
         for name in _FIELDS:
@@ -130,7 +130,7 @@ def _with_readers(description: H5mdDescription, reader: Callable[[FieldDescripti
     for name in _FIELDS:
         field: FieldDescription | None = getattr(description, name)
         if field is not None:
-            # the pieces stay: identities are made of their bytes
+            # the pieces stay, because identities are made from their bytes
             changed[name] = replace(field, reader=reader(field, name))
     return replace(description, **changed)
 
@@ -138,7 +138,7 @@ def _with_readers(description: H5mdDescription, reader: Callable[[FieldDescripti
 def _through_mpio(description: H5mdDescription, field: FieldDescription, name: str) -> Any:
     path = description.path
     if isinstance(field.reader, Floats | CellRows) and isinstance(field.reader.rows, StoredRows):
-        # for its filters, or because this libhdf5 does not list chunks: libhdf5 itself reads it
+        # libhdf5 reads it, because of its filters, or because this libhdf5 does not list chunks
         stored = field.reader.rows
         return replace(field.reader, rows=MpioRows(MpioSet(path, stored.name, field.fixed, stored.cache, None)))
     if field.reader is not None:
@@ -159,8 +159,8 @@ def _through_mpio(description: H5mdDescription, field: FieldDescription, name: s
 class MpioFiles:
     """HDF5 files that all ranks of a communicator have open; `open` and `close` are collective.
 
-    What is not closed when the process ends is closed by MPI_Finalize.
-    Where `collective`, `read` and `take_part` are so, too: all ranks call one of them, for the same data set.
+    MPI_Finalize closes files that are still open when the process ends. If `collective`, `read` and `take_part` are
+    collective too: all ranks call one of them, for the same data set.
     """
 
     def __init__(self, comm: Any, sets: Iterable[MpioSet], *, collective: bool) -> None:
@@ -174,7 +174,7 @@ class MpioFiles:
         self._transfer.set_dxpl_mpio(h5py.h5fd.MPIO_COLLECTIVE if collective else h5py.h5fd.MPIO_INDEPENDENT)
 
     def open(self) -> None:
-        """Opens files and data sets; what is open when that fails is left to `close`."""
+        """Opens files and data sets; after an error, `close` closes those that are open."""
         for path in dict.fromkeys(one.path for one in self._wanted):
             cache = max(one.cache for one in self._wanted if one.path == path)
             check_regular(path, "HDF5 file")
@@ -182,7 +182,7 @@ class MpioFiles:
                 file = self._files[path] = h5py.File(
                     path, "r", driver="mpio", comm=self._comm, locking=False, rdcc_nbytes=cache
                 )
-                # `close` alone closes it: ranks collect garbage at different times, and would wait for each other
+                # only `close` closes it: ranks collect garbage at different times, and would wait for each other
                 h5py.h5i.inc_ref(file.id)
         for one in self._wanted:
             with reading(one.path):
@@ -190,17 +190,17 @@ class MpioFiles:
                 self._check(one, self._sets[one])
 
     def shape(self, source: MpioSet) -> tuple[int, ...]:
-        """Of a data set."""
+        """The shape of a data set."""
         return tuple(self._sets[source].shape)
 
     def empty(self, source: MpioSet, shape: tuple[int, ...]) -> NDArray[Any]:
-        """Room for numbers as a data set has them."""
+        """An empty array with the data set's type."""
         return np.empty(shape, self._sets[source].dtype.str)
 
     def read(self, source: MpioSet, rows: RowRange, out: NDArray[Any]) -> None:
-        """Fills `out`, (rows.count, ...) in the data set's own type; of a fixed data set with all of it.
+        """Fills `out`, (rows.count, ...) in the data set's own type; with all of a fixed data set.
 
-        ArgumentError, and nothing is read, for what libhdf5 does not read in this way.
+        Raises ArgumentError, and reads nothing, if libhdf5 cannot read the data set in this way.
         """
         if source in self._refused:
             raise ArgumentError(f"{source.path}: {self._refused[source]}", path=source.path, format="H5MD")
@@ -228,13 +228,13 @@ class MpioFiles:
         self._files.clear()
 
     def _check(self, source: MpioSet, dataset: Any) -> None:
-        """Loads filters that libhdf5 lacks, and notes why a data set is not to be read."""
+        """Loads filters that libhdf5 lacks, and notes the reason if a data set must not be read."""
         if dataset.is_virtual:
             self._refused[source] = (
                 f"{source.name} is a virtual data set; take access='direct' (KinemaReader: no driver=)"
             )
             return
-        missing_filters(dataset)  # registers those that can be had
+        missing_filters(dataset)  # registers the filters that are available
         if self._collective:
             flaw = _flaw_of_unlisted(dataset, len(filters_of(dataset))) if source.flaw is None else source.flaw
             if flaw:
@@ -246,7 +246,7 @@ class MpioFiles:
 
 
 def evenly_spaced(rows: NDArray[np.int64]) -> Iterator[RowRange]:
-    """Ascending rows, none twice, in as few runs as one step for all of them or runs of neighbours allow."""
+    """Ascending rows without repeats, in as few runs as one common step or runs of neighbours allow."""
     steps = np.diff(rows)
     if len(steps) == 0 or (steps == steps[0]).all():
         yield RowRange(int(rows[0]), int(steps[0]) if len(steps) else 1, len(rows))
@@ -265,7 +265,7 @@ def _flaw(array: StoredDataset) -> str:
 
 
 def _flaw_of_unlisted(dataset: Any, n_filters: int) -> str:
-    """The same where chunks are not listed, but counted."""
+    """As `_flaw`, if chunks are counted but not listed."""
     if n_filters:
         return "may have chunks that were stored without its filters"
     if dataset.chunks is not None:

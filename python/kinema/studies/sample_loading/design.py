@@ -1,4 +1,4 @@
-"""Design of an experiment on loading: which samples, in which layouts, by which loops, for how long."""
+"""Design of an experiment on loading: its samples, layouts, loops and time limits."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class SampleLayout:
     ----------
     name : str
     kind : {"npz", "files", "hdf5"}
-        Archives of many samples, of one each, HDF5.
+        Archives of many samples each, archives of one sample each, or HDF5.
     deflated : bool
-        Of archives.
+        Whether archives are compressed.
     chunk : int or None
-        Samples of a chunk; 0: a batch; None: contiguous.
+        Samples per chunk; 0: a batch; None: contiguous.
     options : mapping
-        Of h5py's `create_dataset`.
+        Options of h5py's `create_dataset`.
     convert : str
-        Options of `kinema ml convert` that make it, with {chunk} for the samples of a chunk; "" where it makes none.
+        Options of `kinema ml convert` that make it, with {chunk} for the samples per chunk; "" if it cannot make it.
     """
 
     name: str
@@ -59,7 +59,7 @@ LAYOUTS = (
 
 @dataclass(frozen=True)
 class LoadingDesign:
-    """What is compared. ArgumentError for numbers that make no experiment.
+    """Settings of a comparison. Raises ArgumentError for numbers that do not make an experiment.
 
     Attributes
     ----------
@@ -68,19 +68,19 @@ class LoadingDesign:
     fields : tuple of str, optional
         Arrays; by default all of the first file.
     file_is_sample : bool, optional
-        As of `kinema.ml.SampleDataset`.
+        As in `kinema.ml.SampleDataset`.
     batch : int
-        Samples of a batch.
+        Samples per batch.
     batches : int, optional
-        At most so many of each loop; by default as many as the time allows.
+        Largest number of batches in each loop; by default as many as the time allows.
     time_limit : float
-        Seconds of each loop, about: the batch that it is in is finished, but for one that is read a sample at a time.
+        Approximate seconds of each loop: its current batch is finished, except one that is read sample by sample.
     size : int
-        Bytes of the samples that are written in each layout, at the most.
+        Largest number of bytes of samples that are written in each layout.
     page_cache : {"warm", "drop"}
         Whether files are dropped from memory before each loop.
     seed : int
-        Of the samples that are taken, and of their order.
+        Seed for the choice of samples, and for their order.
     """
 
     sources: tuple[str, ...]

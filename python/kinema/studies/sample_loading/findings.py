@@ -1,4 +1,4 @@
-"""What an experiment on loading says: the layout that is recommended, and the command that makes it."""
+"""Findings of an experiment on loading: the recommended layout, and the command that makes it."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from kinema.studies.sample_loading.measuring import LoopRow
 
 __all__ = ["Recommendation", "recommended"]
 
-# rates that count as equal
+# ratio of rates that still count as equal
 _EQUAL = 0.9
-# of bytes, which are worth saying
+# ratio of bytes that is worth a remark
 _SMALLER = 0.8
 
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The layout whose loader is fastest; of those that are as fast the one with the smallest files.
+    """The layout with the fastest loader; among equally fast layouts, the one with the smallest files.
 
     Attributes
     ----------
     layout, order : str
-        Of Kinema's loader.
+        The layout, and the order of Kinema's loader.
     rate : float
-        Samples a second.
+        Samples per second.
     bytes_a_sample : float
-        In the files.
+        Bytes of a sample in the files.
     command : str
-        That makes it of the user's files; "" where these are as fast as they are.
+        Command that makes it from the user's files; "" if these are as fast already.
     reasons : tuple of str
     """
 
@@ -51,7 +51,7 @@ class Recommendation:
 def recommended(
     design: LoadingDesign, rows: Sequence[LoopRow], stored: dict[str, int], samples: Samples, limit: float
 ) -> Recommendation:
-    """`stored`: bytes of the files of each layout; `limit`: samples a second of a plain read of the same bytes."""
+    """`stored`: bytes of the files of each layout; `limit`: samples per second of a plain read of the same bytes."""
     own = [row for row in rows if row.program == "Kinema"]
     made = {layout.name: layout for layout in LAYOUTS if layout.convert}
     fastest = max(row.rate for row in own if row.layout in made)

@@ -1,4 +1,4 @@
-"""The same samples in every layout: some of the user's, taken in runs from all of the data set, written to scratch."""
+"""The same samples in every layout: some of the user's, in runs from all parts of the data, written to scratch."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ __all__ = ["Samples", "check_room", "chunk_of", "take_samples", "write_layout"]
 
 _FILES = 4
 _RUNS = 16
-# of the free space of a folder; and what stands around the bytes of an array
+# share of a folder's free space; bytes around an array
 _SHARE = 0.8
 _AROUND = 4096
 
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """What is compared: arrays by name, (samples, ...), the samples of the data set that they are, and its number."""
+    """Samples under comparison: arrays by name, (samples, ...), their numbers in the data set, and its size."""
 
     arrays: Mapping[str, NDArray[Any]]
     ids: NDArray[np.int64]
@@ -37,19 +37,19 @@ class Samples:
 
     @property
     def sample_bytes(self) -> int:
-        """Of one sample."""
+        """Bytes of one sample."""
         return sum(array.nbytes for array in self.arrays.values()) // len(self)
 
     @property
     def bounds(self) -> NDArray[np.int64]:
-        """(files + 1,) where the samples of each file begin."""
+        """(files + 1,) number of the first sample in each file."""
         return np.linspace(0, len(self), min(_FILES, len(self)) + 1).astype(np.int64)
 
 
 def take_samples(data: SampleDataset, design: LoadingDesign) -> Samples:
-    """Samples of `data` in runs that lie evenly in all of it, as many as the design's size allows.
+    """Samples of `data` in runs that are spread evenly, as many as the design's size allows.
 
-    Raises ArgumentError where these are fewer than two batches.
+    Raises ArgumentError if these are fewer than two batches.
     """
     n = min(len(data), design.size // max(1, data.sample_bytes))
     if n < 2 * design.batch:
@@ -66,7 +66,7 @@ def take_samples(data: SampleDataset, design: LoadingDesign) -> Samples:
 
 
 def check_room(samples: Samples, folder: Path) -> None:
-    """Raises ArgumentError where all layouts of the samples do not fit into a folder."""
+    """Raises ArgumentError if the samples in all layouts do not fit into a folder."""
     each = len(samples) * samples.sample_bytes
     needed = len(LAYOUTS) * each + len(samples) * _AROUND * (1 + 2 * len(samples.arrays))
     free = shutil.disk_usage(folder).free
@@ -78,18 +78,18 @@ def check_room(samples: Samples, folder: Path) -> None:
 
 
 def chunk_of(layout: SampleLayout, samples: Samples, batch: int) -> int:
-    """Samples of a chunk of a layout in chunks."""
+    """Samples per chunk, for a layout with chunks."""
     return int(min(layout.chunk or batch, np.diff(samples.bounds).min()))
 
 
 def write_layout(layout: SampleLayout, samples: Samples, folder: Path, batch: int) -> list[Path]:
-    """The files of a layout; of one with a sample a file its folder."""
+    """The files of a layout; its folder, if each sample has a file."""
     import h5py
 
     folder.mkdir()
     if layout.kind == "files":
         for number in range(len(samples)):
-            # a single value is an array of one: data sets have samples x features
+            # a single value becomes an array of one: data sets are samples x features
             one: Any = {name: np.atleast_1d(array[number]) for name, array in samples.arrays.items()}
             np.savez(folder / f"{number:08d}.npz", **one)
         return [folder]

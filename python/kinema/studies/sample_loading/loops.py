@@ -1,5 +1,5 @@
-"""Loops over samples, as training codes have them: NumPy and h5py a sample at a time, by sorted selections, by whole
-files; and Kinema's loader. Each yields numbers of samples and their values, an epoch after the other.
+"""Loops over samples, as in training codes: NumPy and h5py sample by sample, by sorted selections, by whole files; and
+Kinema's loader. Each yields sample numbers and their values, epoch after epoch.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Loop:
     ----------
     program : str
     order : {"random", "windowed", "files"}
-        Any sample after any other; within windows; whole files in random order, and samples within them.
+        Random over all samples; random within windows; whole files in random order, with their samples in random order.
     start : function
-        Opens the files, and gives the batches.
+        Opens the files, and yields the batches.
     """
 
     program: str
@@ -45,7 +45,7 @@ class Loop:
 
 @dataclass(frozen=True)
 class _Files:
-    """The files of a layout, and how samples lie in them."""
+    """The files of a layout, and the places of samples in them."""
 
     paths: Sequence[Path]
     bounds: NDArray[np.int64]
@@ -65,7 +65,7 @@ class _Files:
             epoch += 1
 
     def place(self, sample: int) -> tuple[int, int]:
-        """File of a sample, and its row there."""
+        """The file of a sample, and its row in the file."""
         file = int(np.searchsorted(self.bounds, sample, side="right")) - 1
         return file, sample - int(self.bounds[file])
 
@@ -95,7 +95,7 @@ def loops_of(
 
 
 def loop_of_kinema(opened: Callable[[], Dataset], order: str, batch: int, seed: int) -> Loop:
-    """Kinema's loader over a data set, which is opened when the loop begins: it may keep what it has decompressed."""
+    """Kinema's loader over a data set, which is opened with the loop, because it may keep decompressed data."""
 
     def batches(data: Dataset) -> Iterator[Taken]:
         window: dict[str, Any] = {"window": 4 * batch, "lanes": 1} if order == "windowed" else {}
@@ -119,7 +119,7 @@ def _archive_of_one(files: _Files, sample: int) -> dict[str, Any]:
 
 
 def _row_of_archive(files: _Files, sample: int) -> dict[str, Any]:
-    """As loaders do that were written for archives of one sample: the members are read whole."""
+    """Reads the members whole, as loaders do that were written for archives of one sample."""
     file, row = files.place(sample)
     with np.load(files.paths[file]) as archive:
         return {name: archive[name][row] for name in files.names}
@@ -176,7 +176,7 @@ def _h5py_each(files: _Files) -> Iterator[Taken]:
 
 
 def _h5py_sorted(files: _Files) -> Iterator[Taken]:
-    """Those samples of a batch that are in one file are one selection, which h5py wants in ascending order."""
+    """Reads the samples of a batch that lie in one file by one selection, which h5py requires in ascending order."""
     import h5py
 
     with ExitStack() as stack:

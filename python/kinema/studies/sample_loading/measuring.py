@@ -1,4 +1,4 @@
-"""`measured`: how many samples a second a loop gives, whose first batch is compared with the samples bit for bit."""
+"""`measured`: samples per second of a loop; its first batch is compared with the samples bit for bit."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class LoopRow:
     ----------
     layout, program, order : str
     samples : int
-        That it has given.
+        Number of samples that the loop has given.
     seconds : float
     cpu : float
         Seconds of all threads.
     first : float
-        Seconds of the first batch, of `seconds`.
+        Seconds of the first batch, part of `seconds`.
     opening : float
-        Seconds before these, in which files were opened.
+        Seconds before `seconds`, in which files were opened.
     """
 
     layout: str
@@ -55,10 +55,11 @@ class LoopRow:
 
 
 def measured(layout: str, loop: Loop, samples: Samples, design: LoadingDesign, forget: Callable[[], None]) -> LoopRow:
-    """Runs a loop for the time, or the batches, of the design, or once over all samples where files were dropped from
-    memory; `forget` is called before.
+    """Runs a loop for the design's time or batches, or once over all samples if files were dropped from memory.
 
-    Raises CorruptFileError where a value is not that of the sample.
+    `forget` is called before.
+
+    Raises CorruptFileError if a value differs from the sample's.
     """
     checked: Iterator[Taken] = loop.start()
     try:
@@ -66,12 +67,12 @@ def measured(layout: str, loop: Loop, samples: Samples, design: LoadingDesign, f
     finally:
         _end(checked)
     forget()
-    # what was dropped from memory is in it again when each sample was read once
+    # files that were dropped from memory are in it again after each sample was read once
     most = len(samples) if design.page_cache == "drop" else None
     began = time.perf_counter()
     batches: Iterator[Taken] = loop.start()
     opening = time.perf_counter() - began
-    # opening small files has read them whole
+    # opening small files has read all of them
     forget()
     opened, cpu = time.perf_counter(), time.process_time()
     n = number = 0
@@ -89,7 +90,7 @@ def measured(layout: str, loop: Loop, samples: Samples, design: LoadingDesign, f
 
 
 def _end(batches: Any) -> None:
-    # a generator: its files are closed, its threads end
+    # ends the generator: its files are closed, its threads end
     batches.close()
 
 

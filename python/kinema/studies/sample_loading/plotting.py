@@ -1,4 +1,4 @@
-"""The picture of an experiment on loading: samples a second of each loop, by layout. It imports matplotlib."""
+"""The picture of an experiment on loading: samples per second of each loop, by layout. It imports matplotlib."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _STYLES = {
 _DASHES = (0, (4, 3))
 _WIDTH, _BAR, _GAP = 14.0, 0.25, 0.22
 _HEAD, _FOOT = 1.15, 1.3
-# of the width: where the two columns begin, and how wide each is
+# left edges of the two columns, and their width, as shares of the picture's width
 _COLUMNS, _COLUMN = (0.125, 0.635), 0.335
 
 
 def draw_loading(rows: Sequence[LoopRow], limit: float, best: tuple[str, str], title: str, subtitle: str) -> Figure:
     """Bars by layout in two columns of one logarithmic scale.
 
-    `limit`: samples a second of a plain read; `best`: layout and order that are recommended.
+    `limit`: samples per second of a plain read; `best`: the recommended layout and order.
     """
     layouts = list(dict.fromkeys(row.layout for row in rows))
     columns = _columns(layouts, rows)
@@ -65,7 +65,7 @@ def _height(layouts: Sequence[str], rows: Sequence[LoopRow]) -> float:
 
 
 def _columns(layouts: Sequence[str], rows: Sequence[LoopRow]) -> tuple[Sequence[str], Sequence[str]]:
-    """The layouts in two columns, of which the higher one is as low as can be."""
+    """The layouts in two columns; the higher column is as low as possible."""
 
     def highest(cut: int) -> float:
         return max(_height(layouts[:cut], rows), _height(layouts[cut:], rows))
@@ -122,5 +122,5 @@ def _rounded(rate: float) -> str:
 
 
 def _broken(layout: str) -> str:
-    """A line for each of its parts, where it is long."""
+    """The layout's name, one line for each of its parts if it is long."""
     return layout.replace(", ", ",\n") if len(layout) > 14 else layout

@@ -1,4 +1,4 @@
-"""The report of an experiment on loading, in Markdown: what was compared, the recommendation, a table of loops."""
+"""The report of an experiment on loading, in Markdown: the comparison, the recommendation, a table of loops."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MIB = 1 << 20
 
 
 def report_text(study: LoadingStudy, picture: str) -> str:
-    """All of it; `picture` is the file beside it."""
+    """The whole report; `picture` is the file beside it."""
     samples, design, machine = study.samples, study.design, study.machine
     arrays = ", ".join(f"{name} {array.dtype} {array.shape[1:]}" for name, array in samples.arrays.items())
     cache = "files were dropped from memory before each loop" if design.page_cache == "drop" else "files were in memory"

@@ -1,4 +1,4 @@
-"""A whole study of loading: the samples in each layout in scratch, the loops, then report, results and picture."""
+"""A whole study of loading: makes the samples in each layout in scratch, runs the loops, writes report and picture."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _TRIES = 3
 
 @dataclass(frozen=True, eq=False)
 class LoadingStudy:
-    """A study that is done.
+    """A finished study.
 
     Attributes
     ----------
@@ -46,11 +46,11 @@ class LoadingStudy:
     stored : mapping
         Bytes of the files of each layout.
     limit : float
-        Samples a second of a plain read of the same bytes.
+        Samples per second of a plain read of the same bytes.
     recommendation : Recommendation
     machine : mapping
     file_system : str
-        Of scratch.
+        File system of the scratch folder.
     notes : tuple of str
     """
 
@@ -71,7 +71,7 @@ class LoadingStudy:
         return report_text(self, _PICTURE)
 
     def as_dict(self) -> dict[str, Any]:
-        """What results.json has."""
+        """Content of results.json."""
         samples = self.samples
         return {
             "design": asdict(self.design),
@@ -101,10 +101,10 @@ def run_study(
 ) -> LoadingStudy:
     """Carries out an experiment and reports it in a folder. `notify` gets a line for each step.
 
-    The samples are written in each layout to a folder of their own in `scratch` ($TMPDIR), which is removed after any
-    end. `overwrite` replaces files of the report that Kinema did not write.
+    The samples are written in each layout to a separate folder in `scratch` ($TMPDIR), which is removed however the
+    study ends. `overwrite` replaces files of the report that Kinema did not write.
 
-    Raises as `kinema.ml.SampleDataset`; ArgumentError where there are too few samples, or no room for them.
+    Raises as `kinema.ml.SampleDataset`; ArgumentError if there are too few samples, or no room for them.
     """
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
@@ -139,7 +139,7 @@ def _opened(design: LoadingDesign) -> SampleDataset:
 def _measure(
     design: LoadingDesign, data: SampleDataset, samples: Samples, folder: Path, notify: Callable[[str], None]
 ) -> tuple[list[LoopRow], dict[str, int], float]:
-    """The loops of all layouts, bytes of their files, and samples a second of a plain read. Each layout is removed
+    """The loops of all layouts, bytes of their files, and samples per second of a plain read. Each layout is removed
     after its loops."""
     rows: list[LoopRow] = []
     stored = {AS_THEY_ARE: _size(data.paths)}
@@ -168,7 +168,7 @@ def _measure(
 
 
 def _plain_read(design: LoadingDesign, paths: Sequence[str], samples: int) -> float:
-    """Samples a second of reading files from their front, the best of several tries."""
+    """Samples per second of reading files from their start, the best of several tries."""
     buffer, best = bytearray(_BLOCK), 0.0
     for _ in range(_TRIES):
         _forget(design, paths)

@@ -1,7 +1,7 @@
 """Ways to write one file from many ranks, compared as the DL_POLY paper does: `kinema bench-write`.
 
-The paper: its master writes all (SDAW), all write their own parts directly (PDAW) or through MPI-IO (MPIW), the master
-writes with a NetCDF library (SNCW); one configuration of 3,773,000 particles of Gd2Zr2O7.
+The paper's ways: the master writes everything (SDAW), all ranks write their own parts directly (PDAW) or through MPI-IO
+(MPIW), the master writes with a NetCDF library (SNCW); one configuration of 3,773,000 particles of Gd2Zr2O7.
 """
 
 from importlib import import_module

@@ -1,8 +1,8 @@
-"""Native binary records, of the experiment alone: three float64 each, the paper's counterpart of ASCII records.
+"""Native binary records, used only by the experiment: three float64 each, the counterpart of the paper's ASCII records.
 
-A file is a head of five records (title; level, number of atoms, step; three vectors of the cell), then for each atom
-one with its name (8 bytes) and its index from 1 on (int64), and one for each vector. All are 24 bytes in the machine's
-byte order, so that atom i stands at a computed place as it does in CONFIG.
+A file has a head of five records (title; level, number of atoms, step; three vectors of the cell), then for each atom
+one record with its name (8 bytes) and its index from 1 (int64), and one for each vector. All records are 24 bytes in
+the machine's byte order, so that the place of atom i can be computed, as in CONFIG.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _FIELDS = ("positions", "velocities", "forces")
 
 @dataclass(frozen=True)
 class RecordLayout:
-    """Where the parts of a frame's record lie, as `_core.FrameLayout` says it.
+    """Places of the parts of a frame's record, as in `_core.FrameLayout`.
 
     Attributes
     ----------
     bytes : int
         Size of the record.
     pieces : list of (offset, bytes)
-        What belongs to no atom.
+        Bytes that belong to no atom.
     planes : list of (offset, width of an atom)
     """
 
@@ -52,7 +52,7 @@ class BinaryRecords:
     ----------
     n_atoms : int
     fields : list of names
-        "positions", with "velocities", with "forces" as well.
+        "positions"; with "velocities"; with "forces" too.
     names : list of text
         Distinct names.
     codes : (n_atoms,) numbers in `names`
@@ -76,23 +76,23 @@ class BinaryRecords:
 
     @property
     def widths(self) -> list[int]:
-        """Bytes of an atom: one plane."""
+        """Bytes per atom: one plane."""
         return [self._atom.itemsize]
 
     def time_by(self, _steps: Any, _times: Any) -> None:
-        """Such files state no series of times."""
+        """None: such files have no series of times."""
         return
 
     def marker(self, _committed: int) -> None:
-        """Nor a number of frames: a file is one frame."""
+        """None: such files have no number of frames, only one frame."""
         return
 
     def stamp_losses(self, _frame: int, _step: int, time: float, _cell: Any) -> list[str]:
-        """A time is not kept."""
+        """The time, which is not kept."""
         return [] if np.isnan(time) or time == 0 else ["the time is not kept"]
 
     def frame(self, frame: int, step: int, _time: float, cell: NDArray[np.float64] | None) -> RecordLayout:
-        """The layout of the one frame; ArgumentError for a second."""
+        """The layout of the one frame; raises ArgumentError for a second."""
         if frame != 0:
             raise ArgumentError("a file of native binary records has one frame")
         numbers = np.array([len(self.fields) - 1, self.n_atoms, step], np.int64)
@@ -110,7 +110,7 @@ class BinaryRecords:
         first_id: int,
         out: Sequence[NDArray[np.uint8]],
     ) -> None:
-        """Atoms start..stop of the arrays (n, 3) into out[0], as `_core.AtomRecords.encode`."""
+        """Encodes atoms start..stop of the arrays (n, 3) into out[0], as `_core.AtomRecords.encode`."""
         made = out[0].view(self._atom)
         numbers = out[0].view(np.int64).reshape(len(made), -1)
         if ids is None:
@@ -136,9 +136,9 @@ def _atom_type(levels: int) -> np.dtype[Any]:
 
 
 def read_binary(path: str, start: int = 0, stop: int | None = None) -> NDArray[Any]:
-    """Atoms start..stop, structured: "name", "index" from 1 on, "positions", "velocities", "forces" that there are.
+    """Atoms start..stop, structured: "name", "index" from 1, and the vectors that the file has ("positions", ...).
 
-    FileIOError for a file of another size than its head says.
+    Raises FileIOError if the size of the file does not match its head.
     """
     head = np.fromfile(path, np.int64, 6)
     level, n_atoms = (int(one) for one in head[3:5]) if len(head) == 6 else (-1, 0)

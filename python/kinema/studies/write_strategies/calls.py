@@ -1,4 +1,4 @@
-"""The calls that an experiment makes: `kinema.Writer(comm=)`, and the same strategies for native binary records."""
+"""The writes of an experiment: `kinema.Writer(comm=)`, and the same strategies for native binary records."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _NAMED = ("ascii",)
 
 
 def atoms_of(records: str, system: Pyrochlore) -> Atoms | None:
-    """The table of atoms for kinds of files that have their names; rank 0 gives it."""
+    """The table of atoms, for kinds of files with atom names; rank 0 gives it."""
     return Atoms(system.n_atoms, names=np.array(NAMES)[system.kinds()]) if records in _NAMED else None
 
 
 def writer_of(
     comm: MPI.Intracomm, settings: Mapping[str, Any], n_atoms: int, fields: list[str], atoms: Atoms | None
 ) -> ParallelWriter:
-    """The writer of a cell. One thread a rank: as many cores work as there are ranks, whatever the strategy."""
+    """The writer of a cell, with one thread per rank, so that every strategy uses as many cores as there are ranks."""
     records = settings["records"]
     options: dict[str, Any] = {"fields": fields} if records not in _NAMED else {"fields": fields, "atoms": atoms}
     format = KINDS[records].format
@@ -44,16 +44,16 @@ def writer_of(
         settings["path"], n_atoms, format=format, comm=comm, strategy=settings["strategy"],
         hints=settings["hints"], verify=settings["verify"], workers=1, **options,
     )  # fmt: skip
-    assert isinstance(out, ParallelWriter)  # what comm= gives
+    assert isinstance(out, ParallelWriter)  # the result of comm=
     return out
 
 
 def write_binary(
     comm: MPI.Intracomm, settings: Mapping[str, Any], system: Pyrochlore, step: int, own: OwnAtoms
 ) -> dict[str, float]:
-    """Writes native binary records by a strategy that places atoms; "serial": rank 0 writes them all, in order.
+    """Writes native binary records by a strategy that places atoms; with "serial", rank 0 writes all of them, in order.
 
-    Collective. Gives the seconds of this rank, as `ParallelWriter.timings`.
+    Collective. Returns the seconds of this rank, as `ParallelWriter.timings`.
     """
     timings = WriterTimings()
     agreement = Agreement(comm.Dup(), timings)
@@ -69,7 +69,7 @@ def write_binary(
     vectors = {"positions": own.positions, "velocities": own.velocities, "forces": own.forces}
 
     def placed(shared: SharedRecords) -> PlacedRecords:
-        # in the place of the records of CONFIG: one frame, of a format that is not registered
+        # instead of the records of CONFIG: one frame, of an unregistered format
         return PlacedRecords(
             shared, lambda fields, *_: BinaryRecords(system.n_atoms, list(fields), NAMES, system.kinds())
         )

@@ -1,4 +1,4 @@
-"""Whether a file has what was written: read back and compared with the atoms, or by the digest of its bytes."""
+"""Checks of written files: read back and compared with the atoms, or compared by the digest of their bytes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CHUNK = 8 << 20
 _BATCH = 1 << 17
 _MEMORY = "4 GiB"
 _ALL = ("positions", "velocities", "forces")
-# largest rounding that a kind of file may have, of the largest number of each field, or (absolute) of XTC in angstrom:
+# largest rounding of each kind of file, relative to the largest number of each field, or for XTC absolute, in angstrom:
 # ten digits, float64, float32 (with factors of units), a thousandth of a nm
 _RELATIVE: Mapping[str, float] = {
     "ascii": 1e-9, "binary": 0.0, "netcdf": 4e-7, "dcd": 4e-7, "trr": 4e-7, "h5md": 4e-7,
@@ -38,12 +38,12 @@ Values = dict[str, NDArray[np.float64]]
 
 @dataclass
 class FileChecks:
-    """Checks of the files of one experiment: the first of its kind is read back, those of the same bytes are as it is.
+    """Checks of an experiment's files: the first of each kind is read back; others of the same bytes are right too.
 
     Parameters
     ----------
     system : Pyrochlore
-    page_cache : "warm" or "drop", as of `WriteDesign`
+    page_cache : "warm" or "drop", as in `WriteDesign`
     """
 
     system: Pyrochlore
@@ -51,9 +51,9 @@ class FileChecks:
     _known: dict[tuple[str, str], tuple[str, Mapping[str, float]]] = field(default_factory=dict)
 
     def check(self, setting: WriteSetting, path: str) -> tuple[str, Mapping[str, float]]:
-        """How it was found right, and {field: largest rounding}.
+        """The method by which the file was found right, and {field: largest rounding}.
 
-        FileIOError for a file with other values; errors of reading.
+        Raises FileIOError if the file has other values; raises as reading does.
         """
         if self.page_cache == "drop":
             files.forget(files_of(path))
@@ -94,7 +94,7 @@ class FileChecks:
 
 
 def _values_of(kind: str, path: str, system: Pyrochlore) -> Iterator[tuple[int, Values]]:
-    """First atom and values of batches of atoms."""
+    """First atom and values of each batch of atoms."""
     if kind == NETCDF_LIBRARY:
         from kinema.studies.write_strategies.netcdf_library import read_with_library
 

@@ -1,4 +1,4 @@
-"""What an experiment on writing varies: kinds of records, strategies, ranks, hints; checked before anything runs."""
+"""The varied settings of an experiment on writing: records, strategies, ranks, hints; checked before anything runs."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class RecordKind:
 
     Attributes
     ----------
-    format : of native binary records that whose strategies they have
-    file : its name
+    format : of the file; for native binary records, the format whose strategies they use
+    file : name of the file
     title : for tables and pictures
     options : of the writer
     """
@@ -37,7 +37,7 @@ class RecordKind:
 
     @property
     def written(self) -> str:
-        """Its row of the table of strategies."""
+        """Its row in the table of strategies."""
         return format_named(self.format).written_kind(self.options)
 
 
@@ -59,12 +59,12 @@ FORMATS = tuple(name for name in KINDS if name not in RECORDS)
 FIELDS: Mapping[str, tuple[str, ...]] = {
     "dcd": ("positions",), "xtc": ("positions",),
 }  # fmt: skip
-"""Of kinds that do not hold all three."""
+"""Fields of the kinds that do not hold all three."""
 
 NETCDF_LIBRARY = "netcdf-library"
 """The netCDF4 library on rank 0, in DL_POLY's convention."""
 PNETCDF = "pnetcdf"
-"""The PnetCDF library on all ranks, through a program of its own, in AMBER's convention as `kinema.Writer`."""
+"""The PnetCDF library on all ranks, through a separate program, in AMBER's convention like `kinema.Writer`."""
 _OF_NETCDF = (NETCDF_LIBRARY, PNETCDF)
 DISK, PLACER = "disk", "placer"
 WITHOUT_ATOMS: Mapping[str, str] = {DISK: "(the disk: plain write and sync)", PLACER: "(the calls of direct alone)"}
@@ -81,13 +81,13 @@ PAPER_NAMES: Mapping[tuple[str, str], str] = {
 SYSTEMS = ("pyrochlore",)
 PAGE_CACHES = ("warm", "drop")
 
-# a start of mpiexec takes a second or two
+# mpiexec takes a second or two to start
 _MOST_SECONDS = 1e7
 
 
 @dataclass(frozen=True)
 class WriteSetting:
-    """One cell of the table: all repeats of it are alike."""
+    """One cell of the table, with all its repeats."""
 
     records: str
     strategy: str
@@ -103,13 +103,13 @@ class WriteSetting:
 
     @property
     def paper_name(self) -> str:
-        """What the DL_POLY paper calls it; "" for what it has not."""
+        """The DL_POLY paper's name for it; "" if it has none."""
         own = PAPER_NAMES.get((self.records, self.strategy), "")
         return own if own or self.records not in RECORDS else PAPER_NAMES.get(("", self.strategy), "")
 
     @property
     def writers(self) -> int:
-        """Ranks that write the one frame."""
+        """Number of ranks that write the one frame."""
         if self.strategy in ("serial", "gather", NETCDF_LIBRARY):
             return 1
         return min(self.ranks, int(dict(self.hints).get("cb_nodes", self.ranks)))
@@ -121,19 +121,20 @@ class WriteDesign:
 
     Attributes
     ----------
-    particles : about so many atoms, whole cells of the system
+    particles : approximate number of atoms; the system consists of whole cells
     system : of SYSTEMS
     records : of KINDS
-    strategies : of `kinema.formats.strategies`, "netcdf-library", "pnetcdf"; ("all",) for what each kind has
+    strategies : of `kinema.formats.strategies`, "netcdf-library", "pnetcdf"; ("all",) for all that each kind has
     ranks : numbers of MPI ranks
-    hints : {ROMIO's name: (values,)}; each combination of values is a series of its own
+    hints : {ROMIO's name: (values,)}; each combination of values is a separate series
     time_limit : seconds of one program, from its start to its end
-    repeats : runs of each cell
-    verify : each rank reads what another has written (`kinema.Writer(verify=True)`), which is timed apart
-    page_cache : how files are read back: "warm", as they lie in memory, or "drop": the system is asked to forget them
-    ranks_per_node : as the launcher places them
-    step_time, every : seconds of a step of a simulation, and steps between two configurations
-    peers : formatted writes by Fortran and by Python are timed as well, and PnetCDF is of ("all",) strategies
+    repeats : number of runs of each cell
+    verify : each rank reads what another has written (`kinema.Writer(verify=True)`), which is timed separately
+    page_cache : state of files when they are read back: "warm", as they lie in memory, or "drop": the system is
+        asked to drop them
+    ranks_per_node : placement by the launcher
+    step_time, every : seconds per step of a simulation, and steps between two configurations
+    peers : formatted writes by Fortran and by Python are timed too, and ("all",) strategies include PnetCDF
     seed : of velocities, displacements, and the order of atoms
     """
 
@@ -181,9 +182,9 @@ class WriteDesign:
         return "all" in self.strategies
 
     def settings(self) -> Iterator[WriteSetting]:
-        """All cells. A strategy that was named stands with each kind, also where it does not exist: a gap.
+        """All cells. A named strategy appears with each kind of records, as a gap if the kind does not have it.
 
-        What follows no hints is one cell, whatever hints there are.
+        A strategy that ignores hints has one cell, whatever hints there are.
         """
         for records, ranks in product(self.records, self.ranks):
             for strategy in self._strategies_of(records):
@@ -195,11 +196,11 @@ class WriteDesign:
 
     def _strategies_of(self, records: str) -> tuple[str, ...]:
         if not self.asks_for_all:
-            # these libraries write NetCDF, and nothing else can be meant
+            # these libraries write only NetCDF, so no other kind can be meant
             return tuple(one for one in self.strategies if one not in _OF_NETCDF or records == "netcdf")
         known = strategies_of(KINDS[records].written)
         libraries: tuple[str, ...] = () if records != "netcdf" else _OF_NETCDF if self.peers else (NETCDF_LIBRARY,)
-        # one frame: to gather it whole is the way of formats whose atoms have no places
+        # for one frame, "gather" only makes sense in formats whose atoms have no fixed places
         found = tuple(one for one in known if one != "gather" or "direct" not in known)
         return (*libraries, *found)
 

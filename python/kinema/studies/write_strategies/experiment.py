@@ -1,5 +1,5 @@
-"""The driver of an experiment on writing: each run is a program under mpiexec with a limit of time, and its file is
-checked and removed. A run that fails, or whose time is over, is a result: its reason stands in the table.
+"""The driver of an experiment on writing: each run is a program under mpiexec with a time limit; its file is checked
+and removed. A run that fails or takes too long is a result too: the table gives the reason.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from kinema.studies.write_strategies.pyrochlore import Pyrochlore
 
 __all__ = ["run_write_design", "system_of"]
 
-# bytes of an atom in the largest file of a kind, about; room for one file is there before it is written
+# approximate bytes per atom in the largest file of a kind; room for one file is checked before it is written
 _ATOM_BYTES = {
     "ascii": 292,
     "binary": 96,
@@ -48,13 +48,13 @@ _ATOM_BYTES = {
     "h5md-contiguous": 72,
 }
 _ROOM = 1.1
-# files that are written before, for pages of memory: the run has its file and buffers
+# size of files that are written first, relative to the output, to warm up memory: a run has its file and buffers
 _WARM = 1.4
 _LONGEST_REASON = 300
 
 
 def system_of(design: WriteDesign) -> Pyrochlore:
-    """The atoms that are written."""
+    """The atoms to be written."""
     return Pyrochlore.from_particle_count(design.particles, design.seed)
 
 
@@ -66,13 +66,13 @@ def run_write_design(
     overwrite: bool = False,
     beside: Sequence[Path] = (),
 ) -> Iterator[WriteRun]:
-    """Carries out all runs, and gives each when it is done; results.jsonl (a line a run) goes to `folder`.
+    """Carries out all runs and yields each when it is done; results.jsonl (one line per run) goes to `folder`.
 
-    Repeats are the outer loop. The kinds of records that are the paper's own are followed by the disk itself: as many
-    bytes by as many processes. Files lie in a folder of `folder` that is removed. `overwrite` and `beside` as of
+    Repeats are the outer loop. After the kinds of records from the paper, the disk itself is measured: as many bytes by
+    as many processes. Files lie in a sub-folder of `folder` that is removed. `overwrite` and `beside` as in
     `kinema.studies.run_design`.
 
-    Raises FileNotFound without mpiexec, ArgumentError for a folder that holds results, and what making files raises.
+    Raises FileNotFound without mpiexec, ArgumentError for a folder that holds results, and as making files does.
     """
     place = Path(folder)
     launcher, checks = mpi_launcher(design.ranks_per_node), FileChecks(system_of(design), design.page_cache)
@@ -83,7 +83,7 @@ def run_write_design(
                 size = 0
                 for setting in settings:
                     if setting.strategy in WITHOUT_ATOMS and not size:
-                        continue  # no file to compare with
+                        continue  # without a file to compare with
                     run = driver.run(setting, repeat, Path(scratch), size)
                     if setting.strategy not in (NETCDF_LIBRARY, PNETCDF):
                         size = max(size, run.bytes)
@@ -93,7 +93,7 @@ def run_write_design(
 
 
 def _groups(design: WriteDesign) -> Iterator[list[WriteSetting]]:
-    """All settings of a kind of records on a number of ranks, and those without atoms behind them."""
+    """All settings of a kind of records on a number of ranks, followed by those without atoms."""
     groups: dict[tuple[str, int], list[WriteSetting]] = {}
     for setting in design.settings():
         groups.setdefault((setting.records, setting.ranks), []).append(setting)
@@ -106,11 +106,11 @@ class _Driver:
     design: WriteDesign
     launcher: Callable[[int], list[str]]
     checks: FileChecks
-    # a folder of the whole experiment: PnetCDF's program and the values that it writes
+    # a folder for the whole experiment: PnetCDF's program and the values that it writes
     shared: Path
 
     def run(self, setting: WriteSetting, repeat: int, scratch: Path, size: int) -> WriteRun:
-        """One run; `size`: bytes of those without atoms. Errors of the run become its reason."""
+        """One run; `size`: bytes for runs without atoms. An error of the run becomes its reason."""
         reason = self._refusal(setting, scratch)
         if reason:
             return WriteRun(setting, repeat, reason)
@@ -118,11 +118,11 @@ class _Driver:
             return self._start(setting, repeat, Path(folder), size)
 
     def _verifies(self, setting: WriteSetting) -> bool:
-        """Whether ranks read back what others wrote: with strategies that can, where it is asked for."""
+        """Whether ranks read back what others wrote: if asked for, and if the strategy can."""
         return self.design.verify and setting.strategy in verifying(KINDS[setting.records].written)
 
     def _refusal(self, setting: WriteSetting, scratch: Path) -> str:
-        """Why a run would be in vain; "" where it may be tried."""
+        """The reason why a run cannot succeed; "" if it may be tried."""
         format = KINDS[setting.records].written
         if setting.strategy not in (*WITHOUT_ATOMS, NETCDF_LIBRARY, PNETCDF, *strategies_of(format)):
             return f"{format} has no strategy {setting.strategy!r} with atoms over ranks"
@@ -134,7 +134,7 @@ class _Driver:
 
     @cached_property
     def pnetcdf(self) -> PnetcdfProgram:
-        """Compiled when it is first needed, with the values that it is to write."""
+        """The program, compiled on first use, with the values that it writes."""
         found = pnetcdf_program(self.shared, child_environment(), self.design.ranks_per_node)
         if not found.reason:
             write_values(self.shared, self.checks.system)
@@ -144,7 +144,7 @@ class _Driver:
         path = str(folder / KINDS[setting.records].file)
         answer = folder / "result.json"
         words = self._program(setting, folder, path, size, answer)
-        # what earlier runs have left to be written is not this one's
+        # dirty data of earlier runs must not count for this one
         os.sync()
         ended = run_bounded(words, child_environment(), self.design.time_limit)
         failed = WriteRun(setting, repeat, job_seconds=ended.seconds)
@@ -194,7 +194,7 @@ class _Driver:
 
 
 def _short(reason: str) -> str:
-    """In one line."""
+    """The reason in one line."""
     line = printable(" ".join(reason.split()))
     return line if len(line) <= _LONGEST_REASON else f"{line[:_LONGEST_REASON]}..."
 

@@ -1,4 +1,4 @@
-"""What the DL_POLY paper found, and whether a run agrees: decided by the numbers of the run."""
+"""The DL_POLY paper's findings, and whether a run agrees with them, by the numbers of the run."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from kinema.studies.write_strategies.summary import MPIIO, WriteCell, WriteStudy
 __all__ = ["AGREES", "DIFFERS", "IN_PART", "PAPER_LOST", "UNKNOWN", "Finding", "caption", "findings_of"]
 
 AGREES, IN_PART, DIFFERS, UNKNOWN = "agrees", "agrees in part", "differs", "not measured"
-# speeds that differ by less are alike
+# speeds that differ by less count as equal
 _ALIKE = 0.05
-# an order of magnitude, on a scale of logarithms
+# bounds of an order of magnitude, on a logarithmic scale
 _TEN = (10**0.5, 10**1.5)
-# 2.5 to 3, with as much on both sides as a run varies
+# 2.5 to 3, extended on both sides by the variation between runs
 _BINARY = (2.25, 3.3)
 _NETCDF = (1.5, 10.0)
-# seconds of a configuration, steps between two, seconds of a step, particles: on 16,384 processors of a BG/L
+# seconds per configuration, steps between two, seconds per step, particles: on 16,384 processors of a BG/L
 PAPER_LOST = (600.0, 1000, 0.49, 15_000_000)
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One of the paper's findings, what this run has in its place, and the verdict."""
+    """One of the paper's findings, this run's counterpart, and the verdict."""
 
     paper: str
     here: str
@@ -37,14 +37,14 @@ class Finding:
 
 
 def findings_of(study: WriteStudy) -> list[Finding]:
-    """All of them, also those that this run says nothing about."""
+    """All findings, including those to which this run has no answer."""
     return [
         _order(study), _span(study), _binary(study), _serial_netcdf(study), _parallel_netcdf(study), _gaps(study),
     ]  # fmt: skip
 
 
 def caption(study: WriteStudy) -> list[str]:
-    """Lines below the picture: what is drawn, what the paper found, whether this run agrees."""
+    """Lines below the picture: its content, the paper's findings, whether this run agrees."""
     lines = [
         "Speed of one configuration (positions, velocities, forces) to the synced file, on a logarithmic scale. "
         "Dotted: the disk, as many bytes written and synced by as many processes."
@@ -71,7 +71,7 @@ def _order(study: WriteStudy) -> Finding:
 
 
 def _compare(one: WriteCell, other: WriteCell) -> int:
-    """1 where it is faster, -1 where it is slower, 0 where they are alike."""
+    """1 if `one` is faster, -1 if it is slower, 0 if both count as equal."""
     ratio = one.speed / other.speed
     return 0 if abs(ratio - 1) <= _ALIKE else 1 if ratio > 1 else -1
 

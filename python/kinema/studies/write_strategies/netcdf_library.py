@@ -1,6 +1,6 @@
 """SNCW of the DL_POLY paper: rank 0 gathers each field and writes it with the netCDF4 library, in DL_POLY's convention.
 
-A classic file with 64-bit offsets, as that library's version of those days wrote, with float64 values.
+A classic file with 64-bit offsets, as that library wrote then, with float64 values.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FIELDS = tuple(VECTORS)
 
 
 def load_library() -> Any:
-    """The module netCDF4; MissingPackageError without it."""
+    """The module netCDF4; raises MissingPackageError without it."""
     try:
         import netCDF4
     except ImportError:
@@ -33,7 +33,7 @@ def load_library() -> Any:
 
 
 def write_with_library(path: str, comm: MPI.Intracomm, system: Pyrochlore, own: OwnAtoms) -> dict[str, float]:
-    """Writes the configuration; collective. Gives the seconds of this rank: sort, communicate, write, sync."""
+    """Writes the configuration; collective. Returns the seconds of this rank: sort, communicate, write, sync."""
     times = dict.fromkeys(("sort", "communicate", "write", "sync"), 0.0)
     clock = _Clock(times)
     is_root = comm.Get_rank() == 0
@@ -67,7 +67,7 @@ def write_with_library(path: str, comm: MPI.Intracomm, system: Pyrochlore, own: 
 
 
 class _Clock:
-    """Adds what has passed since the last call to a phase."""
+    """Adds the time since the last call to a phase."""
 
     def __init__(self, times: dict[str, float]) -> None:
         self._times = times
@@ -80,7 +80,7 @@ class _Clock:
 
 
 def _gathered(comm: MPI.Intracomm, values: NDArray[Any]) -> NDArray[Any]:
-    """Values of all ranks behind each other, on rank 0."""
+    """Values of all ranks, concatenated on rank 0."""
     counts = comm.gather(values.size)
     if counts is None:
         comm.Gatherv(values, None)
@@ -91,7 +91,7 @@ def _gathered(comm: MPI.Intracomm, values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _begin(file: Any, system: Pyrochlore) -> None:
-    """Dimensions, variables and all but the vectors of the atoms."""
+    """Defines dimensions and variables, and writes everything except the vectors of the atoms."""
     file.setncatts(
         {
             "title": "Gd2Zr2O7", "application": "kinema bench-write", "program": "Kinema",

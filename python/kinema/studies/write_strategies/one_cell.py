@@ -1,7 +1,7 @@
 """The program of one cell of an experiment on writing: `mpiexec -n N python -m kinema.studies.write_strategies.one_cell
-settings.json`. Each rank makes its own atoms, then all write one file; rank 0 writes what was measured.
+settings.json`. Each rank makes its own atoms, then all write one file; rank 0 writes the measurements.
 
-An error on one rank ends all: its reason is left in a file that the driver reads.
+An error on one rank ends all ranks; the error is left in a file that the driver reads.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kinema.studies.write_strategies.outcome import files_of
 from kinema.studies.write_strategies.pyrochlore import OwnAtoms, Pyrochlore
 
 _STEP, _TIME = 1000, 0.49
-# of plain writing
+# block size of plain writes
 _BLOCK = 8 << 20
 _FAILED = 3
 
@@ -41,7 +41,7 @@ def main() -> None:
     comm = MPI.COMM_WORLD
     with open(sys.argv[1], encoding="utf-8") as file:
         settings = json.load(file)
-    # should the driver be killed, nobody else ends the ranks
+    # if the driver is killed, nothing else ends the ranks
     watch = threading.Timer(settings["time_limit"] + 60.0, os._exit, [_FAILED])
     watch.daemon = True
     watch.start()
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def carry_out(comm: MPI.Intracomm, settings: dict[str, Any]) -> None:
-    """One cell, as its settings.json describes it; collective. Rank 0 writes the result."""
+    """Runs one cell, as its settings.json describes it; collective. Rank 0 writes the result."""
     if settings["strategy"] in WITHOUT_ATOMS:
         base, share, write = _resident(), 0, _plain_writer(comm, settings)
     else:
@@ -85,7 +85,7 @@ def carry_out(comm: MPI.Intracomm, settings: dict[str, Any]) -> None:
 
 
 def _call(comm: MPI.Intracomm, settings: dict[str, Any], system: Pyrochlore) -> Callable[[OwnAtoms], dict[str, float]]:
-    """What writes the atoms of a rank; what is needed besides them is loaded here, before the clock starts."""
+    """A function that writes a rank's atoms; everything else it needs is loaded here, before the clock starts."""
     records = settings["records"]
     if settings["strategy"] == NETCDF_LIBRARY:
         from kinema.studies.write_strategies.netcdf_library import load_library, write_with_library
@@ -109,8 +109,8 @@ def _call(comm: MPI.Intracomm, settings: dict[str, Any], system: Pyrochlore) -> 
 
 
 def _plain_writer(comm: MPI.Intracomm, settings: dict[str, Any]) -> Write:
-    """As many bytes as the file has, each rank its own part from one buffer, without atoms: by the calls of "direct",
-    or as any program writes and syncs."""
+    """Writes as many bytes as the file has, without atoms, each rank its own part from one buffer: by the calls of
+    "direct", or as any program writes and syncs."""
     rank, size = comm.Get_rank(), comm.Get_size()
     first, last = (settings["bytes"] * one // size for one in (rank, rank + 1))
     block = np.random.default_rng(rank).bytes(min(_BLOCK, max(1, last - first)))
@@ -135,7 +135,7 @@ def _plain_writer(comm: MPI.Intracomm, settings: dict[str, Any]) -> Write:
 
 
 class _PlainFile:
-    """pwrite and fdatasync, and nothing besides."""
+    """pwrite and fdatasync, and nothing else."""
 
     def __init__(self, path: str, _name: str) -> None:
         self._handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
@@ -153,10 +153,10 @@ class _PlainFile:
 
 
 def _warm_up(comm: MPI.Intracomm, settings: dict[str, Any]) -> None:
-    """Writes more than the run will, into files that are removed, before the clock starts.
+    """Writes more than the run will, into files that are then removed, before the clock starts.
 
-    Pages of memory that a host has yet to lend to a virtual machine cost many times what it takes to fill them. All
-    runs have pages that were just used, those without atoms as well.
+    Memory pages that a host has yet to lend to a virtual machine cost many times more than filling them. So all runs,
+    including those without atoms, get pages that were just used.
     """
     path = f"{settings['path']}.warm-{comm.Get_rank():06}"
     with open(path, "xb", buffering=0) as file:
@@ -167,7 +167,7 @@ def _warm_up(comm: MPI.Intracomm, settings: dict[str, Any]) -> None:
 
 
 def _resident() -> int:
-    """Bytes that this process has resident now; where the system does not say it, the most so far."""
+    """Resident bytes of this process now; if the system does not give them, the largest number so far."""
     with suppress(OSError):
         found = re.search(r"^VmRSS:\s*(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
         if found:
@@ -176,7 +176,7 @@ def _resident() -> int:
 
 
 def _forget_peak() -> None:
-    """Lets the most memory be counted from here on, where Linux can do that; else it counts from the start."""
+    """Restarts the count of the peak of memory here, if Linux can do that; otherwise it counts from the start."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
 

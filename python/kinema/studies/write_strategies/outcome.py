@@ -1,4 +1,4 @@
-"""What was measured of one run of an experiment on writing, or why it is missing."""
+"""Measurements of one run of an experiment on writing, or the reason why they are missing."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ PHASES = ("sort", "communicate", "encode", "write", "sync", "verify")
 
 
 def files_of(path: str) -> list[str]:
-    """The file that was written, and those of the ranks below it that strategy "subfiles" has made."""
+    """The written file, and the ranks' files below it that strategy "subfiles" has made."""
     return [path, *sorted(str(one) for one in Path(f"{path}.d").glob("*"))]
 
 
 @dataclass(frozen=True)
 class RankMemory:
-    """Bytes of one rank: the most while it wrote, what it had before it made its atoms, the arrays of these."""
+    """Bytes of one rank: the peak while it wrote, the memory before it made its atoms, the arrays of the atoms."""
 
     peak: int
     base: int
@@ -29,7 +29,7 @@ class RankMemory:
 
     @property
     def writing_peak(self) -> int:
-        """The most that was there for the atoms: given arrays and all that writing took."""
+        """Peak memory for the atoms: given arrays and everything that writing took."""
         return max(0, self.peak - self.base)
 
 
@@ -42,16 +42,16 @@ class WriteRun:
     setting : WriteSetting
     repeat : int
     reason : str
-        Why there is no time; "" where there is one.
-    job_seconds : of the program from its start to its end; 0 where none was started
-    seconds : from when all ranks had their atoms to when all had closed the synced file
-    bytes : of the file
-    cpu : seconds of the processors of all ranks, of the system for them as well
+        Why there is no time; "" if there is one.
+    job_seconds : of the program from start to end; 0 if none was started
+    seconds : from the moment at which all ranks had their atoms until all had closed the synced file
+    bytes : size of the file
+    cpu : processor seconds of all ranks, including the system's work for them
     phases : {phase: seconds}, the most of any rank
-    memory : a rank each
-    checked : how the file was found right
-    roundings : {field: largest difference from what was given}, where the file was read back
-    mpi : the library
+    memory : one for each rank
+    checked : method by which the file was found right
+    roundings : {field: largest difference from the given values}, if the file was read back
+    mpi : name of the library
     """
 
     setting: WriteSetting
@@ -69,7 +69,7 @@ class WriteRun:
 
     @property
     def speed(self) -> float:
-        """GiB/s, to the synced file."""
+        """GiB/s, up to the synced file."""
         return self.bytes / self.seconds / (1 << 30)
 
     def as_dict(self) -> dict[str, Any]:
@@ -80,7 +80,7 @@ class WriteRun:
 
     @classmethod
     def from_result(cls, setting: WriteSetting, repeat: int, job_seconds: float, found: Mapping[str, Any]) -> WriteRun:
-        """Of what the program has written."""
+        """The run from the data that the program has written."""
         ranks = found["ranks"]
         phases = {name: max(one["phases"].get(name, 0.0) for one in ranks) for name in PHASES}
         memory = tuple(RankMemory(one["peak"], one["base"], one["share"]) for one in ranks)

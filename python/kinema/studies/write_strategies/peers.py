@@ -1,7 +1,7 @@
-"""Programs that are not Kinema: PnetCDF's of a cell, and formatted writes of one process by Fortran, as in DL_POLY, and
-by Python.
+"""Programs other than Kinema: the PnetCDF program of a cell, and formatted writes of one process by Fortran, as in
+DL_POLY, and by Python.
 
-Formatted records are those of CONFIG: 73 bytes, four an atom.
+Formatted records are those of CONFIG: 73 bytes, four per atom.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["FormattedWrite", "PnetcdfProgram", "formatted_writes", "pnetcdf_prog
 
 _ATOM_BYTES = 292
 _MOST_FORTRAN, _MOST_PYTHON = 200_000, 50_000
-# direct access, a record at a time: SDAW without MPI. The program prints the seconds of its loop.
+# direct access, record by record: SDAW without MPI. The program prints the seconds of its loop.
 _FORTRAN = """\
 program formatted_writes
   use, intrinsic :: iso_fortran_env, only: real64, int64
@@ -59,7 +59,7 @@ end program formatted_writes
 
 @dataclass(frozen=True)
 class FormattedWrite:
-    """What one process writes; `reason` where it was not measured."""
+    """Writes of one process; `reason` if they were not measured."""
 
     name: str
     bytes: int = 0
@@ -77,7 +77,7 @@ class FormattedWrite:
 
 
 def formatted_writes(folder: Path, n_atoms: int, environment: Mapping[str, str], limit: float) -> list[FormattedWrite]:
-    """Rates of Fortran, where gfortran is installed, and of Python; files are made in `folder` and removed."""
+    """Rates of Fortran, if gfortran is installed, and of Python; files are made in `folder` and removed."""
     return [
         _fortran(folder, min(n_atoms, _MOST_FORTRAN), environment, limit),
         _python(folder, min(n_atoms, _MOST_PYTHON)),
@@ -129,7 +129,7 @@ def _python(folder: Path, n: int) -> FormattedWrite:
 
 _PNETCDF_SOURCE = Path(__file__).with_name("pnetcdf_records.c")
 _PNETCDF_PROGRAM, _PNETCDF_VALUES = "pnetcdf_records", "values.float64"
-# a library goes with the MPI that it was built on: that which it names first, and Debian's of several
+# a library fits the MPI that it was built with: tried after the compiler that it names, with Debian's two variants
 _COMPILERS = ("mpicc", "mpicc.openmpi", "mpicc.mpich")
 _COMPILING_SECONDS = 120.0
 _VALUES_BATCH = 1 << 17
@@ -137,13 +137,13 @@ _VALUES_BATCH = 1 << 17
 
 @dataclass(frozen=True)
 class PnetcdfProgram:
-    """The program that writes a configuration through PnetCDF, and the launcher that goes with it.
+    """The program that writes a configuration through PnetCDF, and the launcher that fits it.
 
     Attributes
     ----------
-    folder : of the program and the values
-    launcher : mpiexec with its options, the number of ranks is added
-    reason : why there is none; "" where there is one
+    folder : holds the program and the values
+    launcher : mpiexec with its options; the number of ranks is added
+    reason : why there is no program; "" if there is one
     """
 
     folder: Path
@@ -151,16 +151,15 @@ class PnetcdfProgram:
     reason: str = ""
 
     def words(self, ranks: int, path: str, result: Path, warm_bytes: int) -> list[str]:
-        """The call that writes `path`, and what was measured into `result`; before that `warm_bytes` are written."""
+        """The command that writes `path`, and its measurements to `result`; before that it writes `warm_bytes`."""
         program, values = self.folder / _PNETCDF_PROGRAM, self.folder / _PNETCDF_VALUES
         return [*self.launcher, "-n", str(ranks), str(program), str(values), path, str(result), str(warm_bytes)]
 
 
 def pnetcdf_program(folder: Path, environment: Mapping[str, str], ranks_per_node: int | None) -> PnetcdfProgram:
-    """Compiles it into `folder`, with the compiler of the MPI that PnetCDF was built on; a reason where that fails.
+    """Compiles it into `folder`, with the compiler of the MPI that PnetCDF was built with; gives a reason on failure.
 
-    `mpicc X` and `mpiexec X` of one folder belong together: that a pair fits PnetCDF is known when two ranks have
-    started as two.
+    `mpicc X` and `mpiexec X` in one folder belong together: a pair fits PnetCDF if two ranks have started as two.
     """
     where = environment.get("PATH")
     config = shutil.which("pnetcdf-config", path=where)
@@ -192,13 +191,13 @@ def pnetcdf_program(folder: Path, environment: Mapping[str, str], ranks_per_node
 
 
 def write_values(folder: Path, system: Pyrochlore) -> None:
-    """What the program reads before its clock starts: all atoms in order, in the units of AMBER's convention."""
+    """Writes the values that the program reads before its clock starts: all atoms in order, in AMBER's units."""
     path = folder / _PNETCDF_VALUES
     try:
         with open(path, "wb") as file:
             np.int64(system.n_atoms).tofile(file)
             np.diag(system.box).tofile(file)
-            # three vectors behind each other, each made alone: all atoms are never in memory
+            # three vectors in sequence, each made separately, so that all atoms are never in memory
             for number, name in enumerate(("positions", "velocities", "forces")):
                 for start in range(0, system.n_atoms, _VALUES_BATCH):
                     ids = np.arange(start, min(start + _VALUES_BATCH, system.n_atoms))

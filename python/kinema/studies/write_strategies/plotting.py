@@ -1,7 +1,7 @@
-"""The picture of an experiment on writing, as figure 1 of the DL_POLY paper: speed against ranks, a line a strategy.
+"""The picture of an experiment on writing, like figure 1 of the DL_POLY paper: speed by ranks, a line per strategy.
 
 It imports matplotlib. Each kind of records has its own axes, with one logarithmic scale, so that equal ratios are equal
-distances; what failed is a cross at the foot.
+distances; a failure is a cross at the bottom.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_strategies"]
 
-# distinguishable also without colour vision (after Okabe and Ito), and by their markers
+# also distinguishable without colour vision (after Okabe and Ito), and by their markers
 _STYLES = {
     "direct": ("#0072B2", "o", "direct (PDAW)"),
     "mpiio": ("#D55E00", "s", "MPI-IO (MPIW)"),
@@ -35,17 +35,17 @@ _STYLES = {
     "subfiles": ("#56B4E9", "*", "a file a rank"),
     DISK: ("0.45", "", "the disk: plain write and sync"),
 }
-# not of the size that is written over the axes
+# strategies whose files do not have the size above the axes
 _OTHERS = (*WITHOUT_ATOMS, NETCDF_LIBRARY, PNETCDF)
 _APART = 0.02
 _MOST_COLUMNS = 4
 _WIDTH_OF_A_LETTER = 0.066
-# of the logarithmic axis: beyond the slowest and the fastest run, and below that for crosses
+# logarithmic margins: beyond the slowest and the fastest run, and below that for crosses
 _MARGIN, _STRIP = 1.25, 1.35
 
 
 def draw_strategies(study: WriteStudy) -> Figure:
-    """Axes for each kind of records, the legend, and a caption that says what the paper found."""
+    """Axes for each kind of records, the legend, and a caption with the paper's findings."""
     kinds = list(dict.fromkeys(setting.records for setting in study.cells))
     columns = min(_MOST_COLUMNS, len(kinds))
     rows = -(-len(kinds) // columns)
@@ -96,7 +96,7 @@ def _write_words(figure: Figure, study: WriteStudy, lines: list[str], height: fl
 
 
 def _draw_kind(axes: Axes, study: WriteStudy, kind: str, limits: tuple[float, float]) -> list[str]:
-    """The lines of one kind of records; gives the strategies that are drawn."""
+    """Draws the lines of one kind of records; returns the strategies that were drawn."""
     cells = [cell for setting, cell in study.cells.items() if setting.records == kind and _is_drawn(cell)]
     cells.sort(key=lambda cell: (list(_STYLES).index(cell.setting.strategy), cell.setting.ranks))
     by_strategy = {name: list(some) for name, some in groupby(cells, lambda cell: cell.setting.strategy)}
@@ -106,7 +106,7 @@ def _draw_kind(axes: Axes, study: WriteStudy, kind: str, limits: tuple[float, fl
     for number, (strategy, some) in enumerate(by_strategy.items()):
         best = _fastest_of_hints(some, ranks)
         shift = 1 + _APART * (number - (len(by_strategy) - 1) / 2) if logarithmic and strategy != DISK else 1.0
-        # a missing number of ranks cuts the line
+        # a missing number of ranks interrupts the line
         values = [None if cell is None or cell.reason else cell for cell in best]
         places = [one * shift for one in ranks]
         speeds = [float("nan") if cell is None else cell.speed for cell in values]
@@ -144,7 +144,7 @@ def _is_drawn(cell: WriteCell) -> bool:
 
 
 def _mark_missing(axes: Axes, missing: list[tuple[int, str]]) -> None:
-    """A cross for each strategy without a result, side by side at the foot of its number of ranks."""
+    """A cross for each strategy without a result, side by side at the bottom of its number of ranks."""
     for place in {place for place, _ in missing}:
         strategies = [strategy for at, strategy in missing if at == place]
         for number, strategy in enumerate(strategies):
@@ -162,7 +162,7 @@ def _wrapped(study: WriteStudy, width: int) -> list[str]:
 
 
 def _fastest_of_hints(cells: list[WriteCell], ranks: list[int]) -> list[WriteCell | None]:
-    """For each number of ranks the cell that is drawn: of several sets of hints the fastest."""
+    """For each number of ranks the cell to draw: of several sets of hints, the fastest."""
     found: list[WriteCell | None] = []
     for number in ranks:
         some = [cell for cell in cells if cell.setting.ranks == number]

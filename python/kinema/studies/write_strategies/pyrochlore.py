@@ -1,4 +1,4 @@
-"""The system of the experiment: Gd2Zr2O7, a pyrochlore, of which each rank makes the atoms of its own domain alone.
+"""The system of the experiment: Gd2Zr2O7, a pyrochlore; each rank makes only the atoms of its own domain.
 
 Fd-3m (no. 227, second setting: the origin at -3m), 88 atoms a cell: Gd on 16d, Zr on 16c, O on 48f and 8b, 8a is empty
 (Wyckoff positions: International Tables for Crystallography, volume A). The lattice constant is the one at 298 K of
@@ -23,7 +23,7 @@ LATTICE_CONSTANT = 10.50
 OXYGEN_X = 0.345
 """Fraction of the cell, the parameter of the 48f sites."""
 SITES = 88
-"""Atoms of a cell."""
+"""Atoms per cell."""
 
 NAMES = ("Gd", "Zr", "O")
 MASSES = np.array([157.25, 91.224, 15.999])
@@ -41,13 +41,13 @@ _TEMPERATURE = 300.0
 # deviation of each component: angstrom, kJ/(mol angstrom)
 _DISPLACEMENT = 0.08
 _FORCE = 150.0
-# atoms that are made at a time
+# number of atoms that are made at a time
 _BATCH = 1 << 15
 
 
 def site_positions() -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
     """(88, 3) fractions of the cell in [0, 1), and (88,) numbers in NAMES."""
-    # six around each empty site, which has the symmetry of a tetrahedron: (x, 1/8, 1/8) and its like
+    # six around each empty site, which has tetrahedral symmetry: (x, 1/8, 1/8) and its equivalents
     along = (OXYGEN_X - 1 / 8) * np.concatenate([np.eye(3), -np.eye(3)])
     oxygen = (_8A[:, None, :] + along).reshape(-1, 3)
     found = [(sites[:, None, :] + _CENTRING).reshape(-1, 3) % 1.0 for sites in (_16D, _16C, oxygen, _8B)]
@@ -57,7 +57,7 @@ def site_positions() -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
 
 @dataclass(frozen=True, eq=False)
 class OwnAtoms:
-    """Atoms of a rank, in no order: (n,) ids from 0; (n, 3) positions, velocities, forces in Kinema's units."""
+    """Atoms of a rank, in random order: (n,) ids from 0; (n, 3) positions, velocities, forces in Kinema's units."""
 
     ids: NDArray[np.int64]
     positions: NDArray[np.float64]
@@ -66,7 +66,7 @@ class OwnAtoms:
 
     @property
     def nbytes(self) -> int:
-        """What the arrays take."""
+        """Bytes of the arrays."""
         return sum(one.nbytes for one in (self.ids, self.positions, self.velocities, self.forces))
 
 
@@ -74,7 +74,7 @@ class OwnAtoms:
 class Pyrochlore:
     """A block of whole cells, (nx, ny, nz); its atoms have ids in the order of cells (x runs fastest) and sites.
 
-    Positions, velocities and forces of an atom follow from its id and the seed: they do not depend on who makes them.
+    Positions, velocities and forces of an atom follow from its id and the seed, whichever rank makes them.
     """
 
     cells: tuple[int, int, int]
@@ -83,7 +83,7 @@ class Pyrochlore:
 
     @classmethod
     def from_particle_count(cls, particles: int, seed: int = 1) -> Pyrochlore:
-        """The block, as nearly a cube as it can be, whose number of atoms is about `particles`; at least one cell."""
+        """The block, as nearly a cube as possible, with about `particles` atoms; at least one cell."""
         if particles < 1:
             raise ArgumentError(f"particles must be at least 1, found {particles}")
         wanted = max(1.0, particles / SITES)
@@ -98,7 +98,7 @@ class Pyrochlore:
 
     @property
     def box(self) -> NDArray[np.float64]:
-        """(3, 3) angstrom, a vector a row."""
+        """(3, 3) angstrom, one vector per row."""
         return np.diag(LATTICE_CONSTANT * np.array(self.cells, np.float64))
 
     def kinds(self) -> NDArray[np.uint8]:
@@ -106,9 +106,9 @@ class Pyrochlore:
         return np.tile(site_positions()[1], self.n_atoms // SITES)
 
     def domain(self, rank: int, grid: tuple[int, int, int]) -> tuple[tuple[int, int], ...]:
-        """First cell and the one behind the last along x, y, z of a rank; `grid` are numbers of domains along them.
+        """First cell and last cell + 1 of a rank along x, y, z; `grid` is the number of domains along each axis.
 
-        Where there are more domains than cells some have none.
+        If there are more domains than cells, some have none.
         """
         places = (rank % grid[0], rank // grid[0] % grid[1], rank // (grid[0] * grid[1]))
         return tuple(
@@ -117,10 +117,10 @@ class Pyrochlore:
         )
 
     def atoms(self, rank: int, grid: tuple[int, int, int]) -> OwnAtoms:
-        """The atoms of a rank's domain, shuffled, as they are in a simulation whose atoms have moved for a while."""
+        """The atoms of a rank's domain, shuffled, as in a simulation whose atoms have moved for a while."""
         domain = self.domain(rank, grid)
         n = SITES * int(np.prod([last - first for first, last in domain]))
-        # numbers within the domain, which become ids in their place
+        # numbers within the domain, which are replaced by ids below
         ids = np.random.default_rng([self.seed, rank]).permutation(n)
         found = OwnAtoms(ids, *(np.empty((n, 3)) for _ in range(3)))
         for start in range(0, n, _BATCH):
@@ -140,7 +140,7 @@ class Pyrochlore:
     def state(self, ids: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         """(n, 3) positions, velocities and forces of some atoms: angstrom, angstrom/ps, kJ/(mol angstrom).
 
-        The origin is in the middle of the cell, as of DL_POLY. Velocities are those of 300 K.
+        The origin is in the middle of the cell, as in DL_POLY. Velocities are those at 300 K.
         """
         fractions, kinds = site_positions()
         cell, site = np.divmod(ids, SITES)
@@ -155,7 +155,7 @@ class Pyrochlore:
 
 
 def _normal(ids: NDArray[np.int64], seed: int) -> NDArray[np.float64]:
-    """(n, 10) numbers of the normal distribution that follow from id, column and seed alone."""
+    """(n, 10) normally distributed numbers that follow from id, column and seed alone."""
     counters = (10 * ids[:, None] + np.arange(10)).astype(np.uint64)
     # splitmix64 (Steele, Lea, Flood 2014), then Box and Muller's transform
     mixed: NDArray[np.uint64] = np.multiply(counters, 0x9E3779B97F4A7C15, dtype=np.uint64)

@@ -35,7 +35,7 @@ _MIB = 1 << 20
 
 
 def report_text(study: WriteStudy, picture: str) -> str:
-    """All of it; `picture` is the file beside it."""
+    """The whole report; `picture` is the file beside it."""
     parts = [
         _head(study, picture), _findings(study), _speeds(study), _fastest(study), _ratios(study), _sizes(study),
         _memory(study), _lost(study), _peers(study),
@@ -115,14 +115,14 @@ def _fastest(study: WriteStudy) -> str:
         )
     if not lines:
         return ""
-    words = "Native binary records are for this comparison alone, and are no format of Kinema." if (
+    words = "Native binary records serve only this comparison; they are not a format of Kinema." if (
         "binary" in study.design.records
     ) else ""  # fmt: skip
     return "\n".join(["## Fastest strategy and number of writers", "", *lines, *([words] if words else [])])
 
 
 def _call_of(setting: WriteSetting) -> str:
-    """The call that chooses what was fastest."""
+    """The call that chooses the fastest setting."""
     hints = ", ".join(f"{name!r}: {value!r}" for name, value in setting.hints)
     chosen = f", hints={{{hints}}}" if hints else ""
     return f'kn.Writer("{KINDS[setting.records].file}", n_atoms, comm=comm, strategy="{setting.strategy}"{chosen})'
@@ -155,7 +155,7 @@ def _ratios(study: WriteStudy) -> str:
 
 
 def _speed_per_core(study: WriteStudy, records: str, ranks: int) -> tuple[str, str]:
-    """MB/s a core of "direct", by time and by processor seconds."""
+    """MB/s per core of "direct", by time and by processor seconds."""
     cell = study.fastest(records, ("direct",), ranks)
     if cell is None:
         return "-", "-"
@@ -200,8 +200,8 @@ def _memory(study: WriteStudy) -> str:
         )  # fmt: skip
     head = ("records", "strategy", "ranks", "share, MiB", "the most, MiB", "of twice the share + 64 MiB")
     words = (
-        "Of the rank that took the most: the arrays that it gives, and the most that was there for them while it "
-        "wrote, these included; what the process had before it made them (Python, NumPy, MPI) is not counted."
+        "For the rank that took the most memory: the arrays that it gives, and the peak memory for them while it "
+        "wrote, arrays included; memory that the process had before it made them (Python, NumPy, MPI) is not counted."
     )
     return _section("Memory", head, rows, words) if rows else ""
 
@@ -214,7 +214,7 @@ def _lost(study: WriteStudy) -> str:
     seconds, paper_every, paper_step, particles = PAPER_LOST
     between, rows = paper_every * paper_step, []
     for one in lost:
-        # as much longer as there are more particles
+        # longer in proportion to the number of particles
         longer = one.seconds * particles / study.system.n_atoms
         shares = [f"{_figure(100 * share)} %" for share in (one.share, longer / (longer + between))]
         rows.append((one.records, one.which, one.strategy, _figure(one.seconds), shares[0], _figure(longer), shares[1]))
@@ -248,7 +248,7 @@ def _peers(study: WriteStudy) -> str:
 
 
 def _figure(value: float) -> str:
-    """With two decimals; what is below 0.1 with two digits."""
+    """The value with two decimals; with two digits below 0.1."""
     return f"{value:.2f}" if value >= 0.1 or value == 0 else f"{value:.2g}"
 
 

@@ -31,13 +31,13 @@ _PICTURE, _REPORT, _RESULTS = "bandwidth.png", "report.md", "results.json"
 
 @dataclass(frozen=True, eq=False)
 class StudyFiles:
-    """A study that is done, and its files.
+    """A finished study and its files.
 
     Attributes
     ----------
     study : WriteStudy
     text : the report
-    file_names : in the folder
+    file_names : names in the folder
     """
 
     study: WriteStudy
@@ -45,7 +45,7 @@ class StudyFiles:
     file_names: tuple[str, ...] = (_REPORT, _RESULTS, "results.jsonl", _PICTURE)
 
     def as_dict(self) -> dict[str, Any]:
-        """What results.json has."""
+        """Content of results.json."""
         study = self.study
         system = {
             "cells": list(study.system.cells),
@@ -72,7 +72,7 @@ def run_study(
 
     `overwrite` replaces results of another experiment, and files that Kinema did not write.
 
-    Raises ArgumentError and FileNotFound for what keeps it from starting; runs that fail are results.
+    Raises ArgumentError and FileNotFound if it cannot start; runs that fail are results.
     """
     place = Path(folder)
     system = system_of(design)
@@ -99,5 +99,5 @@ def _peers(design: WriteDesign, place: Path, notify: Callable[[str], None]) -> l
 
 
 def _file_system(place: Path) -> str:
-    """The kind of file system of the folder."""
+    """The kind of the folder's file system."""
     return ", ".join(file_systems([str(place / _RESULTS)]))

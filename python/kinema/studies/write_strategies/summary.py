@@ -1,4 +1,4 @@
-"""Cells of an experiment on writing, over their repeats, and what they say of the DL_POLY paper's findings."""
+"""Cells of an experiment on writing, summarised over their repeats, and numbers for the DL_POLY paper's findings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["ALLOWANCE", "MPIIO", "Lost", "WriteCell", "WriteStudy"]
 
 MPIIO = ("mpiio", "mpiio-collective")
 ALLOWANCE = 64 << 20
-"""Bytes that a rank may take besides twice its share."""
+"""Bytes that a rank may take in addition to twice its share."""
 _GIB = 1 << 30
 
 
@@ -42,59 +42,59 @@ class WriteCell:
 
     @property
     def reason(self) -> str:
-        """Why there is no time at all; "" where there is one."""
+        """Why there is no time at all; "" if there is one."""
         return "" if self.done else self.runs[0].reason
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """Reasons of all runs that have none."""
+        """Reasons of all runs without a time."""
         return tuple(dict.fromkeys(run.reason for run in self.runs if run.reason))
 
     @property
     def bytes(self) -> int:
-        """Of the file."""
+        """Size of the file."""
         return self.done[0].bytes
 
     @property
     def seconds(self) -> float:
-        """The median of the runs."""
+        """Median over the runs."""
         return median(run.seconds for run in self.done)
 
     @property
     def cpu(self) -> float:
-        """Processor seconds of all ranks, the median of the runs."""
+        """Processor seconds of all ranks, median over the runs."""
         return median(run.cpu for run in self.done)
 
     @property
     def speed(self) -> float:
-        """GiB/s at that time."""
+        """GiB/s at the median time."""
         return self.bytes / self.seconds / _GIB
 
     @property
     def speed_of_writing(self) -> float:
-        """GiB/s of writing and syncing alone, without sorting, communicating, encoding; 0 where that is not known."""
+        """GiB/s of writing and syncing alone, without sorting, communicating, encoding; 0 if unknown."""
         seconds = self.phases["write"] + self.phases["sync"]
         return self.bytes / seconds / _GIB if seconds else 0.0
 
     @property
     def speeds(self) -> tuple[float, float]:
-        """The slowest and the fastest run."""
+        """The speeds of the slowest and the fastest run."""
         found = [run.speed for run in self.done]
         return min(found), max(found)
 
     @property
     def phases(self) -> dict[str, float]:
-        """Medians of the most seconds of any rank."""
+        """Medians, over the runs, of the most seconds of any rank."""
         return {name: median(run.phases.get(name, 0.0) for run in self.done) for name in PHASES}
 
     @property
     def memory(self) -> RankMemory:
-        """Of the rank that took the most beyond twice its share, in any run."""
+        """Memory of the rank that took the most beyond twice its share, in any run."""
         return max((one for run in self.done for one in run.memory), key=lambda one: one.writing_peak - 2 * one.share)
 
     @property
     def roundings(self) -> Mapping[str, float]:
-        """Largest differences that were found, by field."""
+        """Largest differences found, by field."""
         return self.done[0].roundings
 
     def as_dict(self) -> dict[str, Any]:
@@ -116,7 +116,7 @@ class WriteCell:
 
 @dataclass(frozen=True)
 class Lost:
-    """What writing takes of a simulation: `seconds` of a configuration, and the share of all time."""
+    """Cost of writing for a simulation: `seconds` per configuration, and the share of all time."""
 
     records: str
     which: str
@@ -127,14 +127,14 @@ class Lost:
 
 @dataclass(frozen=True, eq=False)
 class WriteStudy:
-    """An experiment that is done.
+    """A finished experiment.
 
     Attributes
     ----------
     design : WriteDesign
     system : Pyrochlore
-    runs : as they were carried out
-    peers : formatted writes of others
+    runs : in the order in which they were carried out
+    peers : formatted writes by other programs
     machine : `kinema.report.machine_facts`
     file_system : of the folder
     """
@@ -148,7 +148,7 @@ class WriteStudy:
 
     @cached_property
     def cells(self) -> dict[WriteSetting, WriteCell]:
-        """In the order of the first runs."""
+        """Cells in the order of their first runs."""
         found: dict[WriteSetting, list[WriteRun]] = {}
         for run in self.runs:
             found.setdefault(run.setting, []).append(run)
@@ -156,7 +156,7 @@ class WriteStudy:
 
     @property
     def cores(self) -> int:
-        """That the ranks of this machine may use."""
+        """Number of cores that this machine's ranks may use."""
         return int(self.machine["allowed_cores"])
 
     @property
@@ -177,21 +177,21 @@ class WriteStudy:
         ]
 
     def fastest(self, records: str, strategies: Iterable[str], ranks: int | None = None) -> WriteCell | None:
-        """The one of the least time; of the netCDF4 library and Kinema, files are not of one size."""
+        """The cell with the least time; files of the netCDF4 library and of Kinema differ in size."""
         return min(self.select_cells(records, strategies, ranks), key=lambda cell: cell.seconds, default=None)
 
     def fastest_of_all(self, records: str) -> WriteCell | None:
-        """Of Kinema's strategies: neither writes without atoms nor other libraries."""
+        """The fastest of Kinema's strategies; writes without atoms and other libraries are left out."""
         names = {setting.strategy for setting in self.cells} - {*WITHOUT_ATOMS, NETCDF_LIBRARY, PNETCDF}
         return self.fastest(records, names)
 
     def ratio(self, records: str, over: Iterable[str], under: Iterable[str], ranks: int) -> float | None:
-        """Speed of the fastest of some strategies over that of others on so many ranks; None where one is missing."""
+        """Speed of the fastest of `over` divided by the fastest of `under` on `ranks` ranks; None if one is missing."""
         first, second = self.fastest(records, over, ranks), self.fastest(records, under, ranks)
         return None if first is None or second is None else first.speed / second.speed
 
     def lost(self) -> list[Lost]:
-        """What configurations as often as the design says take; empty where it does not say that."""
+        """Cost of configurations at the design's intervals; empty if the design states none."""
         if self.design.step_time is None or self.design.every is None:
             return []
         between = self.design.step_time * self.design.every
