@@ -102,21 +102,21 @@ def _check_followed(inputs: UnselectedInputs, following: FollowedFiles) -> None:
     for option, given in {**viewed_trajectory, "--fit progressive": inputs.fit == "progressive"}.items():
         if given:
             raise ArgumentError(
-                f"{option} is made by a pass over all frames, so that it cannot follow frames that are still coming; "
+                f"{option} is made by a pass over all frames, so it cannot follow frames that are still being written; "
                 "run it when all are there"
             )
     for option, given in (("--fit", inputs.fit is not None), ("--bonds guess", inputs.bonds == "guess")):
         if given and following.on_rewind == "restart":
             raise ArgumentError(
-                f"{option} is made of the first frame, which is another one where files are written anew; leave "
-                "--on-rewind restart out"
+                f"{option} is made of the first frame, which changes if the files are rewritten; leave out --on-rewind "
+                "restart"
             )
 
 
 def _wait_for_first_frame(trajectory: kn.Trajectory, following: FollowedFiles) -> None:
     """Returns when the first frame is complete, of which transforms are made; ArgumentError where none comes."""
     if not sum(1 for _ in trajectory.follow(1, following.follow_timeout)):
-        raise ArgumentError(f"{trajectory.paths[0]}: no frame has come, of which the transforms are made")
+        raise ArgumentError(f"{trajectory.paths[0]}: no frame was written, and the transforms need the first one")
 
 
 def opened(inputs: UnselectedInputs, opening: Opening) -> kn.Trajectory:
@@ -231,7 +231,7 @@ def _follow(
 
     choose = None
     if window.frames is not None:
-        raise ArgumentError("--frames lists frames that are there, and --follow takes frames as they come; use one")
+        raise ArgumentError("--frames lists existing frames, and --follow takes frames as they arrive; use one")
     if _is_by_time(window):
         choose = frames_in_time(lambda trajectory: frames_between(trajectory, window.begin, window.end, window.dt))
     elif (window.start, window.stop, window.step) != (None, None, None):
@@ -261,7 +261,7 @@ def _follow(
         # which is how one without an end is ended
         if analysis.results and outputs.written:
             names = ", ".join("stdout" if name == "-" else name for name in outputs.written)
-            stop.add_note(f"written, of {counted(analysis.timings.frames, 'frame')}: {names}")
+            stop.add_note(f"written, from {counted(analysis.timings.frames, 'frame')}: {names}")
         raise
     finally:
         if analysis.results:

@@ -80,7 +80,7 @@ def refuse_unknown(words: list[str]) -> None:
     absent = next((what for what, names in _ABSENT.items() if plain in names), None)
     if absent is not None:
         raise ArgumentError(
-            f"{word!r} is no command, as kinema computes no {absent} yet; it computes {', '.join(ANALYSES)}, and in "
+            f"{word!r} is not a command, as kinema computes no {absent} yet; it computes {', '.join(ANALYSES)}, and in "
             "Python any function of a frame: kinema.analysis.from_function (see kinema --help)"
         )
     near = difflib.get_close_matches(word.lower(), COMMANDS, n=3)
@@ -89,7 +89,7 @@ def refuse_unknown(words: list[str]) -> None:
         hint = f"here it is {here}"
     else:
         hint = f"did you mean {' or '.join(near)}?" if near else f"expected one of {', '.join(COMMANDS)}"
-    raise ArgumentError(f"{word!r} is no command; {hint} (see kinema --help)")
+    raise ArgumentError(f"{word!r} is not a command; {hint} (see kinema --help)")
 
 
 def refuse_single_hyphens(words: list[str], options: Collection[str]) -> None:

@@ -30,6 +30,4 @@ def leave_out_matplotlibrc() -> None:
         os.fchdir(here)
         os.close(here)
     if "MATPLOTLIBRC" not in os.environ:
-        emit(
-            ["matplotlibrc of the working folder is not used for pictures; the variable MATPLOTLIBRC names one that is"]
-        )
+        emit(["matplotlibrc of the working folder is not used for pictures; set the variable MATPLOTLIBRC to use one"])

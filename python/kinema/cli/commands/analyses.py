@@ -98,7 +98,7 @@ def _parameters(argument: Argument) -> Iterator[inspect.Parameter]:
         of_type = of_type | None
     yield _parameter(option.flag, of_type, default, shown)
     if option.by_group:
-        text = "The same by a group of the index file; may be repeated."
+        text = "The same, as a group of the index file; may be repeated."
         yield _parameter(option.by_group, list[str] | None, None, {**shown, "help": text})
 
 

@@ -21,7 +21,7 @@ _EXAMPLE = 'kinema rmsd -s topology.psf -f trajectory.xtc --select "protein and 
 
 def demo(
     context: typer.Context,
-    folder: Annotated[Path, typer.Option("--folder", help="Where its files go; they are kept and used again.")] = Path(
+    folder: Annotated[Path, typer.Option("--folder", help="Folder for its files, which are kept and reused.")] = Path(
         "demo-output"
     ),
     frames: Annotated[
@@ -29,13 +29,13 @@ def demo(
         typer.Option(
             "--frames",
             **numbers.whole(1, 10**9),
-            help="Frames; fewer where the disk is small. 100,000 by default, with --follow 250.",
+            help="Number of frames, fewer if the disk is small; 100,000 by default, 250 with --follow.",
             show_default=False,
         ),
     ] = None,
     follow: Annotated[
         bool,
-        typer.Option("--follow", help="Instead: a small simulation runs, an analysis follows it, a picture grows."),
+        typer.Option("--follow", help="Instead, run a small simulation and an analysis that follows it and draws."),
     ] = False,
     force: options.Force = False,
 ) -> None:
@@ -105,7 +105,7 @@ def _print_table(case: "Case", rows: list["Row"]) -> None:
 
     table = Table(
         title="RMSD of 214 C-alpha atoms, 3341 atoms a frame",
-        caption="wall time, best of 3; the file is in the page cache where that is large enough; "
+        caption="wall time, best of 3; the file is in the page cache if that is large enough; "
         "opening files and finding frames is not counted",
     )
     table.add_column("program")

@@ -19,19 +19,19 @@ def index(
     context: typer.Context,
     named: TrajectoryFiles,
     opened: Opened,
-    rebuild: Annotated[bool, typer.Option("--rebuild", help="Do not use an index that is stored.")] = False,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Do not use a stored index.")] = False,
     atom_checkpoints: Annotated[
         bool,
         typer.Option(
             "--atom-checkpoints",
-            help="Also store, in the cache folder, where decoding can start within frames (XTC of many atoms).",
+            help="Also store, in the cache folder, places in frames at which decoding can start (XTC of many atoms).",
         ),
     ] = False,
     checksums: Annotated[
         bool,
         typer.Option(
             "--checksums",
-            help="Also store a checksum of the bytes of each frame, which `kinema check` compares: not HDF5.",
+            help="Also store a checksum of each frame's bytes, for `kinema check` to compare; not for HDF5.",
         ),
     ] = False,
     on_truncated: options.OnTruncated = "drop",

@@ -20,7 +20,7 @@ def join(
     opened: Opened,
     workers: FileWorkers,
     copy: Annotated[
-        bool, typer.Option("--copy", help="H5MD: copy the frames, rather than refer to those of the parts.")
+        bool, typer.Option("--copy", help="H5MD: copy the frames, rather than refer to the parts.")
     ] = False,
     overlap: options.Overlap = "last",
     on_truncated: options.OnTruncated = "drop",

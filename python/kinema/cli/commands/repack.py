@@ -46,7 +46,7 @@ def repack(
         typer.Option(
             "--align",
             **numbers.whole(1, 1 << 40),
-            help="Begin chunks at multiples of so many bytes.",
+            help="Begin chunks at multiples of this number of bytes.",
             show_default=False,
         ),
     ] = None,

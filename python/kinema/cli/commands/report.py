@@ -28,20 +28,20 @@ def report(
         Path | None,
         typer.Option(
             "--plot",
-            help="Picture: of one report each worker's time, of several speed-up and efficiency; of tables both; of a "
-            "trace what happened when, of several their times and calls.",
+            help="Picture: one report, each worker's time; several, speed-up and efficiency; tables, both; one trace, "
+            "its events over time; several, their times and calls.",
         ),
     ] = None,
     timeline: Annotated[
-        Path | None, typer.Option("--timeline", help="Picture: the blocks of each worker; of one report.")
+        Path | None, typer.Option("--timeline", help="Picture of one report: the blocks of each worker.")
     ] = None,
     label: Annotated[
         list[str] | None,
         typer.Option(
             "--label",
             metavar="NAME=PATTERN",
-            help="Name of the machine that reports with such paths are of, 'cluster=a/*.json'; may be repeated. "
-            "Otherwise series differ by host, file system and versions. Of traces the name of the column.",
+            help="Machine of the reports whose paths match, 'cluster=a/*.json'; may be repeated. Otherwise series "
+            "differ by host, file system and versions. For traces, the name of the column.",
             show_default=False,
         ),
     ] = None,

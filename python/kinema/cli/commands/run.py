@@ -25,18 +25,18 @@ def run(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="JOB.toml", help="The job; - for stdin. With --template names of analyses.", show_default=False
+            metavar="JOB.toml", help="Job file; - for stdin. With --template, analyses.", show_default=False
         ),
     ] = None,
     template: Annotated[
-        bool, typer.Option("--template", help="Print a job file of the named analyses, or of all, to begin with.")
+        bool, typer.Option("--template", help="Print a job file to start from, with the named analyses or all.")
     ] = False,
     settings: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="TABLE.KEY=VALUE",
-            help="A value instead of that of the file: run.workers=4, analysis.0.select='name CA'.",
+            help="Override a value of the file: run.workers=4, analysis.0.select='name CA'.",
             show_default=False,
         ),
     ] = None,
@@ -63,7 +63,7 @@ def _print_template(names: list[str], settings: list[str]) -> None:
         raise ArgumentError("--set is for a job that is run, not for --template")
     for name in names:
         if name not in ANALYSES:
-            raise ArgumentError(f"{name} is no analysis, expected one of {', '.join(ANALYSES)}")
+            raise ArgumentError(f"{name} is not an analysis, expected one of {', '.join(ANALYSES)}")
     print_out(template(names or list(ANALYSES)).rstrip("\n"))
 
 

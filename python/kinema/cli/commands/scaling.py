@@ -41,7 +41,7 @@ class ScalingRuns:
         int, typer.Option("--repeats", **numbers.whole(1, 100_000), help="Runs of each kind.", rich_help_panel=_RUNS)
     ] = 5
     workload: Annotated[
-        str, typer.Option("--workload", help="Compute each frame so often: 1,40,70,100.", rich_help_panel=_RUNS)
+        str, typer.Option("--workload", help="Times to compute each frame: 1,40,70,100.", rich_help_panel=_RUNS)
     ] = "1"
     source: Annotated[
         str,
@@ -81,7 +81,7 @@ class ScalingRuns:
         str | None,
         typer.Option(
             "--oversubscribe",
-            help="Pieces of work a worker gets at the least: 1,3.",
+            help="Least numbers of pieces of work per worker: 1,3.",
             show_default=False,
             rich_help_panel=_RUNS,
         ),

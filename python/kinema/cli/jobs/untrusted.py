@@ -53,5 +53,5 @@ def _unusual(path: Path, suffixes: tuple[str, ...], folders: Sequence[Path]) -> 
     if any(part.startswith(".") for part in (*folder.relative_to(above).parts, path.name)):
         return "hidden"
     if suffixes and path.suffix.lower() not in suffixes:
-        return f"no file that ends in {', '.join(suffixes)}"
+        return f"not a file that ends in {', '.join(suffixes)}"
     return None

@@ -230,7 +230,7 @@ class FollowedFiles:
             if value is not None:
                 raise ArgumentError(
                     f"{name} is not for files that are being written: --follow computes on threads, and writes tables "
-                    "and pictures"
+                    "and pictures only"
                 )
 
 

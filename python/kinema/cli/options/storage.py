@@ -37,7 +37,7 @@ MaxError = Annotated[
     typer.Option(
         "--max-error",
         **numbers.decimal(0, 1e18),
-        help="Round positions, none by more than this.",
+        help="Round positions, each by at most this.",
         show_default=False,
     ),
 ]

@@ -34,7 +34,7 @@ def fill(
             "--limit",
             parser=options.byte_count,
             metavar="TEXT",
-            help="Bytes of all blocks of the cache, kept in its folder for all that name it; 200 GiB at first.",
+            help="Most bytes of the cache's blocks, stored in its folder for all users; 200 GiB if none is stored.",
             show_default=False,
         ),
     ] = None,
@@ -44,15 +44,15 @@ def fill(
             "--block",
             parser=options.byte_count,
             metavar="TEXT",
-            help="Bytes of a block, those of the program that reads.",
+            help="Bytes per block, the same as in the program that reads.",
         ),
     ] = DEFAULT_BLOCK,
     verify: Annotated[
         VerifyWhen | None,
         typer.Option(
             "--verify",
-            help="When programs that name the folder compare checksums: never, when a process first reads bytes, or "
-            "always; kept in the folder; first at first.",
+            help="When programs that use the folder compare checksums: never, when a process first reads bytes, "
+            "or always. Stored in the folder; first if none is stored.",
             show_default=False,
         ),
     ] = None,

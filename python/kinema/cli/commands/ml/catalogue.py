@@ -21,11 +21,11 @@ _UNREADABLE = ("error", "leave-out")
 @takes_groups
 def catalogue(
     context: typer.Context,
-    action: Annotated[str, typer.Argument(**one_of(_ACTIONS), help="What to do.", show_default=False)],
+    action: Annotated[str, typer.Argument(**one_of(_ACTIONS), help="Action.", show_default=False)],
     data: Annotated[
         list[Path],
         typer.Argument(
-            help="Files, folders or patterns in quotes, each file a trajectory; of check and list the catalogue.",
+            help="Files, folders or quoted patterns, each file a trajectory; for check and list, the catalogue.",
             show_default=False,
         ),
     ],
@@ -37,14 +37,14 @@ def catalogue(
         str | None,
         typer.Option(
             "--particles",
-            help="Groups that are wanted of files with several, all by default: '*/320/*' of mdCATH.",
+            help="Groups to take from files with several, such as '*/320/*' for mdCATH; all by default.",
             show_default=False,
         ),
     ] = None,
     unreadable: Annotated[
-        str, typer.Option("--unreadable", **one_of(_UNREADABLE), help="What becomes of files that cannot be opened.")
+        str, typer.Option("--unreadable", **one_of(_UNREADABLE), help="Action for files that cannot be opened.")
     ] = "error",
-    update: Annotated[bool, typer.Option("--update", help="Of check: renew trajectories that have changed.")] = False,
+    update: Annotated[bool, typer.Option("--update", help="For check: renew trajectories that changed.")] = False,
     format: options.InputFormat = None,
     input_units: options.InputUnits = None,
     timestep: options.Timestep = None,

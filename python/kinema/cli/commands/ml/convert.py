@@ -80,7 +80,7 @@ def convert(
         Path | None, typer.Option("-o", "--output", help="Archive to make, .h5.", show_default=False)
     ] = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Say what would be done and what a training loop reads; write nothing.")
+        bool, typer.Option("--explain", help="Print the plan and what a training loop would read; write nothing.")
     ] = False,
     file_is_sample: storage_options.FileIsSample = None,
     workers: options.Workers = None,
