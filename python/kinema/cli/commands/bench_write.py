@@ -31,7 +31,7 @@ _MOST_SECONDS = 1e7
 
 @dataclass(frozen=True)
 class BenchWriteRuns:
-    """What is written, and how."""
+    """Options of the runs: the data, and the ways to write it."""
 
     system: Annotated[str, typer.Option("--system", **one_of(SYSTEMS), help="Gd2Zr2O7.", rich_help_panel=_RUNS)] = (
         SYSTEMS[0]
@@ -130,7 +130,7 @@ class BenchWriteRuns:
     ] = None
 
     def design(self) -> WriteDesign:
-        """The experiment; ArgumentError for what does not fit."""
+        """The experiment. Raises ArgumentError for options that do not fit together."""
         formats = () if self.formats == "none" else list_of_words(self.formats)
         return WriteDesign(
             particles=self.particles,

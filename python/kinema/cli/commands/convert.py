@@ -26,7 +26,7 @@ from kinema.cli.periodic.inputs import Inputs
 
 @dataclass(frozen=True)
 class FormatOptions:
-    """Options of formats; `convert` refuses those that a format does not have."""
+    """Options of formats; `convert` refuses an option that the format lacks."""
 
     precision: Annotated[
         float | None,
@@ -92,7 +92,7 @@ class FormatOptions:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Those that were given, as arguments of `kinema.convert`."""
+        """The given options, as arguments of `kinema.convert`."""
         given = {name: value for name, value in vars(self).items() if value not in (None, False) and name != "compress"}
         if self.compress is not None:
             name, level = storage_options.compression(self.compress)
@@ -102,7 +102,7 @@ class FormatOptions:
 
 @dataclass(frozen=True)
 class Several:
-    """What is written besides, or instead of, one file."""
+    """Options for more files than one."""
 
     split: Annotated[
         int | None,

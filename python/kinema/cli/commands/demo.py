@@ -85,7 +85,7 @@ def _measure(command: Command, folder: Path, frames: int, force: bool) -> None:
 
 
 def _plot_real_trajectory(case: "Case", plot: Path) -> str:
-    """The picture of the 98 real frames; gives the command that made it."""
+    """Draws the picture of the 98 real frames. Returns the command that drew it."""
     import shlex
 
     from kinema.demo import SELECTION, run_json
@@ -93,7 +93,7 @@ def _plot_real_trajectory(case: "Case", plot: Path) -> str:
 
     words = ["rmsd", "-s", str(case.topology), "-f", str(case.source), "--select", SELECTION]
     words += ["-o", str(plot.with_suffix(".csv")), "--plot", str(plot)]
-    # what is there was looked at before the first measurement
+    # --force: existing files were checked before the first measurement
     run_json(module_command("kinema", *words, "--json", "--force"))
     return shlex.join(["kinema", *words])
 
@@ -123,7 +123,7 @@ def _print_table(case: "Case", rows: list["Row"]) -> None:
     for row in rows:
         table.add_row(*_cells(row, rows))
     terminal = Console()
-    # in a pipe there is no width to fit into
+    # a pipe has no width
     console = terminal if terminal.is_terminal else Console(width=120)
     console.print(table)
 

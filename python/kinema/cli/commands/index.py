@@ -1,4 +1,4 @@
-"""`kinema index`: finds the frames of files and stores where they are. The work is `Trajectory.scan`."""
+"""`kinema index`: finds the frames of files and stores their positions. The work is `Trajectory.scan`."""
 
 from dataclasses import asdict
 from typing import Annotated, Any
@@ -37,9 +37,9 @@ def index(
     on_truncated: options.OnTruncated = "drop",
     workers: options.Workers = None,
 ) -> None:
-    """Find the frames of each file and store where they are, so that later runs start at once.
+    """Find the frames of each file and store their positions, so that later runs start at once.
 
-    Stored checksums stay until --checksums --rebuild replaces them; --checksums adds those of new frames.
+    Stored checksums stay until --checksums --rebuild replaces them; --checksums adds the checksums of new frames.
     """
     command: Command = context.obj
     for name, given in (("--rebuild", rebuild), ("--checksums", checksums)):
@@ -71,7 +71,7 @@ def index(
 
 
 def _checkpoint_facts(part: Part, stored: tuple[str, int, str | None] | None) -> dict[str, Any]:
-    """What is said of the atom checkpoints that were asked for."""
+    """Facts about the atom checkpoints that the user asked for."""
     if stored is not None:
         path, number, note = stored
         return {"state": "built", "path": path, "number": number, "note": note}

@@ -27,7 +27,7 @@ def join(
     verify: options.Verify = True,
     force: options.Force = False,
 ) -> None:
-    """Make one trajectory file of several; of H5MD files a small one that refers to them, unless --copy is given."""
+    """Make one trajectory file of several. For H5MD it is a small file that refers to the parts, unless with --copy."""
     command: Command = context.obj
     done = kn.join(
         named.paths,

@@ -1,4 +1,4 @@
-"""`kinema repack`: writes an H5MD file anew, in another layout or compressed. The work is `kinema.repack`."""
+"""`kinema repack`: rewrites an H5MD file in another layout or compression. The work is `kinema.repack`."""
 
 from dataclasses import asdict
 from pathlib import Path

@@ -51,9 +51,9 @@ def report(
     ] = None,
     force: options.Force = False,
 ) -> None:
-    """Say where the time of runs went, who was slow and what to do; of several runs also S(N) and E(N).
+    """Say where the time of runs went, which worker was slow and what to do; for several runs also S(N) and E(N).
 
-    Of traces say how files were used: times, calls, sizes.
+    For traces, say how files were used: times, calls, sizes.
     """
     from kinema.report.traces.lines import is_trace
 
@@ -156,7 +156,7 @@ def _print_scaling(command: Command, reports: list["Report"], labels: list[str |
 def _print_traces(
     command: Command, files: list[Path], labels: list[str | None], plot: Path | None, force: bool
 ) -> None:
-    """Those of one label are one trace; without labels each file and each folder is one."""
+    """Files with one label are one trace; without labels each file and each folder is one."""
     from kinema.report import TraceColumns, TraceSummary, side_by_side, summarise
     from kinema.report.traces.lines import trace_files
 

@@ -52,7 +52,7 @@ def run(
     if len(names or []) != 1:
         raise ArgumentError("kinema run takes one job file; kinema run --template prints one to begin with")
     (path,) = names or [""]
-    # never a key of the file, which may come from a stranger
+    # --force is never a key of the file, which may come from a stranger
     _run(context.obj, checked_job(with_settings(read_text(path), settings or [])), force)
 
 
@@ -112,12 +112,12 @@ def _run(command: "Command", job: "Job", force: bool) -> None:
 
 
 def _summary(lines: list[str], is_first: bool, outputs: "Outputs") -> list[str]:
-    """Of the lines of an analysis those that say something new: the speed is that of all of them."""
+    """The lines of an analysis that say something new: all analyses share one speed."""
     return [lines[0], *(lines[1:-1] if is_first else []), *(lines[-1:] if outputs.written else [])]
 
 
 def _given_options(group: type, given: Any) -> dict[str, Any]:
-    """What is given of the fields of a group of options."""
+    """The given fields of a group of options."""
     return {name: given[name] for name in group.__dataclass_fields__ if name in given}  # type: ignore[attr-defined]
 
 
@@ -134,7 +134,7 @@ def _inputs(job: "Job", one: "JobAnalysis") -> "Inputs":
     group = one.given.get("group")
     if group is not None and "index_file" not in job.trajectory:
         raise job.error(one.number, "group names a group of an index file; give index_file in [trajectory]", "group")
-    # it names groups alone
+    # the index file only names groups
     named: dict[str, Any] = {
         **_given_options(Inputs, job.trajectory),
         **({} if group is not None else {"index_file": None}),
@@ -144,7 +144,7 @@ def _inputs(job: "Job", one: "JobAnalysis") -> "Inputs":
 
 
 def _check_outputs(job: "Job", whole: "Outputs", outputs: "list[Outputs]", inputs: "list[Inputs]") -> None:
-    """Refuses what cannot be written, and files that are named twice, before anything is read."""
+    """Before anything is read, refuses outputs that cannot be written, and files that are named twice."""
     from pathlib import Path
 
     from kinema.analysis.declaration import arguments_of
@@ -190,7 +190,7 @@ def _made(job: "Job", one: "JobAnalysis", trajectory: "kn.Trajectory", inputs: "
 
 
 def _value(argument: Any, given: Any, trajectory: "kn.Trajectory", job: "Job") -> Any:
-    """An argument as Python takes it."""
+    """An argument's value, as Python takes it."""
     from pathlib import Path
 
     from kinema.model.selection.atom_tuples import read_atom_tuples

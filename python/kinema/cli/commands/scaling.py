@@ -1,4 +1,4 @@
-"""`kinema scaling`: the publications' experiments on files of one's own. The runs are `kinema.studies`."""
+"""`kinema scaling`: the publications' experiments on your own files. The runs are `kinema.studies`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +31,7 @@ class ScalingInputs(TrajectoryFiles):
 
 @dataclass(frozen=True)
 class ScalingRuns:
-    """What the runs are, and what is varied."""
+    """Options of the runs, and the values to vary."""
 
     workers: Annotated[str, typer.Option("--workers", help="Numbers: 1,2,4.", rich_help_panel=_RUNS)] = "1,2"
     runner: Annotated[
@@ -106,7 +106,7 @@ class ScalingRuns:
     ] = None
 
     def design(self, inputs: ScalingInputs, opened: StatedTimes) -> Design:
-        """The experiment; ArgumentError for what does not fit."""
+        """The experiment. Raises ArgumentError for options that do not fit together."""
         return Design(
             files=tuple(map(str, inputs.paths)),
             topology=None if inputs.topology is None else str(inputs.topology),

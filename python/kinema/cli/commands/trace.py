@@ -31,7 +31,7 @@ def trace(
     ] = None,
     force: options.Force = False,
 ) -> None:
-    """Run any command under strace and record its calls on files; of Kinema's own commands also what they do."""
+    """Run any command under strace and record its calls on files; for Kinema's own commands also their events."""
     from kinema.report import record
 
     called: Command = context.obj

@@ -1,6 +1,6 @@
-"""Options that several commands share, each described once; values are those of `kinema.base.choices`.
+"""Options that several commands share, each described once; `kinema.base.choices` lists their values.
 
-Names and units follow GROMACS where it has the option: -s, -f, -n, -o, and -b, -e, --dt in ps.
+Names and units follow GROMACS for the options that it has: -s, -f, -n, -o, and -b, -e, --dt in ps.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ from kinema.runners.access import access_names
 
 
 class RunnerName(StrEnum):
-    """What the workers are."""
+    """Kinds of workers."""
 
     threads = "threads"
     processes = "processes"
@@ -49,7 +49,7 @@ def one_of(values: Sequence[str]) -> dict[str, Any]:
 
 
 def byte_count(text: str) -> str:
-    """The text, which names a number of bytes; typer.BadParameter for others."""
+    """Returns the text if it names a number of bytes, else raises typer.BadParameter."""
     try:
         parse_memory(text)
     except ArgumentError as error:
@@ -57,7 +57,7 @@ def byte_count(text: str) -> str:
     return text
 
 
-# of the runners, and those that studies attach
+# ways of the runners, and ways that studies attach
 ACCESS_NAMES = access_names()
 
 _FRAMES = "Frames"

@@ -1,4 +1,4 @@
-"""Options of commands on how values are stored, in what they write and in archives of samples that they read."""
+"""Options about the storage of values: in outputs, and in the archives of samples that commands read."""
 
 from typing import Annotated
 

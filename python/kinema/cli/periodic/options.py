@@ -1,4 +1,4 @@
-"""Options for periodic boundaries, of every analysis and of `convert`; values are those of `kinema.base.choices`."""
+"""Options for periodic boundaries, in every analysis and in `convert`; `kinema.base.choices` lists their values."""
 
 from typing import Annotated, Any
 

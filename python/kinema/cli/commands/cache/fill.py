@@ -58,15 +58,15 @@ def fill(
     ] = None,
     workers: options.Workers = None,
 ) -> None:
-    """Fetch files before a job computes on them: each byte once, however many processes do so. What is there stays.
+    """Fetch files before a job computes on them: each byte once, for any number of processes; cached blocks stay.
 
-    Then name the folder with --node-cache. It can be stopped at any time, and goes on where it was.
+    Then name the folder with --node-cache. You can stop the command at any time; it resumes where it stopped.
     """
     import time
 
     command: Command = context.obj
     began = time.perf_counter()
-    # no folder is made for files that are not there
+    # checked first, so that missing files make no folder
     for name in named.paths:
         check_regular(name, "file")
     cache = NodeCache(folder, limit, block, None if verify is None else verify.value)

@@ -1,4 +1,4 @@
-"""`kinema ml catalogue`: what is known of many trajectories in one file. The work is `kinema.ml.catalogue`."""
+"""`kinema ml catalogue`: one file that describes many trajectories. The work is `kinema.ml.catalogue`."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -53,7 +53,7 @@ def catalogue(
     workers: options.Workers = None,
     runner: options.Runner = None,
 ) -> None:
-    """One file with which thousands of trajectories are opened, none of them touched before it is read.
+    """One file to open thousands of trajectories with; none of them is touched before it is read.
 
     make DATA... -o FILE; add DATA... -o FILE; check FILE [--update]; list FILE. The exit code of check is 1 if
     trajectories have changed, or are gone.
@@ -88,7 +88,7 @@ def catalogue(
 
 
 def _refuse_needless(action: str, given: dict[str, Any], update: bool) -> None:
-    """ArgumentError for options that the action has no use for."""
+    """Raises ArgumentError for options that the action does not use."""
     if update and action != "check":
         raise ArgumentError(f"--update is for kinema ml catalogue check, and this is {action}")
     if action == "make":

@@ -16,7 +16,7 @@ from kinema.cli.periodic.inputs import Inputs
 
 @dataclass(frozen=True)
 class Labels:
-    """Values of frames besides those of the atoms."""
+    """Options for values of frames, beside the values of atoms."""
 
     labels: Annotated[
         list[Path] | None,
@@ -53,7 +53,7 @@ class Labels:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments of `kinema.ml.export`; ArgumentError for what is no list of names and units."""
+        """Arguments of `kinema.ml.export`. Raises ArgumentError if --label-units is not a list of names and units."""
         from kinema.cli.word_lists import named_words
 
         units = None if self.label_units is None else named_words("--label-units", self.label_units, "NAME=UNIT")
@@ -63,7 +63,7 @@ class Labels:
 
 @dataclass(frozen=True)
 class SplitPart:
-    """Which samples."""
+    """Options that choose samples."""
 
     split: Annotated[
         Path | None,
