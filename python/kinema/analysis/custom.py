@@ -276,7 +276,9 @@ def _named_arrays(value: Mapping[Any, Any]) -> dict[str, NDArray[Any]]:
             taken = ", ".join(_TAKEN)
             raise ArgumentError(f"the function returned a dict with {name!r}, expected names, and none of {taken}")
         if one.dtype.kind not in "biufc":
-            raise ArgumentError(f"the function returned a dict whose {name} is no number and no array of numbers")
+            raise ArgumentError(
+                f"the function returned a dict whose {name} is neither a number nor an array of numbers"
+            )
     if not parts:
         raise ArgumentError("the function returned an empty dict; it must have a number or an array of each name")
     return parts

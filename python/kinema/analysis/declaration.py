@@ -160,7 +160,7 @@ MassWeights = Annotated[
     Any,
     Option(
         "--weights",
-        "Weight of an atom; mass by default where there is a topology.",
+        "Weight of an atom; by default mass, if there is a topology.",
         choices=WEIGHTS,
         show_default=False,
     ),
@@ -175,7 +175,7 @@ Match = Annotated[
     str,
     Option(
         "--match",
-        "What must agree with the atoms of --reference; masses by default, where both have them.",
+        "Property that must agree with the atoms of --reference; by default masses, if both have them.",
         choices=MATCH,
         show_default=False,
     ),

@@ -55,11 +55,11 @@ class Angles(TupleAnalysis):
         triples: Annotated[
             Any, Option("--triples", "File of triples, three atom numbers from 1 a line.", takes="tuples", atoms_each=3)
         ] = None,
-        ag1: Annotated[Any, Option("--ag1", "First atoms of the triples, instead.", takes="atoms")] = None,
-        ag2: Annotated[Any, Option("--ag2", "Second atoms, with the angles, as many.", takes="atoms")] = None,
+        ag1: Annotated[Any, Option("--ag1", "Instead: first atoms of the triples.", takes="atoms")] = None,
+        ag2: Annotated[Any, Option("--ag2", "Second atoms, at the angles, as many.", takes="atoms")] = None,
         ag3: Annotated[Any, Option("--ag3", "Third atoms of the triples, as many.", takes="atoms")] = None,
         minimum_image: Annotated[
-            bool, Option("--minimum-image/--no-minimum-image", "Of the nearest images in the cell.")
+            bool, Option("--minimum-image/--no-minimum-image", "Use the nearest images in the cell.")
         ] = True,
     ) -> None:
         given = {"triples": triples, "ag1": ag1, "ag2": ag2, "ag3": ag3}

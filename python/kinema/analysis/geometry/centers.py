@@ -58,7 +58,7 @@ class Centers(PerFrameAnalysis):
         trajectory: Trajectory,
         select: AtomChoice = None,
         weights: MassWeights = "mass",
-        compound: Annotated[str, Option("--compound", "Of what there is a centre.", choices=COMPOUND)] = "group",
+        compound: Annotated[str, Option("--compound", "Atoms that share a centre.", choices=COMPOUND)] = "group",
     ) -> None:
         from kinema.model.selection.compounds import groups_of
 

@@ -68,16 +68,16 @@ class Dihedrals(TupleAnalysis):
         quadruples: Annotated[
             Any, Option("--quadruples", "File of four atom numbers from 1 a line.", takes="tuples", atoms_each=4)
         ] = None,
-        phi: Annotated[bool, Option("--phi", "C N CA C of the residues, about N - CA.")] = False,
+        phi: Annotated[bool, Option("--phi", "C N CA C of residues, about N - CA.")] = False,
         psi: Annotated[bool, Option("--psi", "N CA C N, about CA - C.")] = False,
         omega: Annotated[bool, Option("--omega", "CA C N CA, about the bond to the next residue.")] = False,
-        chi1: Annotated[bool, Option("--chi1", "Of side chains, about CA - CB.")] = False,
+        chi1: Annotated[bool, Option("--chi1", "In side chains, about CA - CB.")] = False,
         chi2: Annotated[bool, Option("--chi2", "About CB - CG.")] = False,
         chi3: Annotated[bool, Option("--chi3", "About CG - CD.")] = False,
         chi4: Annotated[bool, Option("--chi4", "About CD - CE or NE.")] = False,
         chi5: Annotated[bool, Option("--chi5", "About NE - CZ of arginine.")] = False,
         minimum_image: Annotated[
-            bool, Option("--minimum-image/--no-minimum-image", "Of the nearest images in the cell.")
+            bool, Option("--minimum-image/--no-minimum-image", "Use the nearest images in the cell.")
         ] = True,
     ) -> None:
         chosen = zip(_NAMES, (phi, psi, omega, chi1, chi2, chi3, chi4, chi5), strict=True)

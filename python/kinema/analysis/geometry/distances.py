@@ -66,14 +66,14 @@ class Distances(TupleAnalysis):
         pairs: Annotated[
             Any, Option("--pairs", "File of pairs, two atom numbers from 1 a line.", takes="tuples", atoms_each=2)
         ] = None,
-        ag1: Annotated[Any, Option("--ag1", "First atoms of the pairs, instead.", takes="atoms")] = None,
+        ag1: Annotated[Any, Option("--ag1", "Instead: first atoms of the pairs.", takes="atoms")] = None,
         ag2: Annotated[Any, Option("--ag2", "Second atoms of the pairs, as many.", takes="atoms")] = None,
         all_pairs: Annotated[
             bool,
             Option("--all-pairs", "All pairs of an atom of --ag1 and one of --ag2, or of two atoms of --ag1 alone."),
         ] = False,
         minimum_image: Annotated[
-            bool, Option("--minimum-image/--no-minimum-image", "Of the nearest images in the cell.")
+            bool, Option("--minimum-image/--no-minimum-image", "Use the nearest images in the cell.")
         ] = True,
     ) -> None:
         given = {"pairs": pairs, "ag1": ag1, "ag2": ag2}

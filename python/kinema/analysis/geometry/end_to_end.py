@@ -62,9 +62,9 @@ class EndToEnd(TupleAnalysis):
         self,
         trajectory: Trajectory,
         select: AtomChoice = None,
-        compound: Annotated[str, Option("--compound", "What is a chain.", choices=COMPOUND)] = "group",
+        compound: Annotated[str, Option("--compound", "Atoms that form a chain.", choices=COMPOUND)] = "group",
         minimum_image: Annotated[
-            bool, Option("--minimum-image/--no-minimum-image", "Of the nearest images of both ends.")
+            bool, Option("--minimum-image/--no-minimum-image", "Use the nearest images of both ends.")
         ] = False,
     ) -> None:
         from kinema.model.selection.compounds import groups_of

@@ -66,7 +66,7 @@ class Ramachandran(TupleAnalysis):
         trajectory: Trajectory,
         select: AtomChoice = None,
         minimum_image: Annotated[
-            bool, Option("--minimum-image/--no-minimum-image", "Of the nearest images in the cell.")
+            bool, Option("--minimum-image/--no-minimum-image", "Use the nearest images in the cell.")
         ] = True,
     ) -> None:
         tuples, labels, notes = named_dihedrals(trajectory, select, ("phi", "psi"))

@@ -91,12 +91,12 @@ class RMSF(DeclaredAnalysis):
             str | None,
             Option(
                 "--align",
-                "Superpose frames first: on the reference, on the average, or on averages until these stand still.",
+                "Superpose frames first: on the reference, on the average, or on averages until these converge.",
                 choices=ALIGN,
             ),
         ] = None,
         align_select: Annotated[
-            Any, Option("--align-select", "Atoms to superpose on; those of --select by default.", takes="atoms")
+            Any, Option("--align-select", "Atoms to superpose on; by default as --select.", takes="atoms")
         ] = None,
         ref_frame: ReferenceFrame = 0,
         reference: ReferenceStructure = None,

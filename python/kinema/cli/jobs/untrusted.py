@@ -11,7 +11,7 @@ from kinema.cli.jobs.text import JobText, Place
 __all__ = ["SET_ALONE", "check_untrusted"]
 
 SET_ALONE = ("scheduler",)
-"""Keys that `--set` alone gives: what answers from there runs as code here."""
+"""Keys that only `--set` may give: the server that they name runs code here."""
 
 _STREAMS = ("-", "/dev/stdout", "/dev/stderr")
 # keys of files that a run writes or replaces, and the suffixes that they may have. Names of atoms and texts of the job
