@@ -1,4 +1,4 @@
-"""docs/analyses.md: the table of all registered analyses and a section for each, made from what they declare."""
+"""docs/analyses.md: the table of all registered analyses and a section for each, made from their declarations."""
 
 from __future__ import annotations
 
