@@ -149,7 +149,7 @@ class Reference:
 
     def _selected(self, topology: Topology, selection: Selection) -> AtomsOf:
         """The atoms that the selection string names in another topology."""
-        assert selection.string is not None, "only strings are applied anew"
+        assert selection.string is not None, "only strings are applied again"
         indices = topology.select(selection.string)
         if len(indices) != selection.n_atoms:
             raise ArgumentError(

@@ -164,8 +164,8 @@ def changed(transform: Transform, ts: Any, of_file: FrameOfFile | None = None) -
         bindings.append(_Binding(bindings[0].bound, None, ts))
     else:
         raise ArgumentError(
-            f"{transform.label}: the time step is of no Universe in this process, whose atoms the transform is for; "
-            "give it to add_transformations of a Universe's trajectory"
+            f"{transform.label}: the time step belongs to no Universe in this process, whose atoms the transform "
+            "needs; give the transform to add_transformations of a Universe's trajectory"
         )
     # some readers make a new time step for each frame
     del bindings[:-_MOST_BINDINGS]
@@ -244,15 +244,15 @@ def _bound_to_frame(transform: Transform, universe: Any, ts: Any) -> BoundTransf
 def _check_atoms_stay(transform: Transform) -> None:
     if transform.name == "centers":
         raise ArgumentError(
-            f"{transform.label} gives centres in place of atoms, and a Universe has those of its topology; open the "
-            "files with kinema.open"
+            f"{transform.label} gives centres in place of atoms, and a Universe has the atoms of its topology; open "
+            "the files with kinema.open"
         )
 
 
 def _looks_back(transform: Transform, reader: Any) -> ArgumentError:
     return ArgumentError(
-        f"{transform.label} must see other frames before one, which {type(reader).__name__} gives in any order; load "
-        "the universe with format=KinemaReader (kinema.interop.mdanalysis), and give it in front of transformations of "
+        f"{transform.label} must see other frames before one, and {type(reader).__name__} gives them in any order; load "
+        "the universe with format=KinemaReader (kinema.interop.mdanalysis), and add it before transformations of "
         "MDAnalysis: there it is exact for frames in any order"
     )
 

@@ -97,8 +97,8 @@ class NoJump(Transform):
             emit(
                 [
                     f"{trajectory.paths[0]}: jumps are counted between the {len(chosen)} selected frames of "
-                    f"{whole.n_frames} alone: where an atom moves by more than half of the cell between two of them, "
-                    "its position is another one than with all frames"
+                    f"{whole.n_frames} alone: if an atom moves by more than half of the cell between two of them, "
+                    "its position differs from the one with all frames"
                 ]
             )
         return whole[chosen]
@@ -136,7 +136,7 @@ class NoJump(Transform):
             molecules = "1 molecule is" if broken == 1 else f"{broken:,} molecules are"
             emit(
                 [
-                    f"{trajectory.paths[0]}: {molecules} broken at the faces of the periodic cell behind nojump, as in "
+                    f"{trajectory.paths[0]}: {molecules} broken at the faces of the periodic cell after nojump, as in "
                     f"the structure that it begins with, {describe(self._first)}; give one of whole molecules"
                 ]
             )
