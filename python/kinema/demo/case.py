@@ -130,8 +130,8 @@ def make_case(
     for name, path in targets.items():
         if path.exists() and path.stat().st_size != sizes[name] and not overwrite:
             raise ArgumentError(
-                f"{path}: has not the {repeats * short:,} frames of this call; name another folder, or overwrite=True "
-                "replaces it",
+                f"{path}: does not have the {repeats * short:,} frames of this call; name another folder, or "
+                "overwrite=True replaces it",
                 path=str(path),
             )
     total, done = sum(sizes.values()), 0

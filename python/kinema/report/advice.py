@@ -167,7 +167,7 @@ def _communication(timings: Timings, found: Quantities, run: Circumstances) -> I
     elif run.runner == "mpi":
         yield f"{measured}; one-sided gathering (`--gather one-sided`) lets each rank put its results in place"
     else:
-        yield f"{measured}; fewer workers, or threads where they are on one machine, send less"
+        yield f"{measured}; fewer workers, or threads if they are on one machine, send less"
 
 
 def _waiting(timings: Timings, stragglers: Sequence[Straggler], run: Circumstances) -> Iterator[str]:

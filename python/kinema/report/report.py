@@ -99,11 +99,13 @@ class Report:
         try:
             text = read_regular(name, "report", most=_MOST_BYTES).decode()
         except UnicodeDecodeError:
-            raise CorruptFileError(f"{name}: is no report of kinema, expected JSON", path=name) from None
+            raise CorruptFileError(f"{name}: is not a report of kinema, expected JSON", path=name) from None
         try:
             found = json.loads(text, parse_constant=_no_number)
         except (ValueError, RecursionError) as error:
-            raise CorruptFileError(f"{name}: is no report of kinema, expected JSON, found {error}", path=name) from None
+            raise CorruptFileError(
+                f"{name}: is not a report of kinema, expected JSON, found {error}", path=name
+            ) from None
         return Report(**stored.report_from_dict(found, name))
 
     def plot(
@@ -240,7 +242,7 @@ def _lines(report: Report) -> list[str]:
         "quantities: " + ", ".join(_quantity(name, value) for name, value in _described(found)),
     ]
     if wanted and timings.bytes_read:
-        lines.append(f"bytes read: {timings.bytes_read / wanted:.2f} times those of the atoms used")
+        lines.append(f"bytes read: {timings.bytes_read / wanted:.2f} times the bytes of the atoms used")
     if report.run.get("node_cache") is not None:
         lines.append(f"node cache: {CacheCounts.from_core(report.run['node_cache'])}")
     lines += [_block_line(name, values) for name, values in stored.block_summary(timings).items()]

@@ -141,7 +141,7 @@ def report_from_dict(found: Any, path: str) -> dict[str, Any]:
     All that is printed or drawn of a report is checked here, so that nothing after it meets a value of another kind.
     """
     if not isinstance(found, dict) or found.get("schema") != SCHEMA:
-        raise CorruptFileError(f"{path}: is no report of kinema, written with --report", path=path)
+        raise CorruptFileError(f"{path}: is not a report of kinema, written with --report", path=path)
     if found.get("version") != VERSION:
         raise ArgumentError(
             f"{path}: version of the report, expected {VERSION}, found {found.get('version')}", path=path
@@ -212,7 +212,7 @@ def _record(cls: type[R], found: Mapping[str, Any]) -> R:
 
 def _mapping(found: Mapping[str, Any], name: str) -> dict[str, Any]:
     if not isinstance(found[name], dict):
-        raise TypeError(f"{name} is no object")
+        raise TypeError(f"{name} is not an object")
     return dict(found[name])
 
 

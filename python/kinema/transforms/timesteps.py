@@ -251,8 +251,8 @@ def _check_atoms_stay(transform: Transform) -> None:
 
 def _looks_back(transform: Transform, reader: Any) -> ArgumentError:
     return ArgumentError(
-        f"{transform.label} must see other frames before one, and {type(reader).__name__} gives them in any order; load "
-        "the universe with format=KinemaReader (kinema.interop.mdanalysis), and add it before transformations of "
+        f"{transform.label} must see other frames before one, and {type(reader).__name__} gives them in any order; "
+        "load the universe with format=KinemaReader (kinema.interop.mdanalysis), and add it before transformations of "
         "MDAnalysis: there it is exact for frames in any order"
     )
 

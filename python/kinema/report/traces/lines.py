@@ -69,8 +69,8 @@ def lines_of(path: str, note: Callable[[str], None]) -> Iterator[tuple[int, list
             rest = lines.pop()
             if len(rest) > _LONGEST_LINE:
                 raise CorruptFileError(
-                    f"{path}: line {number + len(lines)}: is no event, expected at most {_LONGEST_LINE:,} bytes, found "
-                    "more",
+                    f"{path}: line {number + len(lines)}: is not an event, expected at most {_LONGEST_LINE:,} bytes, "
+                    "found more",
                     path=path,
                 )
             if lines:

@@ -195,7 +195,7 @@ class _Reader:
     def _refuse(self) -> NoReturn:
         path = self.events.path
         raise CorruptFileError(
-            f"{path}: {self._first_bad}; is no trace, expected a JSON object on each line", path=path
+            f"{path}: {self._first_bad}; is not a trace, expected a JSON object on each line", path=path
         )
 
     def finish(self) -> FileEvents:
@@ -208,7 +208,7 @@ class _Reader:
         if self._bad:
             # most of all the last line of a process that was killed
             found.notes.append(
-                f"{path}: {counted(self._bad, 'line')} left out that are no events; the first is {self._first_bad}"
+                f"{path}: {counted(self._bad, 'line')} left out that are not events; the first is {self._first_bad}"
             )
         elif self._brackets == [True, False]:
             found.notes.append(f"{path}: has no end: its process was killed or still runs; its last events are missing")
@@ -224,7 +224,7 @@ class _Reader:
 
 def _reason(error: BaseException) -> str:
     if isinstance(error, json.JSONDecodeError):
-        return f"is no JSON ({error.msg}, character {max(0, error.pos - 1)})"
+        return f"is not JSON ({error.msg}, character {max(0, error.pos - 1)})"
     if isinstance(error, RecursionError):
         return "is nested too deeply"
     return printable(error)[:200]

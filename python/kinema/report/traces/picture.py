@@ -104,7 +104,7 @@ def _draw_activity(axes: Axes, one: TraceSummary, scale: float) -> None:
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(0, max(1, len(shown)))
     axes.set_xlim(0, edges[-1])
-    axes.set_title("what went on when (full height: all the time, by any thread)", fontsize=10, loc="left")
+    axes.set_title("activity over time (full height: all the time, by any thread)", fontsize=10, loc="left")
     axes.spines[["top", "right", "left"]].set_visible(False)
 
 

@@ -75,12 +75,12 @@ def record(
     """
     name = os.fspath(folder)
     if not command:
-        raise ArgumentError("no command is named; it stands behind --: kinema trace -- COMMAND ARGUMENTS")
+        raise ArgumentError("no command is named; it follows --: kinema trace -- COMMAND ARGUMENTS")
     strace = shutil.which("strace")
     if strace is None:
         raise MissingPackageError(f"kinema trace needs strace, which is not installed; {_INSTALL}")
     if shutil.which(command[0]) is None:
-        raise ArgumentError(f"{command[0]}: is no command that can be run, expected one in PATH or the path of one")
+        raise ArgumentError(f"{command[0]}: is not a command that can be run, expected one in PATH or a path")
     before = _prepare(name, overwrite=overwrite)
     log = os.path.join(name, f"strace-{os.getpid()}.log")
     words = [strace, *OPTIONS, "-o", log, "--", *command]
