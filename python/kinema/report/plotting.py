@@ -111,7 +111,7 @@ def stack_phases(
             width = 0.7 if n <= _MANY_WORKERS else 0.9 if n <= _CROWD else 1.0
             axes.bar(np.arange(n), values, width, bottom, color=_COLOURS[phase], label=label, linewidth=0)
         bottom = bottom + values
-    # words where they have room beside each other
+    # words if they have room beside each other
     places = sorted(worker for worker, _ in marked)
     in_words = len(marked) <= 3 and all(right - left >= _WORDS * n for left, right in pairwise(places))
     for worker, phase in marked:
@@ -132,7 +132,7 @@ def stack_phases(
 
 
 def draw_timeline(report: Report) -> Figure:
-    """What each worker did when: blocks as I/O, decoding and computing one after the other; then the next pass."""
+    """Each worker's activity over time: I/O, decoding and computing of its blocks in turn; then the next pass."""
     n_workers = _rows_for(report)
     figure = Figure(figsize=(9.0, min(10.0, 1.6 + 0.34 * max(2, n_workers))), layout="constrained")
     axes = figure.subplots()
@@ -196,7 +196,7 @@ def _bars_of_blocks(blocks: NDArray[np.float64], offset: float) -> dict[str, dic
 def draw_scaling(scaling: Scaling) -> Figure:
     """Time, speed-up and efficiency over the number of workers, with deviations; ideal scaling as a line.
 
-    Of runs on one number of workers the times of the series alone, side by side: there is nothing else to be seen.
+    If all runs have the same number of workers, draws only the times of the series, side by side.
     """
     numbers_of_workers = {point.n_workers for points in scaling.series.values() for point in points}
     if len(numbers_of_workers) == 1:

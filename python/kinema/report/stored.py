@@ -46,9 +46,9 @@ R = TypeVar("R")
 
 SCHEMA = "kinema-report"
 VERSION = 1
-# of a pass, in a file: enough for a picture
+# blocks of a pass in a file: enough for a picture
 MOST_BLOCKS = 20_000
-# of workers of a pass, and any number of a report: beyond them it is no measurement
+# largest number of workers of a pass, and largest number in a report; larger ones were not measured
 _MOST_WORKERS = 100_000
 _LARGEST = 1e18
 _DIGITS = 9  # of seconds: the clocks count nanoseconds
@@ -222,7 +222,7 @@ def _check(found: Any, kinds: Mapping[str, Any]) -> None:
 
 
 def _checked(kind: Any, value: Any, name: str) -> Any:
-    """The value; TypeError or ValueError where it is of another kind, or a number that nothing measured can be."""
+    """The value. Raises TypeError or ValueError for another kind, and for numbers that cannot be measurements."""
     allowed = get_args(kind) or (kind,)
     if float in allowed:
         allowed = (*allowed, int)

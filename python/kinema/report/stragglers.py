@@ -130,7 +130,7 @@ def _judge(number: int, one: PassTimings, worker: WorkerTimings, places: Places 
     if rate >= THRESHOLD * usual_rate > 0 and rate - usual_rate >= worth:
         slow.append(max(_PER_FRAME, key=lambda name: lost[name]))
     if slow:
-        # where it is slow in several ways, that which costs most
+        # if the worker is slow in several phases, the phase that costs most
         phase = max(slow, key=lambda name: lost[name])
         seconds, expected = getattr(worker, phase), usual[phase]
         if phase in _ONCE:
@@ -145,7 +145,7 @@ def _judge(number: int, one: PassTimings, worker: WorkerTimings, places: Places 
 
 
 def _usual(worker: WorkerTimings, others: Sequence[WorkerTimings]) -> dict[str, float]:
-    """What each phase would have taken at the median speed of the others."""
+    """The time that each phase would have taken at the median speed of the other workers."""
     usual = {name: float(median(getattr(other, name) for other in others)) for name in _ONCE}
     working = [other for other in others if other.frames]
     for name in _PER_FRAME:

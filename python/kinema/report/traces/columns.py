@@ -28,7 +28,7 @@ class TraceColumns:
     Attributes
     ----------
     summaries : tuple of TraceSummary
-        Of different labels.
+        Summaries with different labels.
     """
 
     summaries: tuple[TraceSummary, ...]
@@ -45,7 +45,7 @@ class TraceColumns:
         write_whole(path, lambda file: file.write(text.encode()))
 
     def plot(self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False) -> Figure:
-        """A matplotlib figure of all beside each other, written to `path` (.png, .pdf, .svg) where one is given."""
+        """A matplotlib figure of all, side by side, written to `path` (.png, .pdf, .svg) if one is given."""
         from kinema.report import plotting
         from kinema.report.traces.picture import draw_columns
 

@@ -21,7 +21,7 @@ __all__ = ["TraceEvents", "TracedFunction", "TracedProcess", "read_trace"]
 
 @dataclass(frozen=True)
 class TracedFunction:
-    """What an event is of.
+    """The function, or activity, of an event.
 
     Attributes
     ----------
@@ -64,12 +64,12 @@ class TraceEvents:
         By the numbers in the columns.
     threads : tuple of (process, thread id)
     columns : dict of (n,) int64
-        "function", "thread", "process"; "file", -1 where there is none; "start", ns since 1970, and "duration", ns;
-        "size", bytes, -1 where there are none; "offset", "epoch", "step", "frames", -1; "result", below 0 of calls that
-        failed.
+        "function", "thread", "process"; "file", -1 if there is none; "start", ns since 1970, and "duration", ns;
+        "size", bytes, -1 if there are none; "offset", "epoch", "step", "frames", -1 if there are none; "result", below
+        0 for calls that failed.
     commands : tuple of str
     sources : tuple of str
-        Who recorded: "kinema", "strace", "other".
+        Recorders: "kinema", "strace", "other".
     notes : tuple of str
     """
 
@@ -98,10 +98,10 @@ class TraceEvents:
 def read_trace(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> TraceEvents:
     """All events of a folder, of files, or of several of these, as one trace; both dialects, plain or gzip.
 
-    Of a process that strace has recorded, the POSIX calls are strace's: it sees those of all libraries. Kinema's own
-    events of the same calls are left out, so that none counts twice.
+    If strace has recorded a process, the POSIX calls come from strace, which sees the calls of all libraries. Kinema's
+    own events of the same calls are left out, so that none counts twice.
 
-    Raises what `trace_files` does; CorruptFileError for a file that is no trace.
+    Raises as `trace_files`; CorruptFileError for a file that is not a trace.
     """
     given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     merged = _Merged()
@@ -169,8 +169,8 @@ class _Merged:
 def _each_once(found: list[tuple[str, str | None]]) -> tuple[tuple[str, ...], list[int]]:
     """The name of each file, the first that it has, and which of them each of `found` is.
 
-    Names are of one file if they are so here and now, else if they are equal but for "." and double slashes. Processes
-    that do not say their folder have that of the others, if these have the same.
+    Names belong to one file if they lead to the same file here and now, or else if they are equal except for "." and
+    double slashes. A process that does not state its folder gets the others' folder, if they share one.
     """
     folders = {folder for _, folder in found if folder is not None}
     usual = folders.pop() if len(folders) == 1 else ""

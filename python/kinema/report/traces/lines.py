@@ -57,10 +57,10 @@ def trace_files(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
 def lines_of(path: str, note: Callable[[str], None]) -> Iterator[tuple[int, list[bytes]]]:
     """Number of the first line, from 1, and lines without their ends, some megabytes at a time.
 
-    The last line of a file may have no end. `note` is called where the file ends within a gzip member.
+    The last line of a file may lack an end. `note` is called if the file ends within a gzip member.
 
-    Raises CorruptFileError for a line that is too long to be an event, and for bytes that are no gzip members; what the
-    system says as `open_regular`.
+    Raises CorruptFileError for a line that is too long to be an event, and for bytes that are not gzip members; errors
+    of the system as `open_regular`.
     """
     number, rest = 1, b""
     with open_regular(path, "trace") as file:

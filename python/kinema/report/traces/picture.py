@@ -47,7 +47,7 @@ _WORDS = 0.12
 
 
 def draw_summary(one: TraceSummary) -> Figure:
-    """What went on when, bandwidth below it; the parts of the time; calls and bytes by size."""
+    """Activity over time, with bandwidth below it; the parts of the time; calls and bytes by size."""
     figure = Figure(figsize=(11.0, 8.6), layout="constrained")
     figure.suptitle(_headline(one), fontsize=11, x=0.01, ha="left")
     grid = figure.add_gridspec(3, 2, height_ratios=[1.15, 0.85, 1.25])
@@ -93,7 +93,7 @@ def _time_unit(total: int) -> tuple[str, float]:
 
 
 def _draw_activity(axes: Axes, one: TraceSummary, scale: float) -> None:
-    """A row for each kind, as high as the share of each moment in which something of it went on."""
+    """One row per kind; its height is the share of each moment in which the kind was active."""
     shown = [kind for kind in one.activity if one.kinds.get(kind)]
     edges = np.linspace(0, max(1, one.job.total) / scale, len(next(iter(one.activity.values()))) + 1)
     for row, kind in enumerate(reversed(shown)):

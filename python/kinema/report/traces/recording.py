@@ -1,6 +1,6 @@
-"""`record`: runs any command under strace and leaves a trace of its I/O, beside Kinema's own events where it is Kinema.
+"""`record`: runs any command under strace and writes a trace of its I/O, beside the events of Kinema's own commands.
 
-The command keeps its standard streams, hears Ctrl-C, and its exit code is passed on.
+The command keeps its standard streams and receives Ctrl-C; its exit code is passed on.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ def record(
     data: Sequence[str | os.PathLike[str]] = (),
     overwrite: bool = False,
 ) -> RecordedCommand:
-    """Runs a command under strace; its trace is in `folder` (made where it is not there) as `strace-HOST-PID.pfw`.
+    """Runs a command under strace and writes its trace to `folder` (made if missing) as `strace-HOST-PID.pfw`.
 
-    `data`: folders and files; then only calls on these, and on what is in them, are kept. KINEMA_TRACE is the folder,
-    so that Kinema's commands add their own events. `overwrite` removes a trace that is in the folder when the command
-    has been recorded.
+    `data` are folders and files; then only calls on these, and on files in them, are kept. KINEMA_TRACE is set to the
+    folder, so that Kinema's commands add their own events. After the recording, `overwrite` removes an older trace from
+    the folder.
 
-    Raises MissingPackageError without strace; ArgumentError for a command that is not there and for a folder that has
-    a trace; FileIOError where strace may trace no process.
+    Raises MissingPackageError without strace; ArgumentError for a command that does not exist and for a folder that has
+    a trace; FileIOError if strace may not trace processes.
     """
     name = os.fspath(folder)
     if not command:

@@ -1,7 +1,7 @@
 """Logs of strace as trace files: system calls on files become the POSIX events that Kinema and DFTracer write.
 
-The log is one of `strace -f -y -s 0 --absolute-timestamps=format:unix,precision:ns --syscall-times=ns`: it has the
-number of the thread before each line, and the path of each descriptor behind it.
+The log is from `strace -f -y -s 0 --absolute-timestamps=format:unix,precision:ns --syscall-times=ns`: each line begins
+with the number of the thread, and each descriptor is followed by its path.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NAMES = {
 _TRANSFERS = {name for name in _NAMES if ("read" in name and "link" not in name) or "write" in name} | {
     "copy_file_range", "sendfile",
 }  # fmt: skip
-# the place is the last argument, but for the flags behind it
+# index of the argument with the file offset: the last one, or the last before flags
 _AT_PLACES = {"pread64": -1, "pwrite64": -1, "preadv": -1, "pwritev": -1, "preadv2": -2, "pwritev2": -2}
 _STARTS = ("clone", "clone3", "fork", "vfork")
 OPTIONS = (
@@ -56,20 +56,20 @@ _DESCRIPTOR = re.compile(r"(?:^|[(, ])(?:-?\d+|AT_FDCWD)<((?:[^<>\\]|\\.)*)>")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _ESCAPE = re.compile(rb"\\([0-7]{1,3}|.)")
 _LETTERS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"v": b"\v", b"f": b"\f", b"b": b"\b", b"a": b"\a"}
-# what is no file of a file system; files in memory, as those of a node cache, are
+# paths that are not files of a file system; files in memory, such as a node cache's, do count
 _NO_FILES = re.compile(r"/(dev(?!/shm/)|proc|sys)(/|$)")
 
 
 @dataclass(eq=False)
 class Imported:
-    """What a log had.
+    """The contents of a log.
 
     Attributes
     ----------
     events : int
-        That are in the trace.
+        Events in the trace.
     left_out : Counter
-        Calls on what is no file, on files that are not asked for, and such as did not end, by reason.
+        Calls left out, by reason: not on a file, on a file not asked for, or not ended.
     """
 
     events: int = 0
@@ -101,9 +101,9 @@ def import_log(
     data : tuple of str, optional
         Folders and files: only calls on these, and on what is in them, are kept.
     without : tuple of str
-        Of these none are kept.
+        Calls on these are left out.
 
-    Raises CorruptFileError for a line that is none of such a log, but for the last one, which may be cut.
+    Raises CorruptFileError for a line that does not belong to such a log; the last line may be cut.
     """
     # a thread may be seen before the call that made it has ended, so the log is read twice
     processes = _processes_of(log)

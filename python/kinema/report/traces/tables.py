@@ -65,7 +65,7 @@ class FunctionRow:
         ns.
     bytes : int
     sizes : Distribution or None
-        Of those events that have a size.
+        Sizes of the events that have one.
     """
 
     category: str
@@ -104,11 +104,11 @@ class Bandwidth:
     Attributes
     ----------
     of : {"posix", "application"}
-        Whose transfers: application-level ones where there are no POSIX events.
+        Origin of the transfers: application-level if there are no POSIX events.
     part : int
-        ns.
+        Length of a part, ns.
     read, write : tuple of float
-        Bytes of each part; those of a transfer are spread evenly over its duration.
+        Bytes of each part; the bytes of a transfer are spread evenly over its duration.
     """
 
     of: str
@@ -159,7 +159,7 @@ class FileRow:
 
 @dataclass(frozen=True)
 class CacheUse:
-    """What the node's cache did: events and their bytes."""
+    """Use of the node's cache: events and their bytes."""
 
     hits: int
     misses: int
@@ -178,7 +178,7 @@ def _row_in_ns(row: Any, *times: str) -> dict[str, Any]:
 
 
 def distribution(values: NDArray[Any]) -> Distribution:
-    """Of at least one number; percentiles lie between neighbours in proportion."""
+    """The distribution of at least one number; percentiles are interpolated linearly."""
     if len(values) == 1:
         (one,) = values.tolist()
         return Distribution(*[float(one)] * 7)
@@ -225,13 +225,13 @@ def operations_of(trace: TraceEvents) -> Mapping[str, OperationRow]:
 
 
 def transfer_kind(trace: TraceEvents) -> str:
-    """Whose transfers count: POSIX calls, or where none are traced the application's own."""
+    """The kind of transfers that count: POSIX calls, or if none are traced, the application's own."""
     some = trace.matches(kind=POSIX, operation=("read", "write")) & (trace.columns["size"] >= 0)
     return POSIX if some.any() else APPLICATION
 
 
 def transfers_of(trace: TraceEvents) -> Mapping[str, Mapping[str, list[int]]]:
-    """Numbers and bytes of transfers by the classes of `SIZES`; those of no bytes, at the end of a file, are none."""
+    """Numbers and bytes of transfers by the classes of `SIZES`, without calls of no bytes at the end of a file."""
     kind, found = transfer_kind(trace), {}
     for operation in ("read", "write"):
         sizes = trace.columns["size"][trace.matches(kind=kind, operation=operation) & (trace.columns["size"] > 0)]
@@ -261,11 +261,11 @@ def bandwidth_of(trace: TraceEvents, first: int, last: int) -> Bandwidth:
 
 
 def epochs_of(trace: TraceEvents) -> tuple[EpochRow, ...]:
-    """Of events that name their epoch."""
+    """Rows of the events that name their epoch."""
     columns = trace.columns
     rows = []
     whole = trace.matches(name="epoch.block")
-    # DFTracer's loops say of a batch what they say of all else of the data loader
+    # DFTracer's loops do not distinguish batches from the data loader's other events
     fetching = trace.matches(kind=BATCH) | trace.matches(name="fetch.iter")
     computing, reading = trace.matches(kind=COMPUTE), trace.matches(kind=APPLICATION) & (columns["size"] > 0)
     for epoch in np.unique(columns["epoch"][columns["epoch"] >= 0]).tolist():
@@ -288,7 +288,7 @@ def epochs_of(trace: TraceEvents) -> tuple[EpochRow, ...]:
 
 
 def files_of(trace: TraceEvents) -> tuple[FileRow, ...]:
-    """The files with most bytes; by POSIX calls where there are any."""
+    """The files with most bytes; by POSIX calls if there are any."""
     kind, columns = transfer_kind(trace), trace.columns
     some = trace.matches(kind=kind) & (columns["file"] >= 0)
     at = columns["file"][some]
@@ -312,7 +312,7 @@ def files_of(trace: TraceEvents) -> tuple[FileRow, ...]:
 
 
 def cache_of(trace: TraceEvents) -> CacheUse | None:
-    """None where no event is of the cache."""
+    """The use of the cache; None if no event belongs to it."""
     columns = trace.columns
     of = {name: trace.matches(category="cache", name=f"cache.{name}") for name in ("hit", "miss", "fetch", "evict")}
     if not any(some.any() for some in of.values()):
