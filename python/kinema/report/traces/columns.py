@@ -67,7 +67,7 @@ class TraceColumns:
 
 
 def side_by_side(traces: Mapping[str, Paths] | Sequence[TraceSummary]) -> TraceColumns:
-    """The summaries of traces by label, each as `summarise` takes them; or of summaries that are there.
+    """The summaries of traces by label, each given as for `summarise`, or as a finished summary.
 
     Raises what `summarise` does; ArgumentError for none, and for two of one label.
     """

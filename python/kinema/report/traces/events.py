@@ -115,7 +115,7 @@ class _Merged:
         self._functions: dict[TracedFunction, int] = {}
         self._processes: dict[TracedProcess, int] = {}
         self._threads: dict[tuple[int, int], int] = {}
-        # by name and the folder that it is relative to, as far as the trace says it
+        # by name and the folder that it is relative to, if the trace states the folder
         self._files: dict[tuple[str, str | None], int] = {}
         self._parts: list[dict[str, NDArray[np.int64]]] = []
         self._paths: list[str] = []
@@ -136,7 +136,7 @@ class _Merged:
             process = TracedProcess(found.hosts.get(host, host) or _only(found.hosts), pid)
             threads.append((self._processes.setdefault(process, len(self._processes)), tid))
         columns = dict(found.columns)
-        # the result of lseek is a place, that of open a number
+        # lseek returns a place, open a descriptor
         moves = np.array([one.kind != POSIX or one.operation in TRANSFERS for one in functions] or [False])
         columns["size"] = np.where(moves[columns["function"]] & (columns["result"] >= 0), columns["size"], -1)
         columns["function"] = _renumbered(columns["function"], functions, self._functions)
@@ -167,7 +167,7 @@ class _Merged:
 
 
 def _each_once(found: list[tuple[str, str | None]]) -> tuple[tuple[str, ...], list[int]]:
-    """The name of each file, the first that it has, and which of them each of `found` is.
+    """The first name of each file, and for each of `found` the number of its file.
 
     Names belong to one file if they lead to the same file here and now, or else if they are equal except for "." and
     double slashes. A process that does not state its folder gets the others' folder, if they share one.
@@ -186,7 +186,7 @@ def _each_once(found: list[tuple[str, str | None]]) -> tuple[tuple[str, ...], li
 
 
 def _remove_doubles(trace: TraceEvents, notes: list[str]) -> TraceEvents:
-    """Without the POSIX events that Kinema recorded of processes that strace recorded as well, in their order."""
+    """Leaves out Kinema's POSIX events of processes that strace recorded as well; keeps the order."""
     columns = dict(trace.columns)
     straced = columns.pop("source") == 1
     keep = np.ones(len(straced), dtype=bool)
@@ -208,11 +208,11 @@ def _remove_doubles(trace: TraceEvents, notes: list[str]) -> TraceEvents:
 
 
 def _only(hosts: dict[str, str]) -> str:
-    """The name of the one host of a file whose events do not say theirs."""
+    """The name for the single host of a file whose events do not name theirs."""
     return next(iter(hosts.values())) if len(hosts) == 1 else ""
 
 
 def _renumbered(numbers: NDArray[np.int64], names: list[Any], known: dict[Any, int]) -> NDArray[np.int64]:
-    """Numbers of all files for those of one; -1 stays."""
+    """Converts numbers within one file to numbers over all files; -1 stays."""
     new = np.array([*(known.setdefault(name, len(known)) for name in names), -1], dtype=np.int64)
     return new[numbers]

@@ -56,7 +56,7 @@ class Spans:
 
 
 def union(begins: Whole, ends: Whole) -> Spans:
-    """The times that at least one of the intervals covers; those without length cover none."""
+    """The times that at least one interval covers; intervals of length 0 cover nothing."""
     some = ends > begins
     begins, ends = begins[some], ends[some]
     if len(begins) == 0:

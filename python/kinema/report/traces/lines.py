@@ -18,19 +18,19 @@ __all__ = ["SUFFIXES", "is_trace", "lines_of", "trace_files"]
 
 SUFFIXES = (".pfw", ".pfw.gz")
 _GZIP = b"\x1f\x8b"
-# bytes that are read, and made of compressed ones, at once
+# bytes to read, and to decompress, at once
 _PIECE = 1 << 20
-# an event is a few hundred bytes; a file without lines is something else
+# an event has a few hundred bytes; a file without lines is not a trace
 _LONGEST_LINE = 16 << 20
 
 
 def is_trace(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is a folder, or has the name of a trace file: then it is none of a run report."""
+    """Whether a path is a folder, or has the name of a trace file; run reports are neither."""
     return os.path.isdir(path) or os.fspath(path).endswith(SUFFIXES)
 
 
 def trace_files(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """The trace files of folders and among files, each once by whatever names, in their order; of a folder sorted.
+    """The trace files in folders and among files, in the given order, sorted within a folder; each file appears once.
 
     Raises FileNotFound for what is not there and for a folder without trace files, ArgumentError for no path.
     """
@@ -103,7 +103,7 @@ def _pieces(path: str, file: IO[bytes], note: Callable[[str], None]) -> Iterator
             member = zlib.decompressobj(31)
         if made:
             yield made
-    # what the last bytes have made, and had no room
+    # output of the last bytes that did not fit
     left = member.flush() if begun else b""
     if left:
         yield left

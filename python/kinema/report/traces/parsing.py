@@ -175,7 +175,7 @@ class _Reader:
         if int(starts.min()) < 0 or int(durations.min()) < 0 or int((starts + durations).max()) > _MOST:
             raise ValueError("expected times from 0 to 146 years")
         results = [one.get("ret") for one in args]
-        # of buffered calls the result is a number of elements
+        # buffered calls return a number of elements
         sizes = [
             given if ret is None else ret if name[0] != "f" or name not in ("fread", "fwrite") else ret * (given or 1)
             for name, ret, given in zip(names, results, _sizes(args), strict=True)
@@ -206,7 +206,7 @@ class _Reader:
         if self._bad and not self._good and not cut:
             self._refuse()
         if self._bad:
-            # most of all the last line of a process that was killed
+            # mostly the last line of a killed process
             found.notes.append(
                 f"{path}: {counted(self._bad, 'line')} left out that are not events; the first is {self._first_bad}"
             )

@@ -1,4 +1,4 @@
-"""Pictures of traces: of one what happened when, what the time went to, and its calls; of several these side by side.
+"""Pictures of traces: activity over time, the parts of the time, and calls of one trace, or of several side by side.
 
 It imports matplotlib, and so is imported only when a picture is asked for.
 """
@@ -42,7 +42,7 @@ _PARTS = (
 )
 _SIZE_COLOURS = ("#C6DBEF", "#9ECAE1", "#6BAED6", "#3182BD", "#08519C")
 _FUNCTIONS = 8
-# of a bar, below which there is no room for words in a part
+# share of a bar below which a part has no room for words
 _WORDS = 0.12
 
 
@@ -167,7 +167,7 @@ def _draw_times(axes: Axes, one: TraceSummary) -> None:
 
 
 def _draw_functions(axes: Axes, one: TraceSummary) -> None:
-    """The functions that took most time, with how often they were called."""
+    """The functions that took most time, with their numbers of calls."""
     kind = POSIX if one.kinds[POSIX] else APPLICATION
     rows = [row for row in one.functions if row.kind == kind][:_FUNCTIONS]
     unit, scale = _time_unit(max([row.time for row in rows], default=0))
@@ -226,7 +226,7 @@ def _draw_io(axes: Axes, summaries: Sequence[TraceSummary]) -> None:
 
 
 def _draw_calls(axes: Axes, summaries: Sequence[TraceSummary]) -> None:
-    """Numbers of POSIX calls by what they do, on a logarithmic axis."""
+    """Numbers of POSIX calls by operation, on a logarithmic axis."""
     shown = [name for name in OPERATIONS if any(one.operations[name].count for one in summaries)]
     colours = {**_OPERATIONS, "metadata": "#7A5195", "sync": "#56B4E9", "map": "#A0A0A0"}
     step = 0.8 / max(1, len(shown))

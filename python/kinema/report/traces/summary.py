@@ -45,11 +45,11 @@ if TYPE_CHECKING:
 
 __all__ = ["SCHEMA", "TimeSplit", "TraceSummary", "summarise"]
 
-# the first of the plain values, by which a file of them is known
+# the first plain value, which identifies a file of them
 SCHEMA = "kinema-trace-summary"
 
 _IO = (APPLICATION, POSIX)
-# kinds that are told apart when time is split
+# kinds that the split of time distinguishes
 _SPLIT: tuple[tuple[str, ...], ...] = ((APPLICATION,), (POSIX,), _IO, (COMPUTE,), (WAIT,))
 _Doing = Mapping[tuple[str, ...], NDArray[np.bool_]]
 
@@ -149,15 +149,15 @@ class TraceSummary:
     notes: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it as plain values, for JSON; times in ns, under names that end with `_ns`."""
+        """The summary as plain values, for JSON; times in ns, under names that end with `_ns`."""
         found: dict[str, Any] = {"schema": SCHEMA}
         for one in fields(self):
             found[one.name] = _plain(getattr(self, one.name))
         return found
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Writes it as JSON, whole or not at all; raises as other outputs do, and for a file of the trace. `overwrite`
-        replaces a file that Kinema did not write."""
+        """Writes the summary as JSON, whole or not at all. Raises as other outputs do, and if `path` is a file of the
+        trace. `overwrite` replaces a file that Kinema did not write."""
         check_not_input(path, *self.paths)
         check_remade(path, overwrite=overwrite)
         text = json.dumps(self.as_dict(), allow_nan=False)
@@ -239,14 +239,14 @@ def _distinct(numbers: NDArray[np.int64]) -> int:
 
 
 def _label_of(trace: TraceEvents) -> str:
-    """The folder of its files, or the one file."""
+    """The folder of the trace's files, or its single file."""
     if len(trace.paths) == 1:
         return os.path.basename(trace.paths[0])
     return os.path.basename(os.path.dirname(os.path.abspath(trace.paths[0]))) or "trace"
 
 
 def _split_each_process(trace: TraceEvents, doing: _Doing) -> TimeSplit:
-    """Unions within each process, added up."""
+    """Unions within each process, summed."""
     order = np.argsort(trace.columns["process"], kind="stable")
     numbers = trace.columns["process"][order]
     bounds = np.flatnonzero(np.concatenate([[True], numbers[1:] != numbers[:-1], [True]]))
@@ -285,7 +285,7 @@ def _split(trace: TraceEvents, doing: _Doing, chosen: NDArray[Any]) -> TimeSplit
 
 
 def _plain(value: Any) -> Any:
-    """As JSON has it: dataclasses as objects, times under names that say their unit."""
+    """The value for JSON: dataclasses as objects, times under names that include their unit."""
     if isinstance(value, TimeSplit):
         return {f"{name}_ns": ns for name, ns in asdict(value).items()}
     if hasattr(value, "as_dict"):

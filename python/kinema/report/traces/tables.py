@@ -85,7 +85,7 @@ class FunctionRow:
 
 @dataclass(frozen=True)
 class OperationRow:
-    """POSIX calls that do the same. `time`: sum of durations, ns."""
+    """POSIX calls of one operation. `time`: sum of durations, ns."""
 
     count: int
     failed: int
@@ -123,7 +123,7 @@ class Bandwidth:
 
 @dataclass(frozen=True)
 class EpochRow:
-    """An epoch. Times are sums of durations, ns; `time` is that of the epoch's own event, else of its first to last.
+    """An epoch. Times are sums of durations, ns; `time` is its own event, or its first to its last.
 
     `steps`: different ones; `batches`: that were fetched; `bytes`: of application-level I/O.
     """
@@ -143,7 +143,7 @@ class EpochRow:
 
 @dataclass(frozen=True)
 class FileRow:
-    """A file. `of`: whose events they are, as of `Bandwidth`; `time`: sum of durations, ns."""
+    """A file. `of`: origin of the events, as in `Bandwidth`; `time`: sum of durations, ns."""
 
     path: str
     of: str
@@ -211,7 +211,7 @@ def functions_of(trace: TraceEvents) -> tuple[FunctionRow, ...]:
 
 
 def operations_of(trace: TraceEvents) -> Mapping[str, OperationRow]:
-    """POSIX calls by what they do."""
+    """POSIX calls by operation."""
     found: dict[str, OperationRow] = {}
     columns = trace.columns
     for operation in OPERATIONS:
@@ -254,7 +254,7 @@ def bandwidth_of(trace: TraceEvents, first: int, last: int) -> Bandwidth:
         until = [
             float((sizes * np.clip((edge - begins) / lengths, 0, 1)).sum()) for edge in part * np.arange(_PARTS + 1)
         ]
-        # what ends after the last edge, by a ns at the most, belongs to the last part
+        # events that end after the last edge, by at most one ns, belong to the last part
         until[-1] = float(sizes.sum())
         found[operation] = tuple(np.diff(until).tolist())
     return Bandwidth(kind, part, found["read"], found["write"])
@@ -275,7 +275,7 @@ def epochs_of(trace: TraceEvents) -> tuple[EpochRow, ...]:
         rows.append(
             EpochRow(
                 epoch=epoch,
-                # of several ranks the longest
+                # the longest of several ranks
                 time=int(own.max()) if len(own) else int(ends.max() - begins.min()),
                 steps=len(np.unique(columns["step"][some & (columns["step"] >= 0)])),
                 batches=int((some & fetching).sum()),
@@ -294,7 +294,7 @@ def files_of(trace: TraceEvents) -> tuple[FileRow, ...]:
     at = columns["file"][some]
 
     def sums(values: NDArray[np.int64]) -> NDArray[np.int64]:
-        # in whole numbers, where bincount would round
+        # in whole numbers: bincount would round
         found = np.zeros(len(trace.files), dtype=np.int64)
         np.add.at(found, at, values[some])
         return found
