@@ -58,7 +58,7 @@ SIGNATURES = (
     b"BTIN",
 )
 SIGNATURES += (b"EAHD", b"EAIB", b"EASB", b"EADB", b"FAHD", b"FADB", b"SMTB")
-# bytes behind the beginning of a structure that belong to it, mostly
+# bytes after the beginning of a structure that mostly belong to it
 REACH = 400
 # of a fork
 SECONDS, MEMORY = 10, 1 << 30
@@ -135,7 +135,7 @@ class Seed:
         return bytes(data)
 
     def _place(self, rng: random.Random) -> int:
-        """Of a change: within a message, or behind the beginning of a structure."""
+        """Place of a change: within a message, or after the beginning of a structure."""
         last = len(self.data) - 9
         if rng.random() < 0.5:
             some = [one for one in rng.choices(self.messages, k=4) if self.data[one[0]] in FAVOURED] or self.messages
@@ -206,7 +206,7 @@ def _with_checksums(data: bytes) -> list[int]:
 
 
 def _checked(data: bytes, at: int) -> list[tuple[int, int]]:
-    """The piece that begins there and is followed by its checksum; none where there is none."""
+    """The piece that begins at `at` and is followed by its checksum; empty if there is none."""
     ends = range(at + 8, min(at + REACH_OF_CHECKSUMS, len(data) - 4))
     return [(at, end) for end in ends if data[end : end + 4] == struct.pack("<I", _checksum(data, at, end))][:1]
 
@@ -231,7 +231,7 @@ def _messages(data: bytes, header: int) -> list[tuple[int, int, int]]:
 
 
 def _use(path: str, folder: str) -> int:
-    """What a user does with a file; the code that a fork ends with."""
+    """Uses a file as a user does; returns the exit code of the fork."""
     calls = (
         lambda: kn.open(path, stored=False).read(range(2), workers=1),
         lambda: {name: one.read() for name, one in kn.open(path, stored=False).observables.items()},
@@ -259,7 +259,7 @@ def _use(path: str, folder: str) -> int:
 
 
 def _info(path: str) -> None:
-    """`kinema info` in this process; InternalError where it ends as a defect does."""
+    """Runs `kinema info` in this process; raises InternalError if it ends like a defect."""
     with contextlib.redirect_stdout(io.StringIO()):
         try:
             main_of_kinema(["info", path, "--no-stored"])
@@ -363,7 +363,7 @@ def _seeds(folder: Path) -> list[Seed]:
 
 
 def main() -> int:
-    """Runs for so many seconds of CPU time, of all processes; 1 where something was found."""
+    """Runs for `seconds` of CPU time of all processes; returns 1 if something was found."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("seconds", type=float, nargs="?", default=60.0)
     parser.add_argument("--seed", type=int, default=int(time.time()))

@@ -488,7 +488,7 @@ def text_seeds():
 
 
 def grown_seeds():
-    """Files of each format that can be gone on with, behind its number in fuzz/src/append.rs."""
+    """Files of each format that can be extended, each after the format's number in fuzz/src/append.rs."""
     for number, kind in enumerate(("xtc", "trr", "dcd", "netcdf", "history")):
         for path in _made_for(kind):
             yield f"{kind}_{path.name}", bytes([number]) + path.read_bytes()
@@ -509,7 +509,7 @@ def _made_for(kind):
 
 
 def peer_seeds():
-    """What peers say: the acts of fuzz/src/peers.rs, behind a byte that says how far they keep to the protocol."""
+    """Acts of fuzz/src/peers.rs, after a byte that says how far the peers keep to the protocol."""
 
     def acts(*all_of_them):
         return b"".join(bytes([what, len(said)]) + said for what, said in all_of_them)

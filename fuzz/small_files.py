@@ -148,7 +148,7 @@ def _with_checksums(data: bytes) -> bytes:
 
 
 def main() -> None:
-    """Runs for so many seconds of CPU time, and says what was found."""
+    """Runs for `seconds` of CPU time, and prints the findings."""
     arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     arguments.add_argument("seconds", type=float)
     arguments.add_argument("--seed", type=int, default=1)

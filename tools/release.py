@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -68,15 +69,38 @@ def _run(*words: str) -> None:
     subprocess.run(words, cwd=ROOT, check=True)
 
 
+def draft(root: Path, number: str) -> str:
+    """The lines of changelog.d, sorted by kind, without a heading; "" if there are none."""
+    if not _fragments(root):
+        return ""
+    words = [sys.executable, "-m", "towncrier", "build", "--draft", "--version", number]
+    text = subprocess.run(words, cwd=root, check=True, capture_output=True, text=True).stdout
+    return text.partition("\n")[2].strip()
+
+
+def with_fragments(changelog: str, number: str, day: date, text: str) -> str:
+    """The changelog with a section of this version: what was written by hand as unreleased, then `text`."""
+    start, mark, rest = changelog.partition("<!-- releases -->\n")
+    if not mark:
+        raise ValueError("CHANGELOG.md: has no line '<!-- releases -->'")
+    heading, waiting = f"## {number} ({day})", f"\n## {number} (unreleased)\n"
+    written = ""
+    if rest.startswith(waiting):
+        written, *older = re.split(r"(?m)^(?=## )", rest.removeprefix(waiting))
+        rest = "".join(older)
+    section = "\n\n".join(part for part in (heading, written.strip(), text) if part)
+    return f"{start}{mark}\n{section}\n\n{rest.lstrip()}".rstrip() + "\n"
+
+
 def release(dry: bool) -> None:
     """Builds, and unless it is `dry` writes the changelog, commits it and sets the tag."""
     number = version(ROOT)
-    if _fragments(ROOT):
-        _run(sys.executable, "-m", "towncrier", "build", "--version", number, "--draft" if dry else "--yes")
+    changelog = ROOT / "CHANGELOG.md"
+    released = with_fragments(changelog.read_text(encoding="utf-8"), number, date.today(), draft(ROOT, number))
     if not dry:
-        changelog = ROOT / "CHANGELOG.md"
-        text = changelog.read_text(encoding="utf-8")
-        changelog.write_text(text.replace(f"## {number} (unreleased)", f"## {number}"), encoding="utf-8")
+        changelog.write_text(released, encoding="utf-8")
+        for fragment in _fragments(ROOT):
+            _run("git", "rm", "--quiet", str(fragment))
         _run("git", "commit", "--all", "--message", f"Release {number}")
     _run("make", "wheel", "sdist")
     if dry:

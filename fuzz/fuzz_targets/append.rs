@@ -1,4 +1,4 @@
-//! Arbitrary bytes as a file that is gone on with: its frames stay, and one more is read behind them.
+//! Arbitrary bytes as a file that is extended: its frames stay, and one more frame is read after them.
 #![no_main]
 
 use kinema_fuzz::append;

@@ -1,4 +1,4 @@
-//! Arbitrary bytes as the chunk map of an HDF5 data set and the file behind it: refused, or frames.
+//! Arbitrary bytes as the chunk map of an HDF5 data set and the file that it points into: refused, or frames.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

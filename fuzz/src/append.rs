@@ -1,4 +1,4 @@
-//! Bytes as a file that is gone on with: what stays of it are its frames, and one more is read behind them.
+//! Bytes as a file that is extended: the frames of the file stay, and one more frame is read after them.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use kinema_core::sink::{MemorySink, Sink};
 use crate::files::expand;
 use crate::records::opened;
 
-/// Formats whose files can be gone on with, chosen by the first byte of an input.
+/// Formats whose files can be extended, chosen by the first byte of an input.
 const FORMATS: [&dyn Format; 5] = [&xtc::Xtc, &trr::Trr, &dcd::Dcd, &netcdf::Netcdf, &dlpoly::History];
 /// More are not read back, for the time that it takes.
 const MOST_ATOMS: u32 = 2000;
@@ -22,7 +22,7 @@ pub fn format_of(data: &[u8]) -> &'static dyn Format {
     FORMATS[usize::from(data.first().copied().unwrap_or(0)) % FORMATS.len()]
 }
 
-/// Goes on behind all frames of the file, and behind the first.
+/// Extends the file after all of its frames, and after the first.
 pub fn go_on(data: &[u8]) {
     let Some((_, file)) = data.split_first() else { return };
     let (format, file) = (format_of(data), expand(file));
@@ -44,7 +44,7 @@ fn behind(format: &'static dyn Format, file: &[u8], n_frames: Option<u64>) {
         Ok(grown) => grown,
         Err(error) => {
             assert_ne!(error.kind(), ErrorKind::Internal, "{error}");
-            assert!(sink.bytes() == file, "a file that cannot be gone on with has changed: {error}");
+            assert!(sink.bytes() == file, "a file that cannot be extended has changed: {error}");
             return;
         }
     };
@@ -63,5 +63,5 @@ fn behind(format: &'static dyn Format, file: &[u8], n_frames: Option<u64>) {
     }
     let after = opened(sink.bytes(), format).expect("what is left is read");
     let found = after.scanned().map_or(0, |scanned| scanned.concatenation.n_frames);
-    assert_eq!(found, kept + u64::from(added.is_ok()), "frames of {there}, gone on behind {n_frames:?}: {added:?}");
+    assert_eq!(found, kept + u64::from(added.is_ok()), "frames of {there}, extended after {n_frames:?}: {added:?}");
 }

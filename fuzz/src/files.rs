@@ -21,9 +21,9 @@ const LONGEST: usize = 160 << 10;
 /// Threads of the scans that are done in ranges.
 const WORKERS: [usize; 2] = [2, 3];
 
-/// The file that an input stands for: itself, or runs of `(n, n bytes, m, m zeros)` behind [`EXPANDS`].
+/// The file that an input stands for: the input itself, or, after [`EXPANDS`], runs of `(n, n bytes, m, m zeros)`.
 ///
-/// `n` is a byte and `m` two, little-endian. Long frames that the mutator can still change as a whole.
+/// `n` is a byte and `m` two bytes, little-endian. In this form the mutator can still change long frames as a whole.
 pub fn expand(data: &[u8]) -> Vec<u8> {
     let Some((&EXPANDS, mut rest)) = data.split_first() else {
         return data.to_vec();
@@ -59,7 +59,7 @@ fn place(error: &Error) -> (ErrorKind, Option<u64>, Option<u64>) {
     (error.kind(), error.frame(), error.offset())
 }
 
-/// What a scan says, in a form that compares (a time may be NaN).
+/// Result of a scan, in a form that can be compared (a time may be NaN).
 fn outcome(scan: &Result<Scan>) -> String {
     match scan {
         Ok(scan) => format!("{:?}, {:?}, {:?}", scan.index, scan.truncation.as_ref().map(place), scan.damaged),
@@ -77,7 +77,10 @@ pub fn check_index(index: &Index, size: u64) {
     for frame in 0..index.n_frames() {
         let extent = index.extent(frame);
         assert!(extent.len > 0 && extent.len <= index.largest(), "frame {frame}: {extent:?}");
-        assert!(end.is_none_or(|end| end == extent.offset), "frame {frame} at {extent:?}, not behind the one before");
+        assert!(
+            end.is_none_or(|end| end == extent.offset),
+            "frame {frame} at {extent:?}, not after the frame before it"
+        );
         let its_end = extent.offset.checked_add(extent.len).expect("within 64 bits");
         assert!(its_end <= size, "frame {frame} at {extent:?} of {size} bytes");
         let _ = (index.step(frame), index.time(frame));
@@ -86,7 +89,7 @@ pub fn check_index(index: &Index, size: u64) {
     assert_eq!(index.end(), end);
 }
 
-/// Opens the file and scans it with one and with several threads, and from where a shorter file ended.
+/// Opens the file and scans it with one and with several threads, and from the end of a shorter file.
 pub fn scan(format: &dyn Format, data: &[u8]) {
     let file = expand(data);
     let Some((source, decoder, scan)) = open_and_scan(format, file.clone()) else { return };
@@ -103,7 +106,7 @@ pub fn scan(format: &dyn Format, data: &[u8]) {
     check_skipping(format, &source, decoder.as_ref(), &scan, file.len() as u64);
 }
 
-/// What processes find in ranges of bytes of their own is put together to what one scan finds.
+/// The results of several processes, each for its own ranges of bytes, are put together to the result of one scan.
 fn check_ranges(source: &dyn Source, decoder: &dyn Decoder, whole: &Result<Scan>, size: u64) {
     let Arrangement::Headers(headers) = decoder.arrangement() else { return };
     let third = size / 3;
@@ -116,8 +119,8 @@ fn check_ranges(source: &dyn Source, decoder: &dyn Decoder, whole: &Result<Scan>
     }
 }
 
-/// A scan that steps over damage finds the same on any number of threads, and of a sound file what any scan finds; what
-/// it calls damaged cannot be decoded.
+/// A scan that skips damage finds the same on any number of threads; in a sound file it finds the same as any scan; and
+/// frames that it calls damaged cannot be decoded.
 fn check_skipping(format: &dyn Format, source: &dyn Source, decoder: &dyn Decoder, strict: &Result<Scan>, size: u64) {
     let skipping = |workers| ScanOptions { skip_damaged: true, ..options(None, workers) };
     let scan = decoder.scan(source, &skipping(1));
@@ -138,12 +141,13 @@ fn check_skipping(format: &dyn Format, source: &dyn Source, decoder: &dyn Decode
     }
 }
 
-/// Opens the file and scans it by one thread; the index, where there is one, is sound.
+/// Opens the file and scans it on one thread; checks that the index, if there is one, is sound.
 fn open_and_scan(format: &dyn Format, file: Vec<u8>) -> Option<(MemorySource, Arc<dyn Decoder>, Result<Scan>)> {
     let size = file.len() as u64;
     let source = MemorySource::new("fuzz", file);
     let found = answer(detect(&source)).is_some_and(|found| {
-        // any file has room for the signature of HDF5 at byte 512, and is that then; so has a title for any other's
+        // a file of any format has room for the signature of HDF5 at byte 512, and is HDF5 then; a title has room for
+        // any format's
         let own = format.info().name;
         own.starts_with("DL_POLY") || [own, "H5MD"].contains(&found.info().name)
     });
@@ -154,7 +158,7 @@ fn open_and_scan(format: &dyn Format, file: Vec<u8>) -> Option<(MemorySource, Ar
     match &scan {
         Err(error) => assert_ne!(error.kind(), ErrorKind::Internal, "{error}"),
         Ok(Scan { index, truncation, damaged, without_time: _ }) => {
-            assert!(damaged.is_empty(), "damage is stepped over where that is not asked for");
+            assert!(damaged.is_empty(), "damage is skipped although nobody asked for that");
             check_index(index, size);
             // of text, blank lines may follow the frames
             let mut rest = vec![0; (size - index.end().unwrap_or(size)) as usize];
@@ -162,7 +166,7 @@ fn open_and_scan(format: &dyn Format, file: Vec<u8>) -> Option<(MemorySource, Ar
             let whole = rest.trim_ascii().is_empty();
             // frames that the head does not count yet are named
             let named = truncation.is_some() || !decoder.header().warnings.is_empty();
-            // what a writer of NetCDF has begun behind the records that the head counts is less than one of them
+            // after the records that the head of a NetCDF file counts, a writer may have begun less than one record
             let stride = if index.n_frames() > 1 { index.extent(1).offset - index.extent(0).offset } else { size };
             let begun = format.info().name == "NetCDF" && (rest.len() as u64) < stride;
             assert!(named || begun || whole || index.n_frames() == 0, "bytes are left over");
@@ -173,7 +177,7 @@ fn open_and_scan(format: &dyn Format, file: Vec<u8>) -> Option<(MemorySource, Ar
     Some((source, decoder, scan))
 }
 
-/// Scanning on from the index of a shorter file finds what scanning all of it finds.
+/// Continuing a scan from the index of a shorter file finds the same as scanning the whole file.
 fn check_grown(format: &dyn Format, source: &dyn Source, decoder: &dyn Decoder, whole: &Result<Scan>, file: &[u8]) {
     for cut in [file.len() / 3, file.len() - file.len().min(5)] {
         let shorter = MemorySource::new("shorter", &file[..cut]);
@@ -204,7 +208,7 @@ pub fn decode(format: &dyn Format, data: &[u8]) {
     }
 }
 
-/// Atoms are named, all or none.
+/// Either all atoms are named or none.
 fn check_names(source: &dyn Source, n_atoms: u32) {
     let Some(found) = answer(dlpoly::atoms::read_atoms(source)) else { return };
     let n_atoms = n_atoms as usize;
@@ -214,12 +218,12 @@ fn check_names(source: &dyn Source, n_atoms: u32) {
     }
 }
 
-/// The first frames and the last ones: of frames of a few bytes there are thousands in an input.
+/// The first and the last frames: an input may have thousands of frames of a few bytes.
 fn some_of(n_frames: u64) -> impl Iterator<Item = u64> {
     (0..n_frames.min(16)).chain(n_frames.saturating_sub(8).max(16)..n_frames)
 }
 
-/// The index with atom checkpoints of all frames; `None` for formats without, and where they would take much memory.
+/// The index with atom checkpoints of all frames; `None` for formats without, and if they would take much memory.
 fn with_checkpoints(source: &dyn Source, decoder: &dyn Decoder, index: &Index, every: u32) -> Option<Index> {
     let Index::Table(mut table) = index.clone() else { return None };
     let per_frame = AtomCheckpoints::count_per_frame(decoder.header().n_atoms, every);
@@ -240,7 +244,7 @@ fn with_checkpoints(source: &dyn Source, decoder: &dyn Decoder, index: &Index, e
     Some(Index::Table(table))
 }
 
-/// Decodes every frame that `index` names and the decoder takes for one of its own.
+/// Decodes every frame that `index` names and that the decoder accepts.
 pub fn decode_frames_of_any_index(source: &dyn Source, decoder: &dyn Decoder, index: &Index) {
     for frame in 0..index.n_frames() {
         let request = request(decoder, AtomSelection::all(decoder.header().n_atoms));
@@ -266,14 +270,14 @@ fn decode_frame(source: &dyn Source, decoder: &dyn Decoder, index: &Index, frame
             check_slice(whole, &part, atoms);
         }
     }
-    // those that decoders read in the fewest and in the most pieces
+    // the selections that decoders read in the fewest and in the most pieces
     if let Some(scattered) = selections.last() {
         cut_short(source, decoder, index, frame, scattered);
     }
     cut_short(source, decoder, index, frame, &AtomSelection::all(n_atoms));
 }
 
-/// None, one at each end, the first tenth, every seventh, two runs far apart.
+/// No atom, one at each end, the first tenth, every seventh, two runs far apart.
 fn selections(n_atoms: u32) -> Vec<AtomSelection> {
     let last = n_atoms.saturating_sub(1);
     let two_runs = (0..n_atoms).filter(|atom| atom % 5000 < 3 || n_atoms - atom < 4);
@@ -304,7 +308,7 @@ fn block_for(frame: u64, request: &Request) -> Block {
     block
 }
 
-/// The same values in float64, to the bit where they were stored in float32.
+/// The same values in float64, with the same bits if they were stored in float32.
 fn check_wide(narrow: &Block, wide: &Block, n_atoms: u32) {
     let (narrow, wide) = (narrow.view(), wide.view());
     for (narrow, wide) in [narrow.positions, narrow.velocities, narrow.forces].into_iter().zip(wide.doubles) {
@@ -352,8 +356,8 @@ fn read_as(
     Ok(block)
 }
 
-/// Hands the decoder the beginning of each segment only: an error or a request for more, or a whole frame without need
-/// of the rest, but no panic.
+/// Gives the decoder only the beginning of each segment: an error, a request for more, or a whole frame that does not
+/// need the rest, but no panic.
 fn cut_short(source: &dyn Source, decoder: &dyn Decoder, index: &Index, frame: u64, atoms: &AtomSelection) {
     let wanted = [Wanted { frame, row: 0 }];
     let request = request(decoder, atoms.clone());
@@ -389,7 +393,7 @@ fn check_slice(whole: &Block, part: &Block, atoms: &AtomSelection) {
             assert_eq!(part.map(f32::to_bits), expected.map(f32::to_bits), "atom {atom}");
         }
     }
-    // as bits: values that are no number equal none
+    // as bits, because NaNs never compare equal
     let bits = |block: &Block| {
         let [stamp] = block.stamps[..] else { panic!("one frame was read") };
         (stamp.cell.map(|row| row.map(f64::to_bits)), stamp.step, stamp.time.to_bits(), stamp.present)

@@ -1,6 +1,6 @@
 //! Bytes as the chunk map of an HDF5 data set and a file that it points into: refused, or frames of the right size.
 //!
-//! What the values ought to be it cannot know, but that a frame read alone is the frame read among others.
+//! The right values are not known; but a frame read alone must equal the frame read among others.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use kinema_core::{ErrorKind, Result};
 
 const NUMBERS: [&str; 8] = ["<f4", ">f4", "<f8", ">i2", "|u1", "<i8", "<f2", ">u4"];
 
-/// Takes the fields of an input one after the other; what is missing is zero.
+/// Takes the fields of an input one after another; missing ones are zero.
 struct Input<'a>(&'a [u8]);
 
 impl Input<'_> {
@@ -26,7 +26,7 @@ impl Input<'_> {
         byte
     }
 
-    /// A value of one byte, or of eight behind 0xff.
+    /// A value of one byte, or of eight bytes after 0xff.
     fn value(&mut self) -> u64 {
         match self.byte() {
             0xff => u64::from_le_bytes(std::array::from_fn(|_| self.byte())),
@@ -121,7 +121,7 @@ fn read(decoder: &dyn Decoder, source: &MemorySource, frames: &[u64], atoms: &At
     Ok(block.positions)
 }
 
-/// Whatever the bytes say, nothing panics, and one frame is the same alone and among others.
+/// For any bytes: nothing panics, and one frame is the same alone and among others.
 pub fn decode(data: &[u8]) {
     let mut input = Input(data);
     let described = match described(&mut input) {

@@ -1,6 +1,6 @@
-//! Bytes as HDF5 chunks: stored ones are refused or decoded to their size; encoded ones come back.
+//! Bytes as HDF5 chunks: stored chunks are refused or decoded to their size; encoded chunks decode to the same bytes.
 //!
-//! What the decoded values ought to be it cannot know; the tests compare them with libhdf5's.
+//! The right decoded values are not known here; the tests compare them with libhdf5's.
 
 use kinema_core::ErrorKind;
 use kinema_core::container::hdf5::filters::{FilterScratch, Pipeline, StoredFilter, creation_filters};
@@ -10,7 +10,7 @@ const IDS: [u32; 9] = [1, 2, 3, 6, 32000, 32004, 32008, 32015, 32001];
 /// Compression that a byte chooses among.
 const WAYS: [&str; 7] = ["none", "gzip", "zstd", "lz4", "bitshuffle", "bitshuffle-lz4", "bitshuffle-zstd"];
 
-/// Takes the fields of an input one after the other; what is missing is zero.
+/// Takes the fields of an input one after another; missing ones are zero.
 pub struct Input<'a>(pub &'a [u8]);
 
 impl Input<'_> {
@@ -24,7 +24,7 @@ impl Input<'_> {
         u16::from_le_bytes([self.byte(), self.byte()])
     }
 
-    /// A value of one byte, or of four behind 0xff.
+    /// A value of one byte, or of four bytes after 0xff.
     fn value(&mut self) -> u32 {
         match self.byte() {
             0xff => u32::from(self.half()) | u32::from(self.half()) << 16,
@@ -48,7 +48,7 @@ pub fn head(input: &mut Input<'_>) -> (Vec<StoredFilter>, u32, usize, usize) {
     (filters, mask, element, element * usize::from(input.half()))
 }
 
-/// What [`head`] takes; the rest is the stored chunk.
+/// The bytes that [`head`] takes; the rest is the stored chunk.
 pub fn decode(data: &[u8]) {
     let mut input = Input(data);
     let (filters, mask, element, chunk_bytes) = head(&mut input);

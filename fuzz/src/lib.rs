@@ -1,6 +1,6 @@
-//! What the fuzz targets do with their bytes; the replay tests of the crates include the same files.
+//! Bodies of the fuzz targets; the replay tests of the crates include the same files.
 //!
-//! A body returns nothing: what breaks a law panics, and that is the finding.
+//! A body returns nothing: a broken law panics, and the panic is the finding.
 
 pub mod append;
 pub mod files;

@@ -1,7 +1,7 @@
 //! Changes of an input that keep what a decoder compares first: counts with sizes, markers with lengths, frames whole.
 //!
-//! Bytes that are changed at random are refused at the first header most of the time; these are refused later, or decoded.
-//! Half of all changes are those of libFuzzer, which come in here as `default`.
+//! Randomly changed bytes are usually refused at the first header; these are refused later, or decoded. Half of all
+//! changes are libFuzzer's own, called here as `default`.
 
 use kinema_core::container::hdf5::filters::{FilterScratch, Pipeline, StoredFilter};
 use kinema_core::format::{Format, ScanOptions};
@@ -9,11 +9,11 @@ use kinema_core::source::MemorySource;
 
 use crate::hdf5_filters::{Input, head};
 
-/// Numbers that follow from each other in headers: a number of atoms, and bytes of as many numbers, vectors and so on.
+/// Ratios of related numbers in headers: a number of atoms, and the bytes of as many numbers, vectors and so on.
 const MULTIPLES: [u32; 8] = [1, 3, 4, 8, 12, 24, 36, 72];
 /// Values at which decoders change their way.
 const EDGES: [u32; 14] = [0, 1, 2, 3, 8, 9, 10, 63, 255, 256, 0x7fff_ffff, 0x8000_0000, 0xffff_fffe, 0xffff_ffff];
-/// Texts that stand for numbers and are none, or only just.
+/// Texts that look like numbers and are not, or only just.
 const TEXTS: [&[u8]; 14] = [
     b"NaN",
     b"-inf",
@@ -77,7 +77,7 @@ pub fn change(
             _ => numbers(&mut file, &mut random),
         }
     }
-    // what is too long is cut, as a file may be
+    // a file that is too long is cut, as files may be
     let len = file.len().min(max_size);
     data[..len].copy_from_slice(&file[..len]);
     if random.below(4) == 0 { default(data, len, max_size) } else { len }
@@ -95,7 +95,7 @@ fn put(file: &mut [u8], at: usize, big: bool, value: u32) {
     }
 }
 
-/// A number becomes another one wherever it is, and its multiples with it.
+/// Replaces a number at any place, and its multiples with it.
 fn numbers(file: &mut [u8], random: &mut Random) {
     if file.len() < 4 {
         return;
@@ -121,7 +121,7 @@ fn numbers(file: &mut [u8], random: &mut Random) {
     }
 }
 
-/// A Fortran record (its length before and behind it) is made longer or shorter, doubled or removed.
+/// A Fortran record (its length before and after it) is made longer or shorter, doubled or removed.
 fn record(file: &mut Vec<u8>, random: &mut Random) {
     let big = random.below(2) == 0;
     let all: Vec<(usize, usize)> = (0..file.len())
@@ -153,7 +153,7 @@ fn record(file: &mut Vec<u8>, random: &mut Random) {
     }
 }
 
-/// Where the frames of a file are.
+/// Byte ranges of the frames of a file.
 fn extents(file: &[u8], format: &dyn Format) -> Vec<(usize, usize)> {
     let source = MemorySource::new("fuzz", file);
     let Ok(decoder) = format.open(&source) else { return Vec::new() };
@@ -166,7 +166,7 @@ fn extents(file: &[u8], format: &dyn Format) -> Vec<(usize, usize)> {
         .collect()
 }
 
-/// A frame is doubled, removed, cut, or takes the place of another one.
+/// A frame is doubled, removed, cut, or takes the place of another.
 fn frames(file: &mut Vec<u8>, format: &dyn Format, random: &mut Random) {
     let all = extents(file, format);
     if all.is_empty() {
@@ -182,7 +182,7 @@ fn frames(file: &mut Vec<u8>, format: &dyn Format, random: &mut Random) {
     }
 }
 
-/// What a length in a frame counts to the end of the frame (coordinates of XTC) is made longer or shorter with the length.
+/// Changes a length in a frame that counts bytes to the end of the frame (coordinates of XTC), and these bytes with it.
 fn tail(file: &mut Vec<u8>, format: &dyn Format, random: &mut Random) {
     let all = extents(file, format);
     if all.is_empty() {
@@ -209,7 +209,7 @@ fn tail(file: &mut Vec<u8>, format: &dyn Format, random: &mut Random) {
     put(file, at, true, new);
 }
 
-/// A line of text is doubled, removed, or takes the place of another one.
+/// A line of text is doubled, removed, or takes the place of another.
 fn lines(file: &mut Vec<u8>, random: &mut Random) {
     let mut all: Vec<Vec<u8>> = file.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
     if all.is_empty() {
@@ -225,7 +225,8 @@ fn lines(file: &mut Vec<u8>, random: &mut Random) {
     *file = all.concat();
 }
 
-/// A word of a text becomes another one of it, or a number that is hard to read, in the width that it had or in its own.
+/// A word of a text is replaced by another word of it, or by a number that is hard to read, in the old width or its
+/// own.
 fn token(file: &mut Vec<u8>, random: &mut Random) {
     let starts: Vec<usize> = (0..file.len())
         .filter(|&at| !file[at].is_ascii_whitespace() && (at == 0 || file[at - 1].is_ascii_whitespace()))
@@ -254,8 +255,8 @@ fn token(file: &mut Vec<u8>, random: &mut Random) {
     file.splice(start..end, new);
 }
 
-/// Changes an input of `decode_hdf5_filters`: now and then its chunk is one that the filters have made themselves, of which a few
-/// bytes are changed under a checksum that is right. `default` is libFuzzer's own change.
+/// Changes an input of `decode_hdf5_filters`: sometimes its chunk becomes one that the filters have encoded, with a few
+/// bytes changed under a correct checksum. `default` is libFuzzer's own change.
 pub fn change_chunk(
     data: &mut [u8],
     size: usize,

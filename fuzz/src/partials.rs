@@ -8,10 +8,10 @@ use kinema_core::{Error, ErrorKind};
 
 /// Atoms of each kernel.
 const ATOMS: u32 = 3;
-/// Bit of the first byte: the kernel's name is put in front of the rest.
+/// Bit of the first byte: the kernel's name is put before the rest.
 const NAMED: u8 = 0x80;
 
-/// A partial, behind a byte of flags, for every example of every kernel.
+/// A byte of flags and then a partial, for every example of every kernel.
 pub fn load(data: &[u8]) {
     let Some((&flags, bytes)) = data.split_first() else { return };
     for info in KERNELS {
@@ -43,7 +43,7 @@ fn check(kernel: &dyn AnyKernel, named: bool, bytes: &[u8]) {
     assert_eq!(packed(&left), bytes, "{id}: the empty partial is not neutral on the left");
     merge(&mut left, kernel.empty());
     assert_eq!(packed(&left), bytes, "{id}: the empty partial is not neutral on the right");
-    // frames of kernels of steps may be such that no step leads from the last to the first
+    // in kernels of steps, frames may be such that no step leads from the last to the first
     let merged = kernel.merge(&mut left, again()).map_err(refused);
     for partial in [Some(partial), merged.ok().map(|()| left)].into_iter().flatten() {
         match kernel.finish(partial) {

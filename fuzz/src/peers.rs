@@ -1,8 +1,9 @@
-//! Bytes as what a peer says, to a server and to a client: before the key is proved, after it, and within sealed messages.
+//! Bytes as the words of a peer, to a server and to a client: before the key is proved, after it, and within sealed
+//! messages.
 //!
-//! The other side is written here once more, from the description in `peer/channel.rs`. Laws: no panic; a server serves on;
-//! whoever has not proved the key hears nothing but one message of the handshake, or a refusal; a client gets no more than
-//! it asked for, no error that blames Kinema, and an answer in time.
+//! The other side is implemented here again, from the description in `peer/channel.rs`. Laws: no panic; a server
+//! continues to serve; a peer that has not proved the key receives only one message of the handshake, or a refusal; a
+//! client gets no more than it requested, no error that blames Kinema, and an answer in time.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -20,7 +21,7 @@ const MAGIC: &[u8; 8] = b"KINEMAP3";
 const CODE: usize = 16;
 /// A message of the handshake.
 const HANDSHAKE: usize = 32 + CODE;
-/// What a server answers to a hello.
+/// Bytes of a server's answer to a hello.
 const ANSWERED: usize = MAGIC.len() + 1 + HANDSHAKE;
 /// Around the bytes of a message of one segment.
 const AROUND: usize = 4 + 2 * CODE;
@@ -28,11 +29,11 @@ const AROUND: usize = 4 + 2 * CODE;
 const STEP: Duration = Duration::from_millis(500);
 /// How late an answer may be on a machine that does other things as well.
 const LATE: Duration = Duration::from_secs(15);
-/// What the server serves under the name "data".
+/// Length of the source that the server serves under the name "data".
 const LENGTH: usize = 3000;
 static NEVER: AtomicBool = AtomicBool::new(false);
 
-/// Who has proved the key hears this and what a node without files answers.
+/// Content for peers that have proved the key: "data", and the answers of a node without files.
 struct Content(NodeContent);
 
 impl Serve for Content {
@@ -60,7 +61,7 @@ fn handshake(is_client: bool) -> HandshakeState {
     built.expect("all that it needs")
 }
 
-/// One side of a connection that has said, or not said, what it has to.
+/// One side of a connection, which may or may not have said what the protocol asks for.
 struct Side {
     stream: TcpStream,
     handshake: Option<HandshakeState>,
@@ -88,7 +89,7 @@ impl Side {
         }
     }
 
-    /// The next message of the handshake; none where the other side has not said its own.
+    /// The next message of the handshake; empty if the other side has not sent its own.
     fn prove(&mut self, head: &[u8]) {
         let mut message = [0; HANDSHAKE];
         if let Some(handshake) = &mut self.handshake
@@ -110,7 +111,7 @@ impl Side {
         self.session = self.handshake.take().and_then(|it| it.into_transport_mode().ok());
     }
 
-    /// A message, sealed as a peer with the key does it; `length` is what it says of its length.
+    /// Sends a message sealed as by a peer with the key; `length` is its stated length.
     fn seal(&mut self, message: &[u8], length: u32) {
         let mut bytes = vec![0; AROUND + message.len()];
         if let Some(session) = &mut self.session {
@@ -123,13 +124,14 @@ impl Side {
         self.say(&bytes);
     }
 
-    /// What the rest of an input says, act after act: a byte of what, one of how long, and as many bytes.
+    /// Performs the acts in the rest of an input, one after another: a byte for the kind, a byte for the length, and
+    /// the bytes.
     fn act(&mut self, mut script: &[u8]) {
         while let [what, len, rest @ ..] = script {
             let (bytes, behind) = rest.split_at(rest.len().min(usize::from(*len)));
             match what % 5 {
                 0 => self.say(bytes),
-                // with more bytes behind it than the length says, or fewer
+                // with more bytes after it than the length says, or fewer
                 1 => self.seal(bytes, u32::from(*what) << 8),
                 2 => drop(self.hear(usize::from(*len))),
                 3 => drop(self.stream.shutdown(if len % 2 == 0 { Shutdown::Write } else { Shutdown::Both })),
@@ -140,7 +142,8 @@ impl Side {
     }
 }
 
-/// The first byte says who is asked, and how far the other side keeps to the protocol; the rest is what it does then.
+/// The first byte chooses the side that is tested, and how far the other side keeps to the protocol; the rest is what
+/// that side does then.
 pub fn speak(data: &[u8]) {
     let Some((&how, script)) = data.split_first() else { return };
     if how & 1 == 0 { to_server(how >> 1, script) } else { to_client(how >> 1, script) }
@@ -181,7 +184,7 @@ fn to_server(how: u8, script: &[u8]) {
     }
 }
 
-/// One who keeps to the protocol is served whatever others do.
+/// A client that keeps to the protocol is served whatever others do.
 fn honest(port: u16) {
     let began = Instant::now();
     while began.elapsed() < LATE {

@@ -17,8 +17,8 @@ use kinema_core::{ErrorKind, Result};
 
 use crate::files::expand;
 
-/// Records of all atoms are copied byte for byte, or refused; those of the first and last atom alone are whole records, of
-/// which a second recoding keeps every byte.
+/// Records of all atoms are copied byte for byte, or refused. Records of the first and last atom alone are whole, and a
+/// second recoding keeps every byte of them.
 pub fn recode(format: &dyn Format, data: &[u8]) {
     let source = MemorySource::new("fuzz", data);
     let Ok(decoder) = format.open(&source) else { return };
@@ -57,14 +57,14 @@ pub fn recode(format: &dyn Format, data: &[u8]) {
         if let Some(few) = made(bytes, n_atoms, &ends) {
             let n_few = ends.n_requested() as u32;
             let again = made(&few, n_few, &AtomSelection::all(n_few));
-            // so few atoms are no packed frame of XTC
+            // XTC does not pack frames of so few atoms
             let is_plain = format.info().name == "XTC" && again.is_none();
             assert!(is_plain || again.is_some_and(|again| again == few));
         }
     }
 }
 
-/// Opens one file that is in memory, whatever its name.
+/// Opens one file in memory, under any name.
 #[derive(Debug)]
 pub struct InMemory(pub Vec<u8>);
 
@@ -96,8 +96,8 @@ fn values(trajectory: &Trajectory, fields: Fields, format: &dyn Format) -> Resul
     Ok(block)
 }
 
-/// What is read of a file and written in the same format, from values or from records, is read again: vectors to the bit,
-/// cells by their size.
+/// Reads a file and writes it in the same format, from values and from records; reading that again gives the same
+/// vectors, to the bit, and the same present fields.
 pub fn reencode(format: &'static dyn Format, data: &[u8]) {
     let Ok(source) = opened(expand(data), format) else { return };
     let count = source.scanned().map_or(0, |scanned| scanned.concatenation.n_frames);
@@ -121,7 +121,7 @@ pub fn reencode(format: &'static dyn Format, data: &[u8]) {
             }
         }
         let made = opened(sink.bytes(), format).expect("what was written is read");
-        // records of text are copied as they are, also with a number that is none
+        // records of text are copied unchanged, even those with an invalid number
         let Ok(expected) = values(&source, encoder.fields(), format) else { continue };
         let found = values(&made, encoder.fields(), format).expect("what was written is read");
         let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! Bytes as what a catalogue keeps of a file, beside the file: refused, or frames that its decoder takes or refuses.
+//! Bytes as a catalogue's knowledge of a file, beside the file: refused, or frames that its decoder takes or refuses.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use kinema_core::trajectory::{IndexPolicy, OpenOptions, Trajectory};
 use crate::files::expand;
 use crate::records::InMemory;
 
-/// A file of so many atoms takes memory for them, as its header says: with how much a caller agrees.
+/// Most atoms of a file: opening it takes memory for the atoms that its header claims, and a caller must agree to that.
 const MOST_ATOMS: u32 = 4096;
 const MOST_FRAMES: u64 = 64;
 
-/// Two bytes that say how long the file is, then the file; then changes of a true snapshot of it: place in two bytes, and
-/// the new byte, or, with the highest bit of the place, how many bytes are removed.
+/// Two bytes for the length of the file, then the file; then changes of a true snapshot of it: place in two bytes, and
+/// the new byte, or, with the highest bit of the place set, the number of bytes that are removed.
 pub fn restore(data: &[u8]) {
     let Some((len, rest)) = data.split_first_chunk::<2>() else { return };
     let (file, changes) = rest.split_at(rest.len().min(usize::from(u16::from_le_bytes(*len))));
@@ -51,7 +51,7 @@ pub fn restore(data: &[u8]) {
     for frame in 0..n_frames.min(MOST_FRAMES) {
         let mut block = Block::default();
         block.reset([frame], atoms.len(), fields);
-        // whatever it is: an index of another file is an error of its frames
+        // with any outcome: an index of another file gives an error of its frames
         let _ = reader.read(&[frame], &mut block.as_mut());
     }
 }

@@ -1,6 +1,7 @@
-//! Bytes as a stored index over other bytes: used only where the index fits.
+//! Bytes as a stored index over other bytes: used only if the index fits.
 //!
-//! Whether the frames it names are those of the file, the format's decoder finds out: it checks every header it reads.
+//! The format's decoder finds out whether the frames that it names are those of the file: it checks every header it
+//! reads.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,18 +19,19 @@ use super::files;
 
 /// By the first two bits of the first byte: formats whose indices are stored.
 const FORMATS: [&dyn Format; 4] = [&xtc::Xtc, &trr::Trr, &dlpoly::History, &xtc::Xtc];
-/// Further bits of it. The rest is what is stored, as it is.
+/// Further bits of it. The rest is stored unchanged.
 const AS_IT_IS: u8 = 4;
 /// The index is that of the file when it was shorter.
 const GREW: u8 = 8;
-/// The rest lists frames, and what is stored is an honest index of these: 8 bytes where the first begins, then for each one
-/// length and step in two bytes.
+/// The rest lists frames, and an honest index of these is stored: 8 bytes for the offset of the first, then length and
+/// step of each in two bytes.
 const OTHER_FRAMES: u8 = 16;
 /// The checksum is not made right after the changes.
 const CHECKSUM: u8 = 32;
 
-/// The first byte says how to read the rest, the next two how many bytes of it are the file, then the file; then changes of
-/// what is stored: place in two bytes and the new byte, or, with the highest bit of the place, how many bytes are removed.
+/// The first byte says how to read the rest, and the next two how many bytes of the rest are the file. The file
+/// follows, then changes of the stored index: place in two bytes and the new byte, or, with the highest bit of the
+/// place set, the number of bytes that are removed.
 pub fn load(data: &[u8]) {
     let Some((&[mode, low, high], rest)) = data.split_first_chunk() else { return };
     let (file, changes) = rest.split_at(rest.len().min(usize::from(u16::from_le_bytes([low, high]))));
@@ -45,7 +47,7 @@ pub fn load(data: &[u8]) {
     let loaded = store::load(std::slice::from_ref(&place), &source, name, n_atoms, &|_| Ok(None));
     fs::remove_file(&place).expect("it was written above");
     let size = file.len() as u64;
-    match loaded.unwrap_or_else(|error| panic!("a wrong index is no error: {error}")) {
+    match loaded.unwrap_or_else(|error| panic!("a wrong index must not be an error: {error}")) {
         LoadOutcome::Absent => panic!("it is there"),
         LoadOutcome::Rejected(reason) | LoadOutcome::Wrong(reason) => {
             assert!(!reason.is_empty());
@@ -56,7 +58,8 @@ pub fn load(data: &[u8]) {
             assert_eq!(found.place, place);
             let index = found.index;
             check_belongs(&source, &stored, &index, size);
-            // a file that claims more atoms than it can hold has no frame: the engine's memory limit refuses such a block
+            // a file that claims more atoms than it can hold has no frame: the engine's memory limit refuses such a
+            // block
             if let Some(decoder) = decoder.filter(|_| u64::from(n_atoms) <= 9 + 4 * size) {
                 files::decode_frames_of_any_index(&source, decoder.as_ref(), &index);
             }
@@ -76,7 +79,7 @@ fn options(previous: Option<Index>) -> ScanOptions<'static> {
     ScanOptions { previous, workers: 1, progress: &|_| Ok(()), skip_damaged: false }
 }
 
-/// What an honest program would have stored, with the changes; `None` where it would have stored nothing.
+/// The index that an honest program would have stored, with the changes; `None` if it would have stored none.
 fn stored(format: &dyn Format, file: &[u8], mode: u8, changes: &[u8]) -> Option<Vec<u8>> {
     let len = if mode & GREW == 0 { file.len() } else { file.len() / 3 * 2 };
     let source = MemorySource::new("fuzz", &file[..len]);
@@ -113,7 +116,7 @@ fn stored(format: &dyn Format, file: &[u8], mode: u8, changes: &[u8]) -> Option<
     Some(bytes)
 }
 
-/// An index of frames that need not be there, within `size` bytes.
+/// An index of frames that need not exist, within `size` bytes.
 fn frames_of(list: &[u8], size: u64) -> Option<Index> {
     let (first, frames) = list.split_first_chunk::<8>()?;
     let first = u64::from_le_bytes(*first);

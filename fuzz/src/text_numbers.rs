@@ -1,5 +1,6 @@
-//! Bytes as lines of numbers, and as a number that is written. Laws: no panic; values are those of the standard library;
-//! a field has its width and is read back as the nearest value to its digits; lines are counted as one by one.
+//! Bytes as lines of numbers, and as a number that is written. Laws: no panic; values equal those of the standard
+//! library; a field has its width and is read back as the nearest value to its digits; lines are counted as if one by
+//! one.
 
 use kinema_core::container::text::fortran::{put_e, put_f, put_g20_10, put_i, put_text};
 use kinema_core::container::text::lines::{lines_len, trim_line_end};
@@ -70,7 +71,7 @@ fn write(value: f64, rest: &[u8]) {
     }
 }
 
-/// The width, and asterisks only where all are.
+/// Checks the width, and that a field has asterisks only if it has nothing else.
 fn check(field: &[u8], width: usize) {
     assert_eq!(field.len(), width);
     assert!(!field.contains(&b'*') || field.iter().all(|&byte| byte == b'*'));

@@ -1,6 +1,6 @@
 //! Bytes as coordinates that are encoded as XTC, and as XTC frames that are encoded again.
 //!
-//! Whether the bytes are those of other programs it cannot know; the tests compare them with libmdaxdr's.
+//! Whether the bytes equal those of other programs is not known here; the tests compare them with libmdaxdr's.
 
 use kinema_core::format::xtc::Xtc;
 use kinema_core::format::xtc::encode::{
@@ -14,7 +14,7 @@ use kinema_core::{ErrorKind, Result};
 
 const PRECISIONS: [f32; 8] = [1.0, 3.5, 10.0, 100.0, 1000.0, 1024.0, 1e5, 1e6];
 
-/// A file of XTC where the first byte is zero, as in its magic number; else coordinates, see [`coordinates`].
+/// A file of XTC if the first byte is zero, as in its magic number; otherwise coordinates, see [`coordinates`].
 pub fn round_trip(data: &[u8]) {
     match data.split_first() {
         Some((0, _)) => files(data),
@@ -43,7 +43,7 @@ fn positions(bytes: &[u8]) -> Result<Vec<[f32; 3]>> {
     Ok(block.positions.as_chunks::<3>().0.to_vec())
 }
 
-/// What the decoder takes is the same through integers, and these are kept when they are encoded.
+/// The decoder gives the same result through integers, and encoding keeps the integers.
 fn files(data: &[u8]) {
     let source = MemorySource::new("fuzz", data);
     let Ok(decoder) = Xtc.open(&source) else { return };
@@ -69,7 +69,7 @@ fn files(data: &[u8]) {
     }
 }
 
-/// What a reader makes of the integers.
+/// Compares positions with those that a reader computes from the integers.
 fn check_floats(integers: &[[i32; 3]], precision: f32, positions: &[[f32; 3]]) {
     let inverse = 1.0 / precision;
     assert_eq!(integers.len(), positions.len());
@@ -123,7 +123,7 @@ fn check_integers(integers: &[[i32; 3]], precision: f32) {
     }
 }
 
-/// Precision in the options; then four bytes an atom: how far they are shifted, whether from the atom before, and three
+/// Precision in the options; then four bytes an atom: its shift, whether the shift is from the atom before, and three
 /// numbers.
 fn coordinates(options: u8, data: &[u8]) {
     let precision = PRECISIONS[usize::from(options) % PRECISIONS.len()];

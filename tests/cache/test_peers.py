@@ -157,7 +157,7 @@ def test_without_the_key_there_are_no_bytes(tmp_path: Path, shared: Path, monkey
         with pytest.raises(kn.FileAccessError, match="refuses this user's key"):
             fetch(bytes(32))
         assert target.stat().st_size == 0
-        with pytest.raises(kn.FileIOError, match="no name of a published file"):
+        with pytest.raises(kn.FileIOError, match="not the name of a published file"):
             fetch(user_key(), b"../../part.bin")
         fetch(user_key())
         assert target.read_bytes() == content(1)
@@ -340,7 +340,7 @@ def test_names_that_lead_out_of_the_folder_get_no_bytes(tmp_path: Path, name: st
         (tmp_path / "out.bin").write_bytes(b"outside")
         host, port = server.address or ("", 0)
         asked = b"0" * 32 + b"/" + name.encode()
-        with pytest.raises(kn.FileIOError, match="no name of a published file"):
+        with pytest.raises(kn.FileIOError, match="not the name of a published file"):
             _core.fetch_published(host, port, user_key(), asked, 7, 0, str(target), step=20, timeout=20)
     assert target.read_bytes() == b""
 

@@ -196,7 +196,7 @@ def test_netcdf(run_kinema: Any, tmp_path: Path) -> None:
     whole = path.read_bytes()
     # fewer frames by the header: those behind were being written
     path.write_bytes(whole[:4] + (15).to_bytes(4, "big") + whole[8:])
-    with pytest.warns(kn.Note, match="header says 15 frames, file holds 20: those behind are not committed"):
+    with pytest.warns(kn.Note, match="header says 15 frames, file holds 20: later frames are not committed"):
         report = kn.check(path)
     assert (report.ok, report.n_frames) == (True, 15)
     path.write_bytes(whole[:-8])

@@ -36,6 +36,7 @@ LINES = {
     "check": "a.dcd",
     "index": "a.xtc",
     "convert": "a.dcd -o b.xtc",
+    "doctor": "--timeout 120",
     "repack": "a.h5md repacked.h5md",
     "split": "a.h5md --parts 2 -o part.h5md",
     "join": "a.h5md -o joined.h5md",

@@ -184,9 +184,9 @@ def test_time_and_step_of_a_gro_title(tmp_path):
     path.write_text("".join(["water t=   12.50000 step= 6250\n", *text[1:], "\n"]))
     traj = kn.open(path, stored=False)
     assert (traj.times[0], traj.steps[0]) == (12.5, 6250)
-    assert not any("more behind it" in note for note in traj.notes)
+    assert not any("this file has more" in note for note in traj.notes)
     path.write_text(path.read_text() * 2)
-    assert any("the first frame alone, and this one has more behind it" in n for n in kn.open(path).notes)
+    assert any("only the first frame of a GRO file, and this file has more" in n for n in kn.open(path).notes)
 
 
 @pytest.fixture(scope="module")

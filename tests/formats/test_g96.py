@@ -141,6 +141,6 @@ def test_files_that_are_not_continued(tmp_path: Path, without: bytes) -> None:
     path = tmp_path / "theirs.g96"
     path.write_bytes(re.sub(without + rb"\n.*?\nEND\n", b"", made, flags=re.DOTALL))
     before = path.read_bytes()
-    with pytest.raises(kn.UnsupportedFormatError, match="cannot be gone on with"):
+    with pytest.raises(kn.UnsupportedFormatError, match="cannot be extended"):
         kn.Writer(path, mode="a")
     assert path.read_bytes() == before

@@ -105,7 +105,7 @@ def test_what_cannot_be_copied_is_refused(tmp_path: Path) -> None:
         file.createDimension("atom", 40)
         file.createDimension("spatial", 3)
         file.createVariable("coordinates", "f8", ("atom", "spatial"))[:] = POSITIONS[0]
-    with pytest.raises(kn.UnsupportedFormatError, match=r"a\.ncrst: NetCDF with one frame that is no record"):
+    with pytest.raises(kn.UnsupportedFormatError, match=r"a\.ncrst: NetCDF with one frame that is not a record"):
         kn.split(tmp_path / "a.ncrst", tmp_path / "parts", parts=1)
     with netCDF4.Dataset(tmp_path / "padded.nc", "w", format="NETCDF3_64BIT_OFFSET") as file:
         file.Conventions = "AMBER"

@@ -381,7 +381,7 @@ FAULTS: dict[str, tuple[Any, str, Any]] = {
     ),
     "copies are other data": (
         DataIdentity,
-        "of",
+        "from_dataset",
         _changed(lambda one: replace(one, files=tuple((path, content + path) for path, content in one.files))),
     ),
     "a split that is kept loses its identity": (DataIdentity, "to_json", lambda self: None),

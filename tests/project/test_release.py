@@ -6,6 +6,7 @@ import importlib.util
 import shutil
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 from types import ModuleType
 
@@ -82,18 +83,19 @@ def test_another_branch_and_a_tag_that_exists_are_refused(release: ModuleType, p
     assert list(release.wrong_tree(project)) == ["the branch is other, expected main", "there is a tag v0.1.0"]
 
 
-def test_lines_of_the_changelog_are_collected(project: Path) -> None:
+@pytest.mark.parametrize(
+    ("waiting", "first"), [("", ""), ("## 0.2.0 (unreleased)\n\nBy hand.\n\n", "By hand.\n\n")], ids=["next", "first"]
+)
+def test_lines_of_the_changelog_are_collected(release: ModuleType, project: Path, waiting: str, first: str) -> None:
     shutil.copy(ROOT / "pyproject.toml", project)
-    (project / "CHANGELOG.md").write_text("# Changelog\n\n<!-- releases -->\n\n## 0.1.0\n")
     (project / "changelog.d/12.added.md").write_text("`kinema rdf` computes radial distribution functions.\n")
     (project / "changelog.d/+boxes.fixed.md").write_text("Boxes of zero volume are refused.\n")
-    words = [sys.executable, "-m", "towncrier", "build", "--version", "0.2.0", "--date", "2030-01-01", "--yes"]
-    subprocess.run(words, cwd=project, check=True, timeout=60, capture_output=True)
-    assert (project / "CHANGELOG.md").read_text() == (
-        "# Changelog\n\n<!-- releases -->\n\n## 0.2.0 (2030-01-01)\n\n"
+    changelog = f"# Changelog\n\n<!-- releases -->\n\n{waiting}## 0.1.0\n\nThe first.\n"
+    assert release.with_fragments(changelog, "0.2.0", date(2030, 1, 1), release.draft(project, "0.2.0")) == (
+        f"# Changelog\n\n<!-- releases -->\n\n## 0.2.0 (2030-01-01)\n\n{first}"
         "### Added\n\n- `kinema rdf` computes radial distribution functions. (#12)\n\n"
         "### Fixed\n\n- Boxes of zero volume are refused.\n\n"
-        "## 0.1.0\n"
+        "## 0.1.0\n\nThe first.\n"
     )
 
 

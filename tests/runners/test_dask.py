@@ -435,6 +435,8 @@ def test_ctrl_c_cancels_all_tasks(client: Client, tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         kn.analysis.from_function(slow_corner, kn.open(tmp_path / "a.dcd")).run(runner=Dask(client), progress=stop)
+    # by the same stream as the cancellation, so that the scheduler has heard of that before
+    assert client.submit(abs, -1, pure=False).result(timeout=60) == 1
     # tasks end in the middle of their frames: `nothing_left` would wait for seconds otherwise
     assert all(not keys for keys in client.processing().values())
 

@@ -78,7 +78,7 @@ def test_another_file_that_a_worker_sees(cluster: Any, tmp_path: Path, monkeypat
             (cluster.folder / "a.dcd").write_bytes(b"")
         else:
             write_dcd(cluster.folder / "a.dcd", there)
-        with pytest.raises(kind, match="has changed since it was opened, or is another one on this machine") as caught:
+        with pytest.raises(kind, match="has changed since it was opened, or is another file on this machine") as caught:
             kn.analysis.RMSD(kn.open(path)).run(runner=Dask(str(cluster.file)))
         assert caught.value.path == path
         assert "on worker tcp://" in caught.value.__notes__[0]

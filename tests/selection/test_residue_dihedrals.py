@@ -99,7 +99,7 @@ def test_caps_and_other_molecules():
     assert atoms_of(atoms, "psi") == [[3, 4, 5, 7]]
     with pytest.raises(kn.ArgumentError, match="omega"):
         residue_dihedrals(atoms, ["omega"])
-    with pytest.raises(kn.ArgumentError, match="it is no protein"):
+    with pytest.raises(kn.ArgumentError, match="it is not a protein"):
         residue_dihedrals(atoms, ["phi"], np.array([9, 10]))
 
 

@@ -129,7 +129,7 @@ def test_several_frames_as_gro_are_each_mdanalysis_frame(atoms: kn.Atoms, tmp_pa
         traj = kn.open(one, stored=False)
         assert (traj.times[0], traj.steps[0]) == (2.0 * number, number)
         np.testing.assert_allclose(traj.read()[0], POSITIONS[number], atol=0.0051)
-    assert any("more behind it" in note for note in kn.open(path, stored=False).notes)
+    assert any("this file has more" in note for note in kn.open(path, stored=False).notes)
 
 
 @pytest.mark.parametrize(

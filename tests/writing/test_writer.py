@@ -293,11 +293,11 @@ def test_coordinates_that_are_no_numbers(tmp_path: Path) -> None:
     bad[4, 7, 1] = np.nan
     with kn.Writer(tmp_path / "a.dcd", N_ATOMS) as out:
         out.write(bad)
-    assert any("frame 4 has positions that are no numbers" in note for note in out.notes)
+    assert any("frame 4 has positions that are not numbers" in note for note in out.notes)
     for name in ("a.trr", "a.nc"):
         with kn.Writer(tmp_path / name, N_ATOMS) as out:
             out.write(bad, velocities=bad[:, ::-1])
-        assert any("frame 4 has positions that are no numbers" in note for note in out.notes)
+        assert any("frame 4 has positions that are not numbers" in note for note in out.notes)
     path = tmp_path / "a.xtc"
 
     def write() -> None:

@@ -100,7 +100,7 @@ class TestNetcdfWriter(WriterTests):
         )
         before = path.read_bytes()
         if dtype == "f8":
-            reason = "cannot be gone on with: its records are laid out in another way than they are written here"
+            reason = "cannot be extended: its records are laid out in another way than they are written here"
             with pytest.raises(kn.UnsupportedFormatError, match=reason):
                 kn.Writer(path, mode="a")
             assert path.read_bytes() == before
@@ -189,7 +189,7 @@ class TestHistoryWriter(WriterTests):
             path = tmp_path / "theirs.history"
             write_history(path, self.frames(2, ALL).fields["positions"], **how)
             before = path.read_bytes()
-            with pytest.raises(kn.UnsupportedFormatError, match="cannot be gone on with"):
+            with pytest.raises(kn.UnsupportedFormatError, match="cannot be extended"):
                 kn.Writer(path, mode="a")
             assert path.read_bytes() == before
 

@@ -17,6 +17,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 sys.path.insert(0, os.path.dirname(__file__))
+from gallery import gallery
 from notebooks import page_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -72,6 +73,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, _command_page(words), content=command_text(words)))
     for notebook in sorted((ROOT / "notebooks").glob("*.ipynb")):
         files.append(File.generated(config, f"notebooks/{notebook.stem}.md", content=page_of(notebook)))
+    page_text, pictures = gallery()
+    files.append(File.generated(config, "gallery.md", content=page_text))
+    for name, picture in pictures.items():
+        files.append(File.generated(config, name, content=picture))
     for page, package in PACKAGES.items():
         files.append(File.generated(config, page, content=package_text(package)))
     return files

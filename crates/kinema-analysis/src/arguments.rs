@@ -1,6 +1,6 @@
 //! The arguments of a kernel by name, as callers of any language give them; and the checks that all kernels share.
 //!
-//! It knows no kernel: which names there are, and which may be left out, each kernel says by asking for them.
+//! It knows no kernel: each kernel says which names there are, and which may be left out, by requesting them.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -118,12 +118,12 @@ pub struct Arguments {
     /// In front of a name in errors.
     of: String,
     named: BTreeMap<String, Argument>,
-    /// Names that were asked for.
+    /// Names that were requested.
     known: RefCell<BTreeSet<&'static str>>,
 }
 
 impl Arguments {
-    /// None yet, for a trajectory of `n_atoms` atoms.
+    /// No arguments yet, for a trajectory of `n_atoms` atoms.
     pub fn new(n_atoms: u32) -> Self {
         let known = RefCell::default();
         Self { n_atoms, cpu: Cpu::detect(), of: String::new(), named: BTreeMap::new(), known }
@@ -169,7 +169,7 @@ impl Arguments {
         Error::new(ErrorKind::InvalidArgument, what)
     }
 
-    /// Refuses arguments that nobody has asked for.
+    /// Refuses arguments that were not requested.
     ///
     /// # Errors
     /// `InvalidArgument`, naming the first one.
@@ -186,10 +186,10 @@ impl Arguments {
         *self.get(name) != Argument::None
     }
 
-    /// A set of atoms, of which none is missing: at least one.
+    /// A set of atoms: at least one, and all of them in the trajectory.
     ///
     /// # Errors
-    /// `InvalidArgument` for anything else, `OutOfRange` for an atom that the trajectory has not.
+    /// `InvalidArgument` for anything else, `OutOfRange` for an atom that the trajectory does not have.
     pub fn atoms(&self, name: &'static str) -> Result<AtomSelection> {
         match self.get(name) {
             Argument::Atoms { shape, indices } if shape.len() == 1 && !indices.is_empty() => {
@@ -203,7 +203,7 @@ impl Arguments {
         }
     }
 
-    /// A set of atoms, each of which is given once.
+    /// A set of atoms, each given once.
     ///
     /// # Errors
     /// As [`Arguments::atoms`]; `InvalidArgument` for an atom that is given twice.
@@ -213,10 +213,10 @@ impl Arguments {
         Ok(atoms)
     }
 
-    /// The same; all atoms of the trajectory where the argument is left out.
+    /// A set of atoms, each given once; all atoms of the trajectory if the argument is left out.
     ///
     /// # Errors
-    /// As [`Arguments::unique_atoms`]; `InvalidArgument` for all atoms of a trajectory without any.
+    /// As [`Arguments::unique_atoms`]; `InvalidArgument` if all atoms are meant and the trajectory has none.
     pub fn unique_atoms_or_all(&self, name: &'static str) -> Result<AtomSelection> {
         if self.has(name) {
             return self.unique_atoms(name);
@@ -243,12 +243,12 @@ impl Arguments {
         };
         let (tuples, _) = places.as_chunks::<N>();
         let columns = std::array::from_fn(|i| Column::new(tuples.iter().map(|tuple| tuple[i]).collect()));
-        // the set alone: results are one a tuple, not one an atom
+        // only the set: results are one a tuple, not one an atom
         let atoms = AtomSelection::union(self.n_atoms, [&requested]);
         Ok(AtomTuples { atoms, columns, len: tuples.len() })
     }
 
-    /// Whole numbers, (n, N), or (n) where N is 1; n may be 0.
+    /// Whole numbers, (n, N), or (n) if N is 1; n may be 0.
     ///
     /// # Errors
     /// `InvalidArgument` for anything else.
@@ -272,7 +272,7 @@ impl Arguments {
         }
     }
 
-    /// The same, or none.
+    /// As [`Arguments::numbers`], or `None` if the argument is left out.
     ///
     /// # Errors
     /// As [`Arguments::numbers`].
@@ -280,10 +280,12 @@ impl Arguments {
         if self.has(name) { self.numbers(name).map(Some) } else { Ok(None) }
     }
 
-    /// One weight for each of `atoms`, which were given in the same order, in the order of the set; 1 where they are left out.
+    /// One weight for each of `atoms`, given in the requested order and returned in the order of the set; all 1 by
+    /// default.
     ///
     /// # Errors
-    /// `InvalidArgument` for anything else, another number, and for weights that are negative, not finite or all zero.
+    /// `InvalidArgument` for values that are not numbers, a wrong number of weights, and weights that are negative, not
+    /// finite or all zero.
     pub fn weights(&self, name: &'static str, atoms: &AtomSelection) -> Result<Vec<f64>> {
         let Some(weights) = self.optional_numbers(name)? else { return Ok(vec![1.0; atoms.len()]) };
         check_weights(weights, atoms.n_requested())?;
@@ -326,7 +328,7 @@ impl Arguments {
         .ok_or_else(|| self.wrong(name, &format!("a whole number of at least {least}")))
     }
 
-    /// Yes or no; `default` where it is left out.
+    /// Yes or no; `default` if the argument is left out.
     ///
     /// # Errors
     /// `InvalidArgument` for anything else.
@@ -338,10 +340,10 @@ impl Arguments {
         }
     }
 
-    /// What stands for a word in `choices`; the first one where it is left out.
+    /// The value of a word in `choices`; the first value if the argument is left out.
     ///
     /// # Errors
-    /// `InvalidArgument` for anything else, with all words.
+    /// `InvalidArgument` for anything else; the error lists all words.
     pub fn choice<T: Copy>(&self, name: &'static str, choices: &[(&str, T)]) -> Result<T> {
         let found = match self.get(name) {
             Argument::None => choices.first(),
@@ -352,7 +354,7 @@ impl Arguments {
         found.map(|(_, choice)| *choice).ok_or_else(|| self.wrong(name, &format!("one of {}", words())))
     }
 
-    /// A list of tuples, which are arguments of the names `names` each; empty where it is left out.
+    /// A list of tuples, each with arguments of the names `names`; empty if the argument is left out.
     ///
     /// # Errors
     /// `InvalidArgument` for anything else.

@@ -45,7 +45,7 @@ macro_rules! dispatch {
                 $body::<$crate::lanes::Wide>($($name),*)
             }
             if $cpu.is_wide() {
-                // SAFETY: `is_wide` is true only where `Cpu::detect` has found AVX2 and FMA on this processor.
+                // SAFETY: `is_wide` is true only if `Cpu::detect` has found AVX2 and FMA on this processor.
                 unsafe { wide($($value),*) }
             } else {
                 $body::<$crate::lanes::Plain>($($value),*)

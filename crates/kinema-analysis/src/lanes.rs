@@ -68,12 +68,12 @@ pub(crate) trait Quad: Copy {
     fn magnitude(self) -> Self;
     /// With the sign of `other`.
     fn with_sign_of(self, other: Self) -> Self;
-    /// Whether `self < other`; no where one of them is not a number.
+    /// Whether `self < other`; false if one of them is not a number.
     fn less(self, other: Self) -> Self::Mask;
     fn select(mask: Self::Mask, yes: Self, no: Self) -> Self;
     /// Whether the answer is yes in any lane.
     fn any(mask: Self::Mask) -> bool;
-    /// The greater one; `other` where one of them is not a number.
+    /// The greater one; `other` if one of them is not a number.
     fn maximum(self, other: Self) -> Self;
     /// The x, the y and the z of four atoms, converted.
     fn xyz(atoms: [&[f32; 3]; 4]) -> [Self; 3];
@@ -83,7 +83,7 @@ pub(crate) trait Quad: Copy {
     fn put_xyz(xyz: [Self; 3], atoms: &mut [[f32; 3]; 4]);
     /// Whole numbers, converted.
     fn whole(values: &[i32; 4]) -> Self;
-    /// Whole numbers back; `i32::MIN` for what is none of 32 bits.
+    /// Converts back to whole numbers; `i32::MIN` for values that do not fit into 32 bits.
     fn store_whole(self) -> [i32; 4];
     /// The values rounded.
     fn narrow(self) -> [f32; 4];
@@ -193,8 +193,8 @@ impl Quad for Plain {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wide(std::arch::x86_64::__m256d);
 
-/// A `Wide` is made and used only in bodies that `dispatch!` compiles for AVX2 and FMA, and calls where `Cpu::detect` has
-/// found both: the reason why each intrinsic below may be called. Its safe twin is [`Plain`].
+/// A `Wide` is made and used only in bodies that `dispatch!` compiles for AVX2 and FMA, and calls if `Cpu::detect` has
+/// found both: therefore each intrinsic below may be called. Its safe twin is [`Plain`].
 #[cfg(target_arch = "x86_64")]
 impl Quad for Wide {
     type Mask = std::arch::x86_64::__m256d;
@@ -293,7 +293,7 @@ impl Quad for Wide {
             _mm256_cvtps_pd,
         };
         let [a, b, c, d] = atoms;
-        // SAFETY: AVX is present (see above); the mask lets the 12 bytes of each atom be read and no others.
+        // SAFETY: AVX is present (see above); the mask limits the read to the 12 bytes of each atom.
         unsafe {
             let three = _mm_setr_epi32(-1, -1, -1, 0);
             let (a, b) = (_mm_maskload_ps(a.as_ptr(), three), _mm_maskload_ps(b.as_ptr(), three));

@@ -10,7 +10,7 @@ use kinema_core::reduce::{AnyKernel, AnyPartial, BoundKernel, Number, ResultArra
 use kinema_core::selection::AtomSelection;
 use kinema_core::{Error, ErrorKind, Result, with_numbers};
 
-/// Rows up to which every way of splitting a leaf into blocks is tried; beyond, only every single split.
+/// Most rows for which every way of splitting a leaf into blocks is tried; for more, only every single split.
 const ALL_CUTS: usize = 8;
 
 fn broken(id: &str, law: &str) -> Error {
@@ -19,13 +19,13 @@ fn broken(id: &str, law: &str) -> Error {
 
 /// Checks the laws of `kernel` on a block of `atoms` with at least two rows.
 ///
-/// `empty` is neutral on both sides of `merge`; a leaf split into blocks gives the same bits as in one; bytes make the
-/// round trip, and are refused when truncated, too long or of another kernel; blocks of one row and of none are taken;
-/// nothing gathered is an error of `finish`. Partials of an exact kernel merge in any order. Rows in a buffer for all of them are those of
-/// partials of their own.
+/// `empty` is neutral on both sides of `merge`. A leaf split into blocks gives the same bits as a single block. Bytes
+/// make the round trip, and are refused when truncated, too long or of another kernel. Blocks of one row and of none
+/// are accepted. `finish` without frames is an error. Partials of an exact kernel merge in any order. Rows in a buffer
+/// for all frames equal the rows of separate partials.
 ///
 /// # Errors
-/// `Internal`, naming the broken law; and whatever the kernel answers.
+/// `Internal`, naming the broken law; and any error of the kernel.
 pub fn check(kernel: &dyn AnyKernel, block: &BlockView<'_>, atoms: &AtomSelection) -> Result<()> {
     let gather = |parts: &[Range<usize>]| -> Result<AnyPartial> {
         let (mut bound, workspace) = (BoundKernel::new(kernel, atoms)?, Workspace::default());
@@ -55,7 +55,7 @@ pub fn check(kernel: &dyn AnyKernel, block: &BlockView<'_>, atoms: &AtomSelectio
         let bytes = kernel.to_bytes(&one(range)?)?;
         law(kernel.to_bytes(&kernel.from_bytes(&bytes)?)? == bytes, "bytes make the round trip")?;
     }
-    // A partial that has travelled as bytes goes on gathering and merging like one that has not.
+    // A partial that was serialized accumulates and merges like one that was not.
     let middle = rows / 2;
     let mut merged = one(0..middle)?;
     kernel.merge(&mut merged, one(middle..rows)?)?;
@@ -81,7 +81,8 @@ pub fn check(kernel: &dyn AnyKernel, block: &BlockView<'_>, atoms: &AtomSelectio
     check_corrupt(kernel, &whole)
 }
 
-/// Checks a kernel that has a buffer for all frames: halves in their places, a place that is asked for twice, and one that is too small.
+/// Checks a kernel that has a buffer for all frames: halves in their places, a place that is requested twice, and one
+/// that is too small.
 fn check_row_buffer(kernel: &dyn AnyKernel, block: &BlockView<'_>, atoms: &AtomSelection) -> Result<()> {
     let (rows, middle) = (block.rows(), block.rows() / 2);
     let Some(buffer) = kernel.row_buffer(rows) else { return Ok(()) };
@@ -108,7 +109,7 @@ fn check_row_buffer(kernel: &dyn AnyKernel, block: &BlockView<'_>, atoms: &AtomS
     law(are_same(&kernel.finish(whole)?, &kernel.finish(apart(0..rows)?)?), "the whole buffer is the result")
 }
 
-/// Whether names, shapes and the bits of all numbers are the same: what is not a number is no other one.
+/// Whether names, shapes and the bits of all numbers are the same; NaNs are compared by their bits.
 fn are_same(left: &[ResultArray], right: &[ResultArray]) -> bool {
     let bits = |values: &Values| {
         let mut bytes = Vec::new();
@@ -120,7 +121,7 @@ fn are_same(left: &[ResultArray], right: &[ResultArray]) -> bool {
     left.len() == right.len() && left.iter().zip(right).all(|(a, b)| same(a, b))
 }
 
-/// Every ordered way to split `rows` rows, or every single split where there are many.
+/// Every ordered way to split `rows` rows, or every single split if there are many rows.
 fn splits(rows: usize) -> Vec<Vec<Range<usize>>> {
     let by_points = |points: &[usize]| -> Vec<Range<usize>> {
         let ends = points.iter().copied().chain([rows]);
@@ -142,7 +143,7 @@ fn check_corrupt(kernel: &dyn AnyKernel, whole: &[u8]) -> Result<()> {
     let mut bad: Vec<Vec<u8>> = (0..whole.len().min(200)).map(|end| whole[..end].to_vec()).collect();
     bad.push(whole[..whole.len().saturating_sub(1)].to_vec());
     bad.push([whole, &[0]].concat());
-    // Name, version and width stand at the beginning: none of them may be believed.
+    // Name, version and width are at the beginning: none of them may be trusted.
     let name = 1 + kernel.id().len();
     for at in (0..name).chain((name..name + 8).filter(|at| *at < whole.len())) {
         let mut changed = whole.to_vec();

@@ -36,7 +36,7 @@ impl KernelInfo {
     /// The kernel.
     ///
     /// # Errors
-    /// Those of the kernel; `InvalidArgument` for an argument that it does not know.
+    /// Errors of the kernel; `InvalidArgument` for an argument that it does not know.
     pub fn kernel(&self, arguments: &Arguments) -> Result<Arc<dyn AnyKernel>> {
         let kernel = (self.make)(arguments)?;
         arguments.check_known()?;

@@ -48,7 +48,7 @@ pub(crate) fn relative_to_mean(weights: &[f64], n_atoms: usize) -> Result<Vec<f6
     Ok(weights.iter().map(|weight| weight / mean).collect())
 }
 
-/// Checks that `reference` holds x, y, z of at least one atom and of nothing else, all finite; gives the atoms.
+/// Checks that `reference` holds x, y, z of at least one atom and nothing else, all finite; returns the atoms.
 ///
 /// # Errors
 /// `InvalidArgument`, naming what does not fit.

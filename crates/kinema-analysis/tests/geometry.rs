@@ -87,7 +87,7 @@ fn distances_angles_and_dihedrals_are_those_of_mdanalysis_mdtraj_and_numpy() {
     for (length, table) in (2..).zip(&ITEMS) {
         let (systems, numbers) = (table.column("system"), table.column("frame"));
         let all: Vec<Vec<f64>> = COLUMNS[..length].iter().map(|name| table.column(name)).collect();
-        // what single-precision cells and positions of the others leave
+        // tolerances due to the single-precision cells and positions of the other programs
         let golden = [("numpy", 1e-10), ("mda", 2e-5), ("mdtraj", 2e-5)];
         let golden = golden.map(|(name, most)| (name, table.column(name), most));
         for (system, frame) in [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)] {
@@ -107,7 +107,7 @@ fn distances_angles_and_dihedrals_are_those_of_mdanalysis_mdtraj_and_numpy() {
     }
 }
 
-/// Where MDAnalysis takes another image than the nearest one.
+/// A case in which MDAnalysis does not take the nearest image.
 const KNOWN: (&str, usize, usize, usize) = ("mda", 2, 1, 4);
 
 /// Rows of one atom each.

@@ -1,4 +1,4 @@
-//! The laws of every kernel, and what kernels answer to arguments and blocks that do not fit.
+//! The laws of every kernel, and the errors of kernels for arguments and blocks that do not fit.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use kinema_core::selection::AtomSelection;
 use kinema_core::{Error, ErrorKind, Result};
 
 const N_ATOMS: u32 = 40;
-/// Atoms of a block: every second of the trajectory's from 10, and what lies before.
+/// Number of atoms of a block: every second atom of the trajectory from 10 on, and those before 10.
 const ATOMS: usize = 23;
 
 fn block(rows: usize, n_atoms: usize) -> Block {

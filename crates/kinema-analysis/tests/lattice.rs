@@ -125,12 +125,12 @@ fn the_nearest_image_is_the_shortest_of_125() {
             let naive = plus(displacement, combined(rounded, &cell));
             beyond_rounding += usize::from(dot(naive, naive) > found * (1.0 + 1e-9));
         }
-        // where the cell is not right-angled, rounding alone is wrong for some of them: the test can fail
+        // if the cell is not right-angled, rounding alone is wrong for some of them: the test can fail
         assert_eq!(beyond_rounding > 0, !lattice.is_right_angled(), "{}: {beyond_rounding}", kind.name);
     }
 }
 
-/// Single-precision positions of pairs, up to so many cells from the origin.
+/// Single-precision positions of pairs, up to `cells` cells from the origin.
 fn positions(kind: &Kind, cells: f64, numbers: &mut Numbers) -> [Vec<f32>; 2] {
     [0, 1].map(|_| {
         let pairs = (0..1001).map(|_| [0; 3].map(|_: i32| cells * (2.0 * numbers.next() - 1.0)));

@@ -77,7 +77,7 @@ fn molecules_that_were_broken_anyhow_are_whole_again() {
         }
         // the first atom of each molecule stays
         assert_eq!(found[..3], given[..3]);
-        // what is whole keeps its bits
+        // a whole molecule keeps its bits
         let mut again = found.clone();
         assert_eq!(made.apply(&mut again, &periodic(cell), &mut scratch).unwrap(), 0);
         assert!(again == found);
@@ -191,7 +191,7 @@ fn atoms_come_home_by_whole_edges_and_stay() {
 fn tracked_atoms_go_on_with_the_same_bits_wherever_they_are_in_a_row() {
     let mut numbers = Numbers(23);
     let n_atoms = 43;
-    // all; the first ones, and not all of the others; none of the first ones, in another order
+    // all; the first ones, and some of the others; none of the first ones, in a different order
     let columns: [Vec<u32>; 3] = [
         (0..n_atoms).collect(),
         (0..n_atoms).filter(|i| *i < 13 || i % 3 == 0).collect(),

@@ -1,4 +1,4 @@
-//! Wrapping of many atoms, of which most are looked at by estimates: each has the bits that it has alone.
+//! Wrapping of many atoms, most of which are examined by estimates: each has the same bits as alone.
 
 mod common;
 
@@ -32,7 +32,8 @@ fn many_atoms_come_home_with_the_bits_that_each_has_alone() {
         let middle = periodic.middle();
         let positions: Vec<Vector> = (0..16 * 70 + 7)
             .map(|atom| match atom / 16 % 7 {
-                // all inside of it, on faces, beside them and beside the point behind a face, far away
+                // all inside of it, on faces, beside them, near the lattice point on the far side of a face, and far
+                // away
                 0 => plus(middle, combined(numbers.vector(0.1), &cell)),
                 1 if atom % 16 == 3 => plus(middle, combined(numbers.counts(1.0).map(|x| 0.5 * x), &cell)),
                 2 if atom % 16 == 5 => {

@@ -1,7 +1,8 @@
-//! Values for gfortran, and the comparison of what it writes of them with what Kinema writes.
+//! Values for gfortran, and a comparison of its output for them with Kinema's.
 //!
-//! `fortran_values write N SEED > BITS` writes the bits of N values; `fortran_values compare N SEED < TEXT` compares one field
-//! a line, as `tests/data/fortran/fortran_formats.f90` makes them of these bits; see `tests/data/make_fortran_golden.py`.
+//! `fortran_values write N SEED > BITS` writes the bits of N values; `fortran_values compare N SEED < TEXT` compares
+//! one field a line, as `tests/data/fortran/fortran_formats.f90` makes them of these bits; see
+//! `tests/data/make_fortran_golden.py`.
 
 #[path = "../tests/common/fortran_values.rs"]
 mod fortran_values;

@@ -38,7 +38,7 @@ impl AddAssign for Phases {
 pub struct WorkerTiming {
     /// Reading.
     pub phases: Phases,
-    /// Kernels and transforms; encoding, where frames are written.
+    /// Kernels and transforms; encoding, if frames are written.
     pub compute: Duration,
     /// Writing bytes, and waiting until it is their turn.
     pub write: Duration,
@@ -57,7 +57,7 @@ pub struct WorkerTiming {
 }
 
 impl WorkerTiming {
-    /// Of the calling thread, that has waited to begin since the start of the run.
+    /// The clock of the calling thread, which has waited to begin since the start of the run.
     pub(crate) fn begin(start: Instant) -> Self {
         let wait = start.elapsed();
         let timing = Self { wait, thread: crate::trace::thread_id(), ..Self::default() };
@@ -102,7 +102,7 @@ pub struct RunTimings {
 }
 
 impl RunTimings {
-    /// Of workers that were there from the start to the end: one that was done earlier has waited since.
+    /// Timings of workers that were there from start to end: a worker that finished earlier counts as waiting since.
     pub(crate) fn from_workers(start: Instant, workers: Vec<WorkerTiming>) -> Self {
         let wall = start.elapsed();
         let until_the_end = |mut worker: WorkerTiming| {
@@ -124,7 +124,7 @@ pub fn thread_cpu_time() -> Duration {
     if status == 0 { Duration::new(time.tv_sec as u64, time.tv_nsec as u32) } else { Duration::ZERO }
 }
 
-/// What time was spent on, for the event of it.
+/// The work that a time was spent on, for its event.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Work<'a> {
     /// The file.
@@ -138,13 +138,13 @@ pub struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Work on so many frames.
+    /// Work on `frames` frames.
     pub fn frames(frames: u64) -> Self {
         Self { frames, ..Self::default() }
     }
 }
 
-/// Time since the last look at it. Each lap is a phase of somebody's timings and an event of the trace, with the same
+/// Time since the last lap. Each lap is a phase of the owner's timings and an event of the trace, with the same
 /// nanoseconds.
 #[derive(Debug, Clone, Copy)]
 pub struct Stopwatch(Instant);
@@ -166,7 +166,7 @@ impl Stopwatch {
         self.0
     }
 
-    /// Begins a lap now: what was since the last one is nobody's.
+    /// Begins a lap now: the time since the last one is not counted.
     pub fn restart(&mut self) {
         self.0 = Instant::now();
     }
@@ -193,7 +193,8 @@ pub struct Meter {
     pub watch: Stopwatch,
     /// Durations and counts so far.
     pub phases: Phases,
-    /// Whether reading ends with a call to the system: where that is recorded, the end of both is one reading of the clock.
+    /// Whether reading ends with a call to the system: if that call is recorded, both ends are one reading of the
+    /// clock.
     ends_with_call: bool,
 }
 
@@ -208,7 +209,7 @@ impl Meter {
         self.phases.open += self.watch.lap(&activity::OPENING, Work { file: Some(file), ..Work::default() });
     }
 
-    /// Time until now went into reading, with so many calls.
+    /// Counts the time until now as reading, with `calls` calls.
     pub fn read(&mut self, work: Work<'_>, calls: u64) {
         let end = if self.ends_with_call { call_ended_since(self.watch.0) } else { None };
         self.phases.io += self.watch.lap_until(end.unwrap_or_else(Instant::now), &activity::READING, work);

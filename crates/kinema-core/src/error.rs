@@ -1,4 +1,4 @@
-//! The one error type: what is wrong, and where (path, format, frame, byte).
+//! The one error type: the message, and the place (path, format, frame, byte).
 //!
 //! It does not print and knows no Python class; the Python skin maps [`ErrorKind`] to exception classes.
 
@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// Result of anything that can fail in Kinema.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What sort of failure it is; decides the Python exception class and the exit code.
+/// Kind of failure; decides the Python exception class and the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
     /// The file does not exist.
@@ -31,7 +31,7 @@ pub enum ErrorKind {
     InvalidArgument,
     /// A frame or atom number beyond the trajectory.
     OutOfRange,
-    /// One frame of what is asked for does not fit in the stated memory limit.
+    /// One frame of the request does not fit in the stated memory limit.
     MemoryLimit,
     /// The caller asked to stop.
     Cancelled,
@@ -54,7 +54,7 @@ struct Details {
     cause: Option<Cause>,
 }
 
-/// What has caused it, for whoever knows the type.
+/// The cause of an error, for code that knows its type.
 pub type Cause = Arc<dyn Any + Send + Sync>;
 
 impl Error {
@@ -111,7 +111,7 @@ impl Error {
         self
     }
 
-    /// Replaces the frame number, where a number of the trajectory becomes one of the file.
+    /// Replaces the frame number, when a number of the trajectory becomes one of the file.
     #[must_use]
     pub fn moved_to_frame(mut self, frame: u64) -> Self {
         self.0.frame = Some(frame);
@@ -125,7 +125,7 @@ impl Error {
         self
     }
 
-    /// Adds what has caused it: an exception of code that was called.
+    /// Adds the cause: an exception of code that was called.
     #[must_use]
     pub fn caused_by(mut self, cause: Cause) -> Self {
         self.0.cause = Some(cause);
@@ -140,7 +140,7 @@ impl Error {
         self
     }
 
-    /// What has caused it, if that was kept.
+    /// The cause, if it was kept.
     pub fn cause(&self) -> Option<&Cause> {
         self.0.cause.as_ref()
     }
@@ -149,11 +149,11 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
-    /// The file, where one is concerned.
+    /// The file, if a file is involved.
     pub fn path(&self) -> Option<&Path> {
         self.0.path.as_deref()
     }
-    /// The format's name, where one is concerned.
+    /// The format's name, if a format is involved.
     pub fn format(&self) -> Option<&'static str> {
         self.0.format
     }

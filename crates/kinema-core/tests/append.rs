@@ -1,5 +1,5 @@
-//! Files of records that are gone on with behind any of their frames, over a recording sink: what is in them after every
-//! call, and after calls that fail.
+//! Record files that are extended after any of their frames, over a recording sink: their contents after every call,
+//! and after calls that fail.
 
 mod common;
 
@@ -89,7 +89,7 @@ fn after_each_call_of_a_cut_the_frames_that_stay_are_read() {
                     assert!(claimed as u64 <= found, "{claimed} of {found} frames are counted");
                 }
             }
-            // the count is on the storage before what it no longer counts is gone
+            // the new count is on the storage before the frames that it no longer counts are gone
             let cut = log.iter().position(|call| matches!(call, Written::Len(_)));
             assert_eq!(cut.is_some(), bytes.len() as u64 > existing.kept.bytes);
             assert!(cut.is_none_or(|cut| log[cut - 1] == Written::Sync) && log.last() == Some(&Written::Sync));
@@ -136,7 +136,7 @@ fn what_is_added_behind_any_frame_makes_the_same_file() {
             add(&mut file, kept..N_FRAMES + 2);
             let calls = [vec![Written::Bytes(0, bytes.clone())], sink.log()].concat();
             let found = RecordingSink::replayed(&calls, None, 0).unwrap();
-            assert!(found == expected, "{name} behind {kept} frames");
+            assert!(found == expected, "{name} after {kept} frames");
             let scanned = opened(found).unwrap();
             let index = &scanned.scanned().unwrap().parts[0].index;
             assert!(file.index().is_none_or(|found| kinema_core::index::Index::Table(found) == *index), "{name}");

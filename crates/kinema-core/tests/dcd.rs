@@ -130,7 +130,7 @@ fn a_file_cut_anywhere_is_an_error_or_its_complete_frames() {
 fn a_file_cut_within_its_header_is_truncated() {
     for (name, builder) in variants() {
         let whole = builder.build();
-        // the first record's length and name are what a DCD file is known by; no header is shorter than 276 bytes
+        // a DCD file is recognised by the length and the name of its first record; no header is shorter than 276 bytes
         for len in 16..276 {
             let error = read_damaged(&Dcd, &whole[..len]).err().unwrap();
             assert_eq!(error.kind(), ErrorKind::Truncated, "{name} at {len}: {error}");
@@ -299,7 +299,7 @@ fn a_title_longer_than_its_record_claims_is_read_by_its_lines() {
         let builder = Builder { big_endian, wide, ..Builder::new(7, 4) };
         let whole = builder.clone().build();
         let marker = if wide { 8 } else { 4 };
-        // the title has two lines; its lengths become those of one
+        // the title has two lines; its lengths become those for one line
         let (before, after) = (84 + 2 * marker, 84 + 3 * marker + 164);
         let low = if big_endian { marker - 1 } else { 0 };
         let mut bytes = whole.clone();

@@ -117,7 +117,7 @@ fn damage_in_what_is_copied_has_the_place_that_decoding_gives() {
         assert_eq!(found.to_string(), expected.to_string());
         assert_eq!((found.frame(), found.offset()), (Some(3), Some((frame + at) as u64)), "{found}");
     }
-    // what is no cell is none in the copy, too
+    // numbers that do not make a cell do not make one in the copy either
     let mut bytes = sound;
     bytes[frame + 4..frame + 12].copy_from_slice(&f64::NAN.to_le_bytes());
     let trajectory = opened(vec![bytes]);

@@ -1,5 +1,5 @@
-//! The pipeline's end for files, over a recording sink: what is in the file after every write that was not finished, the
-//! same bytes for any workers and memory, and errors of the sink.
+//! The pipeline's end for files, over a recording sink: contents of the file after every unfinished write, the same
+//! bytes for any workers and memory, and errors of the sink.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -28,7 +28,7 @@ fn opened(trajectory: Trajectory) -> Trajectory {
     trajectory
 }
 
-/// What is written, and how.
+/// Frames to write, and how.
 struct Case {
     trajectory: Trajectory,
     format: &'static dyn Format,
@@ -190,7 +190,7 @@ fn all_atoms_of_an_xtc_file_keep_its_bytes() {
     assert!(Case::new("ca.xtc", "XTC", None, None).bytes() == std::fs::read(path).unwrap());
 }
 
-/// What the format's reader finds in a file that is not finished are frames that are whole in it, and no others.
+/// Checks that the format's reader finds, in an unfinished file, the frames that are whole in it and no others.
 fn check_committed(case: &Case, bytes: Vec<u8>, whole: &[u8], ends: &[u64]) {
     let len = bytes.len() as u64;
     let mut complete = ends.iter().skip(1).filter(|&&end| end <= len).count() as u64;
@@ -249,14 +249,14 @@ fn after_any_write_the_frames_that_are_whole_are_read() {
 
 #[test]
 fn frames_are_counted_after_they_are_synced() {
-    // by several workers, in whatever order: the last write is the count, behind a sync, and before it the count is 0
+    // by several workers, in any order: the last write is the count, after a sync, and before it the count is 0
     let case = Case::new("ca.dcd", "DCD", None, None);
     for workers in [1, 3] {
         let sink = RecordingSink::new("made");
         case.write(workers, 0, &sink).unwrap();
         let log = sink.log();
         let [.., Written::Sync, Written::Bytes(8, counts), Written::Sync] = log.as_slice() else {
-            panic!("no count behind a sync: {log:?}");
+            panic!("no count after a sync: {log:?}");
         };
         assert_eq!(counts[..4], (case.request.frames.len() as i32).to_le_bytes());
         let before = &log[..log.len() - 3];
@@ -356,17 +356,17 @@ fn the_index_is_what_a_scan_finds() {
     }
 }
 
-/// A sink that looks at what is committed after each write, as somebody who saves at the worst moments.
+/// A sink that notes the committed frames around each call, as a checkpoint at the worst moments would.
 struct Watched<'a> {
     inner: &'a RecordingSink,
     commits: &'a Commits,
-    /// What was committed when so many calls were done.
+    /// Frames committed after a number of calls.
     seen: Mutex<Vec<(usize, Committed)>>,
 }
 
 impl Watched<'_> {
     fn looked<T>(&self, done: T) -> T {
-        // before the calls, so that what is committed is among them
+        // before the calls are counted, so that the committed frames are among them
         let committed = self.commits.committed();
         self.seen.lock().unwrap().push((self.inner.log().len(), committed));
         done
@@ -403,8 +403,8 @@ fn gone_on(case: &Case, left: &[u8], committed: Committed, workers: usize) -> Re
     Ok((sink.bytes(), done))
 }
 
-/// Whatever was committed when some writes were done: these are on the disk, and of the others any, any front of them, in any
-/// order. A later call makes the same bytes of it.
+/// The writes done at a commit are on the disk. Any later writes, or the beginning of any, may be there as well, in any
+/// order. A later call makes the same bytes of the file.
 #[test]
 fn what_was_committed_is_gone_on_with_to_the_same_bytes() {
     let mut random = Random(1);

@@ -55,7 +55,7 @@ struct Gate {
 }
 
 impl Gate {
-    /// A machine that is too busy to go on is taken for a halt: then less is tried, and nothing fails.
+    /// A machine that is too busy to continue is taken for a halt: then the test tries less, and nothing fails.
     fn pass(&self, waits: bool) {
         self.calls.fetch_add(1, Ordering::Relaxed);
         if !waits || self.closed.swap(true, Ordering::Relaxed) {
@@ -71,11 +71,11 @@ impl Gate {
     }
 }
 
-/// The file, where the read of the first frame waits.
+/// The file; the read of its first frame waits.
 struct SlowSource {
     inner: Arc<MemorySource>,
     gate: Arc<Gate>,
-    /// Where the first frame begins; beyond the file where no read waits.
+    /// Where the first frame begins; beyond the end of the file if no read waits.
     first: u64,
 }
 
@@ -102,7 +102,7 @@ impl OpenSource for Opening {
     }
 }
 
-/// A disk that forgets, where the first record waits.
+/// A disk that forgets its bytes; the write of the first record waits.
 struct SlowSink {
     gate: Arc<Gate>,
     waits: bool,
@@ -135,7 +135,7 @@ enum Slow {
 
 const LIMIT: u64 = 14 << 20;
 
-/// The most memory that was held beyond what the source takes, and bytes written.
+/// The most memory held beyond the source's own, and bytes written.
 fn most(file: &Arc<MemorySource>, first: u64, target: &str, slow: Slow) -> (u64, u64) {
     let gate = Arc::new(Gate::default());
     let first = if slow == Slow::FirstRead { first } else { u64::MAX };
@@ -171,7 +171,7 @@ fn memory_stays_under_the_limit_with_a_slow_first_frame_and_a_slow_disk() {
         for slow in [Slow::Nothing, Slow::FirstRead, Slow::FirstWrite] {
             let (most, written) = most(&file, first, target, slow);
             println!("{target} {slow:?}: {most} bytes at most, {written} written");
-            assert!(written > LIMIT / 2 + LIMIT / 4, "{written}: the file is no test of the limit");
+            assert!(written > LIMIT / 2 + LIMIT / 4, "{written}: the file is too small to test the limit");
             assert!(most <= LIMIT, "{target}, {slow:?}: {most} bytes of {LIMIT}");
         }
     }

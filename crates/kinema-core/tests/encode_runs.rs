@@ -126,7 +126,7 @@ fn pieces_are_all_frames_in_order_and_as_small_as_asked_for() {
                 next = piece.end;
             }
             assert_eq!(next, n_frames);
-            // there are as many where there are frames enough, none larger than its share
+            // as many as asked for if there are enough frames; none is larger than its share
             assert!(found.len() as u64 >= number.min(n_frames - first), "{found:?} of {number}");
         }
         assert!(case.pieces(n_frames, u64::MAX, 4).is_empty());
@@ -187,7 +187,7 @@ fn a_frame_that_is_encoded_alone_has_the_bytes_that_it_has_in_a_file() {
     }
 }
 
-/// Frames that a scan finds, and the byte where it says that one is not finished.
+/// Number of frames that a scan finds, and the byte of an unfinished frame, if any.
 fn scanned(format: &dyn Format, bytes: &[u8]) -> (u64, Option<u64>) {
     let source = MemorySource::new("left", bytes.to_vec());
     let options = ScanOptions { previous: None, workers: 1, progress: &|_| Ok(()), skip_damaged: false };
@@ -206,7 +206,7 @@ fn a_file_ends_at_the_mark_of_a_record_that_was_not_finished() {
         let format = find_by_name(name).unwrap();
         let (mut whole, before) = (file_of(format, 5), file_of(format, 3).len());
         if name == "DCD" {
-            // what is counted is finished: the count is written last
+            // counted frames are finished: the count is written last
             whole[8..12].copy_from_slice(&3_u32.to_le_bytes());
         }
         assert_eq!(scanned(format, &whole), (5, None), "{name}");

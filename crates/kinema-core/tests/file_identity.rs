@@ -1,4 +1,4 @@
-//! The identity of files: what is the same, what is a copy, what was changed in place, and what keepers make of it.
+//! The identity of files: unchanged, copied, and changed in place, and how stored indexes and others use it.
 
 mod common;
 
@@ -187,7 +187,7 @@ fn origin(path: &Path) -> IndexOrigin {
 fn xtc(name: &str) -> PathBuf {
     let path = folder(&format!("identity-{name}")).join("md.xtc");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/xtc/mixed.xtc");
-    // larger than what is hashed whole
+    // larger than files that are hashed whole
     let frames = fs::read(source).unwrap();
     fs::write(&path, frames.repeat(1 + (200 << 10) / frames.len())).unwrap();
     path

@@ -1,4 +1,4 @@
-//! G96: layouts of blocks, cut and damaged files, and what is written.
+//! G96: layouts of blocks, cut and damaged files, and written files.
 
 use kinema_core::format::g96::G96;
 use kinema_core::format::{EncodeScratch, Format, Making, Request, Scan, ScanOptions, Scratch, Wanted};
@@ -120,7 +120,7 @@ fn what_is_wrong_is_named_with_frame_and_byte() {
     let second = frame.len();
     let block_at = second + TITLE.len() + STEP.len() + POSITIONS.len();
     for (from, to, at, what) in [
-        ("BOX", "GENBOX", block_at, "block behind 2 lines of positions, expected VELOCITYRED or BOX, found \"GENBOX\""),
+        ("BOX", "GENBOX", block_at, "block after 2 lines of positions, expected VELOCITYRED or BOX, found \"GENBOX\""),
         ("      7 ", "    7.5 ", second, "TIMESTEP, expected step and time"),
         ("TITLE", "TITLES", second, "what a frame begins with, expected TITLE, found \"TITLES\""),
         ("5", "five", second, "TIMESTEP, expected step and time"),

@@ -1,4 +1,4 @@
-//! Files that are being written: frames that are whole, and what is known of files that have grown.
+//! Files that are being written: their whole frames, and facts kept of files that have grown.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -51,7 +51,7 @@ fn no_frame_is_taken_before_its_last_byte() {
             let few = frame.end() - n <= 7;
             assert!(found == expected || few && found == 3, "{name}: {found} frames with {n} of {} bytes", frame.end());
             assert!(front.scanned().unwrap().parts[0].truncation.is_some());
-            // what was seen with zeros is looked at with more caution
+            // a file in which zeros were seen is looked at with more caution
             let again = opened(std::slice::from_ref(&path), &log, true, Some(&front));
             assert_eq!(n_frames(&again), found, "{name}: {n}");
         }
@@ -84,7 +84,7 @@ fn what_is_known_is_not_read_again() {
     assert_eq!((n_frames(&third), log.take_opens()), (18, vec![paths[1].clone()]));
     let (one, other) = (&third.scanned().unwrap().parts[1].index, &whole.scanned().unwrap().parts[0].index);
     assert!((0..8).all(|i| one.extent(i) == other.extent(i) && one.time(i) == other.time(i)));
-    // another content is found anew
+    // changed content is scanned from scratch
     let mut changed = data.clone();
     changed[16] ^= 1;
     fs::write(&paths[1], &changed[..ends[5] as usize]).unwrap();

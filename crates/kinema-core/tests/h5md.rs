@@ -32,7 +32,7 @@ struct Layout {
     /// Shuffle and deflate.
     filtered: bool,
     partial_unfiltered: bool,
-    /// One chunk in so many is not stored.
+    /// One chunk in this many is not stored.
     holes: Option<u64>,
     /// Chunks lie in the order of their numbers.
     in_order: bool,

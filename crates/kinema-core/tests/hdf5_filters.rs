@@ -8,7 +8,7 @@ use kinema_core::ErrorKind;
 use kinema_core::container::hdf5::encode::{ChunkedArray, encode_chunks};
 use kinema_core::container::hdf5::filters::{FilterScratch, Pipeline, StoredFilter, creation_filters};
 
-/// What the chunks below hold: int32, i % 7 * (i % 3) * 37 - 60 for i from 0 to 29.
+/// Contents of the chunks below: int32, i % 7 * (i % 3) * 37 - 60 for i from 0 to 29.
 fn golden_values() -> Vec<u8> {
     (0..30_i32).flat_map(|i| (i % 7 * (i % 3) * 37 - 60).to_le_bytes()).collect()
 }
@@ -174,7 +174,7 @@ fn buffers_are_reused_from_chunk_to_chunk() {
             pipeline.decode(&encoded, 0, &mut out, &mut scratch).unwrap();
             places.push(out.as_ptr());
         }
-        // two buffers at most change places; none is made anew
+        // at most two buffers change places; none is allocated again
         let (first, later) = places.split_at(4);
         assert!(later.iter().all(|place| first.contains(place)), "{way}: {places:?}");
     }

@@ -38,7 +38,7 @@ fn agrees(_: &TableIndex) -> Result<Option<String>> {
     Ok(None)
 }
 
-/// Of the content alone.
+/// The identity of the content alone.
 fn identity(source: &FileSource, index: &Index) -> FileIdentity {
     FileIdentity::from_source(source, source.len().unwrap(), None, Some(index), FileIdentity::PLACES).unwrap()
 }

@@ -281,7 +281,7 @@ fn an_error_leaves_whole_leaves_and_the_others_complete_the_tree() {
     let missing: Vec<_> =
         (0..n).filter(|&leaf| !done.lock().unwrap()[leaf as usize]).map(|leaf| leaf..leaf + 1).collect();
     assert!(!missing.is_empty() && missing.len() < n as usize);
-    // an empty range is no work
+    // an empty range needs no work
     let ranges: Vec<_> = std::iter::once(5..5).chain(missing.iter().cloned()).collect();
     let timings = kernels::run_into(
         &trajectory,

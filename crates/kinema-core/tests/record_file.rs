@@ -1,5 +1,5 @@
-//! Files that frames are added to, over a recording sink: what is in them after every write, whole or torn, and how they
-//! are gone on with.
+//! Files to which frames are added, over a recording sink: their contents after every write, whole or torn, and how
+//! they are extended.
 
 mod common;
 
@@ -91,8 +91,8 @@ fn whole(format: &'static dyn Format) -> Vec<u8> {
     RecordingSink::replayed(&sink.log(), None, 0).unwrap()
 }
 
-/// Reads all frames, which must be those that were given; their number. No frame where the file ends within its head or
-/// its first frame.
+/// Reads all frames, which must be the given ones; returns their number. Zero if the file ends within its head or its
+/// first frame.
 fn check(bytes: &[u8]) -> u64 {
     let trajectory = match opened(bytes.to_vec()) {
         Ok(trajectory) => trajectory,
@@ -169,7 +169,7 @@ fn after_any_write_the_committed_frames_are_read() {
 #[test]
 fn no_count_is_written_before_what_it_counts_is_synced() {
     let dcd = find_by_name("DCD").unwrap();
-    // also where frames are added before any flush: each is more than what is gathered
+    // also if frames are added before any flush: each is larger than the buffer
     for n_atoms in [N_ATOMS, 3_000_000] {
         let sink = sink();
         let mut file = RecordFile::new(dcd, &making(n_atoms), Arc::clone(&sink) as Arc<dyn Sink>, 1);
@@ -198,7 +198,7 @@ fn no_count_is_written_before_what_it_counts_is_synced() {
     }
 }
 
-/// Goes on with the file of these bytes.
+/// Resumes the file of these bytes.
 fn resume(bytes: &[u8], sink: &Arc<RecordingSink>) -> Result<RecordFile> {
     RecordFile::resume(&opened(bytes.to_vec())?, &making(N_ATOMS), None, Arc::clone(sink) as Arc<dyn Sink>, 1)
 }

@@ -48,7 +48,7 @@ fn rows_in_any_order_of_several_files() {
         assert_eq!(first_bytes(&rows, &ids, workers), expected);
     }
     log.take();
-    // near rows are read with what lies between them, whatever their order
+    // near rows are read together with the bytes between them, whatever their order
     first_bytes(&rows, &[2, 0, 4], 1);
     let extents: Vec<(u64, u64)> = log.take().into_iter().map(|(_, extent)| (extent.offset, extent.len)).collect();
     assert_eq!(extents, [(OFFSET, 4 * 24 + 24)]);

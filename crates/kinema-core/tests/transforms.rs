@@ -22,8 +22,8 @@ use kinema_core::{Error, ErrorKind, Result};
 const STATION: u64 = 16;
 const ATOMS: usize = 5;
 
-/// Adds to all positions the sum, in whole numbers, of those of atom 0 in all frames up to this one. The sums before every
-/// 16th frame are known; between them it must see all frames.
+/// Adds to all positions the sum, in whole numbers, of the positions of atom 0 in all frames up to this one. The sums
+/// before every 16th frame are known; between them it must see all frames.
 struct Cumulative {
     before_stations: HashMap<u64, i64>,
     /// Frames that were applied.
@@ -52,7 +52,7 @@ impl Transform for Cumulative {
     }
     fn begin(&self, state: &mut Self::State, frame: u64) -> Result<()> {
         let known = self.before_stations.get(&frame);
-        state.0 = *known.ok_or_else(|| Error::new(ErrorKind::Internal, format!("{frame} is no station")))?;
+        state.0 = *known.ok_or_else(|| Error::new(ErrorKind::Internal, format!("{frame} is not a station")))?;
         Ok(())
     }
     fn apply(&self, frame: &mut FrameMut<'_>, state: &mut Self::State) -> Result<()> {
@@ -63,7 +63,7 @@ impl Transform for Cumulative {
     }
 }
 
-/// Doubles positions: what stands before the other in a stack shows in its sums.
+/// Doubles positions: its sums show which transform comes first in a stack.
 struct Double;
 
 impl Transform for Double {
@@ -130,7 +130,7 @@ fn read(trajectory: &Trajectory, frames: FrameSelection, atoms: &AtomSelection, 
     Ok(values)
 }
 
-/// What is expected of all frames, from what the files hold.
+/// Expected positions of all frames, from the contents of the files.
 fn expected(plain: &Trajectory) -> Vec<f32> {
     let mut values = read(plain, all(plain), &AtomSelection::all(ATOMS as u32), 1).unwrap();
     let mut sum = 0;

@@ -124,7 +124,7 @@ impl Random {
     }
 }
 
-/// Compares every frame named in a golden list with what the file `path_of(label)` holds.
+/// Compares every frame named in a golden list with the frames of the file `path_of(label)`.
 fn compare_with_golden(list: &str, path_of: impl Fn(&str) -> PathBuf) {
     let text = std::fs::read_to_string(data().join(list)).expect("test data");
     let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split(' ').collect()).collect();
@@ -329,7 +329,7 @@ fn garbage_in_the_middle_is_corrupt_and_has_its_place() {
         assert_eq!(error.kind(), ErrorKind::Corrupt);
         assert_eq!((error.frame(), error.offset()), (Some(2), Some((frame + at) as u64)), "{error}");
     }
-    // what a scan does not look at is found when the frame is decoded
+    // damage that a scan does not look at is found when the frame is decoded
     let nan = f32::NAN.to_bits() as i32;
     let high = i32::MAX;
     for (at, word, place) in [(56, 0, 56), (56, nan, 56), (60, high, 60), (84, 74, 84), (84, -1, 84), (84, high, 84)] {
@@ -428,7 +428,7 @@ fn other_formats_are_refused_by_name() {
     assert!(error.to_string().contains("TRR") && !Xtc.sniff(&bytes), "{error}");
 }
 
-/// Whatever the bytes: an error or a result, and work in proportion to their number.
+/// Any bytes give an error or a result, with work in proportion to their number.
 fn survives(bytes: &[u8], random: &mut Random) {
     let source = memory(bytes);
     let Ok(decoder) = Xtc.open(&source) else { return };
@@ -455,7 +455,7 @@ fn flipped_bits_never_panic() {
         for round in 0..1500 {
             let mut broken = bytes.clone();
             for _ in 0..1 + random.below(3) {
-                // every other time in the first header, where it does the most harm
+                // every second time in the first header, in which damage does the most harm
                 let bit = random.below(8 * if round % 2 == 0 { bytes.len() } else { bytes.len().min(120) });
                 broken[bit / 8] ^= 1 << (bit % 8);
             }

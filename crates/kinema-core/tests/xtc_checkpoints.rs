@@ -180,7 +180,7 @@ fn atoms_at_the_end_are_read_without_those_before() {
     let (_, segments, bytes) = opened.read(&index, &[0], &[last]).expect("sound");
     assert_eq!(segments, 2, "header and run");
     assert!(bytes * 3 < opened.plain.extent(0).len, "{bytes} bytes");
-    // nor is anything gained where all atoms, or the first ones, are wanted
+    // nor is anything gained if all atoms, or the first ones, are wanted
     for atoms in [vec![0, 5], (0..=last).collect()] {
         assert_eq!(opened.read(&index, &[0], &atoms).expect("sound").1, 1);
     }
@@ -225,7 +225,7 @@ fn damaged_checkpoints_give_the_same_numbers_or_an_error() {
     assert!(refused > 300, "{refused} refused");
 }
 
-/// What stands for "the middle was rewritten, size and times restored" where checkpoints are used all the same.
+/// A rewritten middle with restored size and times, for checkpoints that are used all the same.
 #[test]
 fn a_rewritten_frame_is_an_error_or_has_the_numbers_of_one_of_both_files() {
     let mut random = Random(9);
@@ -255,7 +255,7 @@ fn a_rewritten_frame_is_an_error_or_has_the_numbers_of_one_of_both_files() {
             match other.read(&index, &[1], &atoms) {
                 Ok((found, ..)) => {
                     for (i, &atom) in atoms.iter().enumerate() {
-                        // alone: other atoms may lie behind what cannot be decoded
+                        // alone: other atoms may follow the part that cannot be decoded
                         let of =
                             |file: &Opened| file.read(&file.plain, &[1], &[atom]).map(|(bits, ..)| bits[..3].to_vec());
                         let found = &found[3 * i..3 * i + 3];

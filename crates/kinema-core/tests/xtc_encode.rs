@@ -1,4 +1,4 @@
-//! Encoded XTC frames against bytes of libmdaxdr, against their own reader, and what is refused.
+//! Encoded XTC frames against bytes of libmdaxdr and against their own reader, and refused frames.
 
 mod common;
 
@@ -124,7 +124,7 @@ fn thousands_of_frames_have_the_bytes_of_libmdaxdr() {
         if out.len() == 6 {
             continue;
         }
-        // what is written is read: to half an integer and the rounding of singles, and to the bit in plain floats
+        // the written frames are read: to half an integer and the rounding of singles, and to the bit in plain floats
         let (read, n_frames) = positions_in(&out[6..]);
         assert_eq!(n_frames, 1);
         match through_integers(&out[6..], n_atoms) {

@@ -158,7 +158,7 @@ fn a_file_that_was_changed_is_not_read_from_old_blocks() {
     let file = File::options().write(true).open(&path).unwrap();
     file.write_all_at(&content[at..=at], at as u64).unwrap();
     file.set_modified(before).unwrap();
-    // between open and fetch: what is there is given, what is not is refused
+    // between open and fetch: cached bytes are given, others are refused
     read(&*source, 0, BLOCK as usize);
     let error = source.read_exact_at(BLOCK, &mut [0; 8]).unwrap_err();
     assert_eq!((error.kind(), error.path()), (ErrorKind::Corrupt, Some(&*path)));
@@ -199,7 +199,7 @@ fn a_file_that_was_cut_is_an_error_where_it_must_be_fetched() {
     assert!(folder.blocks().is_empty());
 }
 
-/// What is done to the file of a block.
+/// Damages the file of a block.
 type Damage = fn(&File, u64);
 
 #[test]
@@ -320,7 +320,7 @@ fn where_the_order_is_known_the_block_that_is_needed_last_goes_first() {
     let (other, _) = folder.file("other", BLOCK as usize);
     let limit = 8 * BLOCK;
     let cache = NodeCache::open(CacheOptions { limit, ..folder.options() }).unwrap();
-    // 0 1 2 3 4 5 6 7 0 1 2 ..: of a loop the least recently used block is the one that is needed next
+    // 0 1 2 3 4 5 6 7 0 1 2 ..: in a loop, the least recently used block is the next one needed
     let order: Vec<u64> = (0..3).flat_map(|_| 0..12).collect();
     let reads: Vec<_> =
         order.iter().map(|number| (path.clone(), Extent { offset: number * BLOCK, len: BLOCK })).collect();
@@ -460,10 +460,10 @@ fn one_of_those_who_read_in_an_order_fetches_ahead_of_it() {
     assert_eq!((folder.blocks().len(), one.counts().prefetched, two.counts().prefetched), (8, 8, 0));
     drop(first);
     second.position(16);
-    until("the other one goes on", || folder.blocks().len() == 12);
+    until("the other continues", || folder.blocks().len() == 12);
     assert_eq!(two.counts().prefetched, 4);
     drop(second);
-    // begun anew, as nobody was left; what is there is not fetched again
+    // starts from the beginning, as nobody was left; blocks in the cache are not fetched again
     let third = one.prefetch(&reads, 4 * BLOCK).unwrap();
     std::thread::sleep(Duration::from_millis(60));
     assert_eq!(one.counts().prefetched, 8);

@@ -30,7 +30,7 @@ pub fn atoms(value: &Bound<'_, PyArray1<u32>>, n_atoms: u32) -> PyResult<AtomSel
     AtomSelection::new(value.readonly().as_array().to_vec(), n_atoms).map_err(|error| to_python(&error))
 }
 
-/// Names, masses and charges of atoms, and whether they are those of the source's own records.
+/// Names, masses and charges of atoms, and whether they come from the source's own records.
 pub type Labels = (Option<Vec<String>>, Option<Vec<f64>>, Option<Vec<f64>>, bool);
 
 /// Whether a dtype is float64.
@@ -38,12 +38,12 @@ pub fn is_double(dtype: &str) -> PyResult<bool> {
     Ok(named::<Precision>(dtype)? == Precision::Float64)
 }
 
-/// What formats write that name the atoms of each frame.
+/// Names, masses and charges of the atoms of each frame, for formats that write them.
 pub fn labels((names, masses, charges, of_source): Labels) -> Arc<AtomLabels> {
     Arc::new(AtomLabels { names, masses, charges, codes: None, of_source })
 }
 
-/// Names, masses and charges, one a kind of atoms.
+/// Names, masses and charges, one for each kind of atoms.
 pub type Kinds = (Option<Vec<String>>, Option<Vec<f64>>, Option<Vec<f64>>);
 
 /// The same for atoms that are given by kinds, and by the kind of each.
@@ -85,7 +85,7 @@ pub fn workers(asked: usize) -> usize {
     if asked > 0 { asked } else { std::thread::available_parallelism().map_or(1, |n| n.get()) }
 }
 
-/// The Python function that writes an index: (path, bytes) -> what is to be noted, or None.
+/// The Python function that writes an index: (path, bytes) -> a note, or None.
 pub fn index_writer(function: Py<PyAny>) -> Arc<WriteFile> {
     Arc::new(move |path: &Path, bytes: &[u8]| {
         let written = Python::attach(|py| {

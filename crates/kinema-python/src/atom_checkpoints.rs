@@ -11,7 +11,7 @@ use crate::arguments;
 use crate::signals::run_interruptible;
 use crate::trajectory::PyTrajectory;
 
-/// Path, number of checkpoints and note of each part; None for one that has no use for them.
+/// Path, number of checkpoints and note of each part; None for a part that cannot use them.
 type Made = Vec<Option<(OsString, u64, Option<String>)>>;
 
 /// Makes and stores the atom checkpoints of all parts, for trajectories that are opened later.

@@ -13,7 +13,7 @@ use crate::signals::run_inline;
 /// Rows of each range, and whether they were in this order.
 type Sorted<'py> = (Bound<'py, PyArray1<u64>>, bool);
 
-/// Rows in the order of the places of their atoms, and these places; none where there is one for each.
+/// Rows in the order of the places of their atoms, and these places; `None` if each place has a row.
 type InOrder<'py> = (Bound<'py, PyArray1<u32>>, Option<Bound<'py, PyArray1<u32>>>);
 
 /// Duplicate rows, the first of them, missing atoms, the first of them.
@@ -82,7 +82,7 @@ pub fn partition_atoms<'py>(
     Ok((found.counts.into_pyarray(py), found.is_sorted))
 }
 
-/// Which row has the value of which of the `n` places from atom `first` on; `rows` are those from a number on, or listed.
+/// Finds the row for each of the `n` places from atom `first` on; `rows` are consecutive from a number on, or listed.
 #[pyfunction]
 pub fn order_atoms<'py>(
     py: Python<'py>,
@@ -104,8 +104,8 @@ pub fn order_atoms<'py>(
     Ok((rows.into_pyarray(py), places.map(|places| places.into_pyarray(py))))
 }
 
-/// Puts row `rows[i]` of `values` into row `places[i]` of `out`, into row `i` where there are no places; row `i` of the
-/// values where there are no rows. Rows of `out` may lie apart from each other.
+/// Puts row `rows[i]` of `values` into row `places[i]` of `out`. Without `places` the row of `out` is `i`; without
+/// `rows` the row of `values` is `i`. Rows of `out` need not be adjacent.
 #[pyfunction]
 pub fn place_atoms<'py>(
     values: &Bound<'py, PyAny>,
@@ -183,7 +183,7 @@ pub fn scatter_atoms<'py>(
     Ok((faults.duplicates, faults.first_duplicate, faults.missing, faults.first_missing))
 }
 
-/// What is done with vectors: those that are read, and those that are filled.
+/// Work on vectors: the first argument is read, the second is filled.
 type Fill<'a, T> = &'a (dyn Fn(&[[T; 3]], &mut [[T; 3]]) -> Result<()> + Sync);
 
 /// The same work on vectors of float32 and of float64.

@@ -1,4 +1,4 @@
-//! `AtomRecords`: records of which a process has some of the atoms.
+//! `AtomRecords`: records of which a process has only some atoms.
 
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
@@ -17,7 +17,7 @@ use crate::record_file::Vectors;
 use crate::signals::{run_inline, run_interruptible};
 use crate::trajectory::PyTrajectory;
 
-/// What makes the records of one file.
+/// Encodes the records of one file.
 #[pyclass(name = "AtomRecords", module = "kinema._core", frozen)]
 pub struct PyAtomRecords {
     inner: RwLock<AtomRecords>,
@@ -74,7 +74,7 @@ impl PyAtomRecords {
         Ok(Self { inner: RwLock::new(made.map_err(|error| to_python(&error))?) })
     }
 
-    /// Goes on behind the first frames of the file of a trajectory; `None` where it has none.
+    /// Extends the file of a trajectory after its first frames; `None` if it has no frames.
     #[staticmethod]
     #[expect(clippy::too_many_arguments, reason = "the arguments of the Python method")]
     #[pyo3(signature = (trajectory, *, n_frames=None, fields=None, wide=None, title=None, dtype=None, kinds=None, codes=None))]
@@ -103,7 +103,7 @@ impl PyAtomRecords {
         Ok(made.map(|made| Self { inner: RwLock::new(made) }))
     }
 
-    /// Puts the count of a file that is gone on with right, and cuts off what lies behind the frames that stay.
+    /// Corrects the count of an extended file, and cuts off everything after the frames that stay.
     fn cut(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         run_interruptible(py, None, 0, |_| self.records().cut(&FileSink::open(&path, &path)?))
     }
@@ -215,12 +215,12 @@ impl PyAtomRecords {
             Some(ids) => AtomNumbers::Listed(ids.as_slice().map_err(|_| invalid("ids must be C-contiguous"))?),
         };
         let writable = |array: &Bound<'py, PyArray1<u8>>| {
-            array.try_readwrite().map_err(|_| invalid("arrays of bytes must be writable, and each another one"))
+            array.try_readwrite().map_err(|_| invalid("arrays of bytes must be writable and distinct"))
         };
         let mut out: Vec<PyReadwriteArray1<'_, u8>> = out.iter().map(writable).collect::<PyResult<_>>()?;
         let slices: Result<Vec<&mut [u8]>, _> = out.iter_mut().map(|array| array.as_slice_mut()).collect();
         let mut slices = slices.map_err(|_| invalid("arrays of bytes must be C-contiguous"))?;
-        // the lock is taken without the GIL, which whoever has the lock never waits for
+        // the lock is taken without the GIL, and its holder never waits for the GIL
         run_inline(py, |_| self.records().encode(vectors, start..stop, numbers, &mut slices))
     }
 }

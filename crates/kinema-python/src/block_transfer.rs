@@ -1,11 +1,12 @@
-//! Blocks that the nodes of a job give each other by a transfer that is written in Python.
+//! Blocks that the nodes of a job give each other by a transfer written in Python.
 
 use kinema_core::{Error, ErrorKind, Result};
 use kinema_net::cache::{Answer, Nodes, StoredBlock, WantedBlock};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 
-/// An object with `fetch` and `stored`. Its exceptions are errors of the transfer: the source is read, and that counted.
+/// An object with `fetch` and `stored`. Its exceptions are errors of the transfer: they are counted, and the source is
+/// read.
 pub struct PythonNodes {
     object: Py<PyAny>,
     // a forked child has nothing of the transfer

@@ -1,6 +1,7 @@
-//! Callbacks into Python from threads of the core, with the exception that they raise: the core's errors cannot carry one.
+//! Callbacks into Python from threads of the core, with the exceptions that they raise: the core's errors cannot carry
+//! an exception.
 //!
-//! Whoever started the work raises the exception that was kept.
+//! The caller that started the work raises the kept exception.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -14,20 +15,20 @@ pub struct PythonCallback {
 }
 
 impl PythonCallback {
-    /// Of that object.
+    /// A callback to that object.
     pub fn new(object: Py<PyAny>) -> Self {
         Self { object, raised: Mutex::new(None) }
     }
 
-    /// The object itself, for whoever can raise an exception.
+    /// The object itself, for callers that can raise an exception.
     pub fn object<'a, 'py>(&'a self, py: Python<'py>) -> &'a Bound<'py, PyAny> {
         self.object.bind(py)
     }
 
-    /// Takes the GIL and calls. An exception is kept, unless there is one already.
+    /// Takes the GIL and calls the object. An exception is kept, unless one is kept already.
     ///
     /// # Errors
-    /// `Cancelled` in the place of the exception.
+    /// `Cancelled` in place of the exception.
     pub fn call<T>(&self, call: impl FnOnce(Python<'_>, &Bound<'_, PyAny>) -> PyResult<T>) -> Result<T> {
         Python::attach(|py| call(py, self.object.bind(py))).map_err(|exception| {
             self.raised.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(exception);
@@ -41,7 +42,7 @@ impl PythonCallback {
     }
 }
 
-/// What the work gave; where it failed, what one of these objects has raised rather than the error in its place.
+/// The result of the work. If the work failed, an exception raised by one of these objects replaces its error.
 pub fn or_raised<'a, T>(called: impl IntoIterator<Item = &'a PythonCallback>, outcome: PyResult<T>) -> PyResult<T> {
     outcome.map_err(|error| called.into_iter().find_map(PythonCallback::take_raised).unwrap_or(error))
 }

@@ -1,4 +1,4 @@
-//! What Python needs of DL_POLY's files: their atoms, and the head of a HISTORY file for code that copies frames.
+//! DL_POLY's files for Python: their atoms, and the head of a HISTORY file for code that copies frames.
 
 use std::path::PathBuf;
 
@@ -27,7 +27,7 @@ pub fn history_header(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDic
     Ok(result)
 }
 
-/// Names, masses and charges of the atoms of a HISTORY or CONFIG file; None for what it does not say.
+/// Names, masses and charges of the atoms of a HISTORY or CONFIG file; None for values that the file lacks.
 #[pyfunction]
 pub fn dlpoly_atoms(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDict>> {
     let read = || -> Result<AtomNames> { read_atoms(&*Files.open(&path)?) };

@@ -29,7 +29,7 @@ use crate::trajectory::PyTrajectory;
 /// Time of a phase of one worker.
 type PhaseOf = fn(&WorkerTiming) -> Duration;
 
-/// What the time of the workers goes to.
+/// Phases of the workers' time.
 const PHASES: [(&str, PhaseOf); 6] = [
     ("open", |worker| worker.phases.open),
     ("io", |worker| worker.phases.io),
@@ -110,8 +110,8 @@ impl PyEncoder {
         self.encoder.largest_rounding() * self.format.info().scales.length
     }
 
-    /// Writes all frames into a file that is there; messages call it `name`. With `resumed`, the frames and bytes that an
-    /// earlier call has committed, it goes on behind them.
+    /// Writes all frames into an existing file; messages call it `name`. `resumed` is the number of frames and bytes
+    /// that an earlier call has committed: the file is then extended after them.
     #[expect(clippy::too_many_arguments, reason = "the arguments of the Python method")]
     #[pyo3(signature = (path, name, *, workers=0, memory=0, progress=None, commits=None, resumed=None))]
     fn write<'py>(
@@ -151,7 +151,7 @@ impl PyEncoder {
         Ok(result)
     }
 
-    /// Bytes of a record, where all have as many.
+    /// Bytes of a record, if all have the same size.
     #[getter]
     fn record_bytes(&self) -> Option<u64> {
         Some(place_of(&*self.encoder, 1)? - place_of(&*self.encoder, 0)?)
@@ -168,15 +168,15 @@ impl PyEncoder {
         self.encoder.most_bytes()
     }
 
-    /// Runs of positions from `first` on, whose records have `bytes` at the most, or which are of one frame; `number` of them
-    /// or more.
+    /// Runs of positions from `first` on, whose records have at most `bytes`, or that are one frame; `number` runs or
+    /// more if there are enough frames.
     fn pieces(&self, first: u64, bytes: u64, number: u64) -> PyResult<Vec<(u64, u64)>> {
         let found = pieces(&self.trajectory, &self.request(0, 0), &*self.encoder, first, bytes, number);
         let found = found.map_err(|error| to_python(&error))?;
         Ok(found.into_iter().map(|piece| (piece.start, piece.end)).collect())
     }
 
-    /// Begins a file that is there, whose records are then added by any processes; `commits` and `resumed` as of `write`.
+    /// Begins an existing file, to which any processes then add records; `commits` and `resumed` as in `write`.
     #[pyo3(signature = (path, name, *, commits, resumed=None))]
     fn begin(
         &self,
@@ -208,8 +208,8 @@ impl PyEncoder {
         })
     }
 
-    /// Writes the records of a run of positions where they belong in the file, which all have the same size; neither head
-    /// nor count. `sync`: returns when they are on the storage. Returns seconds of phases.
+    /// Writes the records of a run of positions, which all have the same size, to their places in the file; writes
+    /// neither head nor count. With `sync`, returns when they are on the storage. Returns seconds of phases.
     #[expect(clippy::too_many_arguments, reason = "the arguments of the Python method")]
     #[pyo3(signature = (path, name, start, stop, *, workers=1, memory=0, sync=false))]
     fn write_run<'py>(
@@ -238,8 +238,8 @@ impl PyEncoder {
         phases(py, &written)
     }
 
-    /// The records of a run of positions as bytes, with lengths, steps and times (in the unit of the file) of each where they
-    /// differ in size; and seconds of phases. Messages call the file `name`.
+    /// The records of a run of positions as bytes. If sizes differ, also lengths, steps and times (in the unit of the
+    /// file) of each. Also returns seconds of phases. Messages call the file `name`.
     #[pyo3(signature = (name, start, stop, *, workers=1, memory=0))]
     fn encode_run<'py>(
         &self,
@@ -297,7 +297,7 @@ fn columns<'py>(py: Python<'py>, index: &TableIndex) -> Columns<'py> {
     (lengths.into_pyarray(py), steps.into_pyarray(py), times.into_pyarray(py))
 }
 
-/// A file whose records several processes write: what is in it, and its end. See `Encoder.begin`.
+/// A file whose records several processes write: its content and its end. See `Encoder.begin`.
 #[pyclass(name = "FileOfRuns", module = "kinema._core", frozen)]
 pub struct PyFileOfRuns {
     encoder: Arc<dyn Encoder>,
@@ -313,8 +313,8 @@ type ReadColumns<'py> = (PyReadonlyArray1<'py, u64>, PyReadonlyArray1<'py, i64>,
 
 #[pymethods]
 impl PyFileOfRuns {
-    /// A run is in the file, from position `start` to before `stop`; with what `Encoder.encode_run` says of its frames, where
-    /// they differ in size: then runs are added in their order.
+    /// Notes that a run is in the file, from position `start` to before `stop`. If sizes of frames differ, runs are
+    /// added in their order, each with the values that `Encoder.encode_run` returns for its frames.
     #[pyo3(signature = (start, stop, n_bytes, index=None))]
     fn add(&self, start: u64, stop: u64, n_bytes: u64, index: Option<ReadColumns<'_>>) -> PyResult<()> {
         if let Some((lengths, steps, times)) = index {
@@ -322,7 +322,7 @@ impl PyFileOfRuns {
             let mut table = self.index.lock().unwrap_or_else(PoisonError::into_inner);
             let counts = [lengths.len(), steps.len(), times.len()].map(|count| count as u64);
             if table.n_frames() != start || counts != [stop - start; 3] || lengths.sum() != n_bytes {
-                return Err(invalid(format!("frames {start} to {stop} do not follow those of the index")));
+                return Err(invalid(format!("frames {start} to {stop} do not follow the frames of the index")));
             }
             for ((&len, &step), &time) in lengths.iter().zip(steps).zip(times) {
                 table.push(len, step, time).map_err(|error| to_python(&error))?;
@@ -332,8 +332,8 @@ impl PyFileOfRuns {
         Ok(())
     }
 
-    /// When all are in it and on the storage of whoever wrote them: syncs the file, and writes the count of frames. Returns
-    /// its bytes and its index, where frames differ in size.
+    /// Call this when all processes have put their records on the storage: syncs the file, and writes the count of
+    /// frames. Returns its bytes, and its index if sizes of frames differ.
     fn finish(&self, py: Python<'_>) -> PyResult<(u64, Option<PyWrittenIndex>)> {
         let done = self.commits.get().0.committed();
         if done.frames != self.n_frames {
@@ -347,7 +347,7 @@ impl PyFileOfRuns {
     }
 }
 
-/// What is committed of a file while `Encoder.write` writes it.
+/// Committed frames of a file while `Encoder.write` writes it.
 #[pyclass(name = "Commits", module = "kinema._core", frozen)]
 pub struct PyCommits(Commits);
 
@@ -358,7 +358,7 @@ impl PyCommits {
         Self(Commits::default())
     }
 
-    /// Frames at the front of the file that are whole, and the byte behind them.
+    /// Number of whole frames at the front of the file, and the offset of their end.
     fn committed(&self) -> (u64, u64) {
         let Committed { frames, bytes } = self.0.committed();
         (frames, bytes)
@@ -380,8 +380,8 @@ pub struct PyWrittenIndex {
 
 #[pymethods]
 impl PyWrittenIndex {
-    /// Stores it beside the file, which has its final name, or in the user's cache folder, with a function as that of
-    /// `Trajectory`. Returns where, and what is to be noted.
+    /// Stores the index beside the file, which has its final name, or in the user's cache folder, with a function as in
+    /// `Trajectory`. Returns the path, and a note.
     fn store(&self, py: Python<'_>, path: PathBuf, write: Py<PyAny>) -> PyResult<(OsString, Option<String>)> {
         let write = arguments::index_writer(write);
         let (place, note) = run_interruptible(py, None, 0, |_| {

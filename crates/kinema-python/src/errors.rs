@@ -57,7 +57,7 @@ pub fn invalid(what: impl Into<String>) -> PyErr {
     to_python(&Error::new(ErrorKind::InvalidArgument, what))
 }
 
-/// The message of an exception; names of files in it that are no UTF-8 are escaped as by [`printed`].
+/// The message of an exception; names of files in it that are not UTF-8 are escaped as by [`printed`].
 fn text_of(value: &Bound<'_, PyAny>) -> String {
     let escaped = |text: Bound<'_, PyAny>| -> PyResult<String> {
         match text.extract::<String>() {
@@ -68,7 +68,7 @@ fn text_of(value: &Bound<'_, PyAny>) -> String {
     value.str().and_then(|text| escaped(text.into_any())).unwrap_or_default()
 }
 
-/// The error of an exception that was raised by Python on the way; classes of `kinema.base.errors` keep their kind and place.
+/// The error for an exception that Python raised on the way; classes of `kinema.base.errors` keep their kind and place.
 pub fn from_python(raised: &PyErr) -> Error {
     Python::attach(|py| {
         let value = raised.value(py);

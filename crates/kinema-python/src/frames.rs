@@ -17,10 +17,10 @@ use crate::errors::{invalid, to_python};
 use crate::signals::{run_inline, run_interruptible};
 use crate::trajectory::PyTrajectory;
 
-/// So many vectors are read on the calling thread.
+/// Up to this many vectors are read on the calling thread.
 const BRIEF_VECTORS: usize = 1 << 21;
 
-/// The samples of one trajectory: their numbers in the batch, and what is read for them.
+/// The samples of one trajectory: their numbers in the batch, and the request that reads them.
 struct Share {
     trajectory: Arc<Trajectory>,
     samples: Vec<usize>,
@@ -72,7 +72,7 @@ pub fn read_frames<'py>(
     if arguments::is_double(dtype)? { call.read::<f64>(py, &out) } else { call.read::<f32>(py, &out) }
 }
 
-/// What a read of these frames takes of the files: bytes, frames that are decoded together, frames that are decoded.
+/// Plan of a read of these frames: bytes, frames that are decoded together, frames that are decoded.
 #[pyfunction]
 #[pyo3(signature = (trajectory, frames, *, atoms, fields))]
 pub fn plan_frames(
@@ -125,7 +125,7 @@ impl Call {
             for (name, guard) in self.fields.iter().zip(&mut guards) {
                 let field = arguments::fields(std::slice::from_ref(name))?;
                 let place = Fields::VECTORS.into_iter().position(|known| known == field);
-                let place = place.ok_or_else(|| invalid(format!("{name} is no vector of the atoms")))?;
+                let place = place.ok_or_else(|| invalid(format!("{name} is not a vector of the atoms")))?;
                 let mut rest = guard.as_slice_mut().map_err(|_| invalid("out must be C-contiguous"))?;
                 let mut rows = Vec::with_capacity(self.n);
                 for &width in &widths {

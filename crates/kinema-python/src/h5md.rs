@@ -24,12 +24,12 @@ use crate::signals::Stops;
 
 /// The Python functions that describe a file: path -> `kinema.formats.h5md.H5mdDescription`.
 pub struct Describe {
-    /// Of HDF5 files.
+    /// Describes HDF5 files.
     pub hdf5: Option<Py<PyAny>>,
-    /// Of files in which no format is found; gives `None` for those that it does not know. It takes a function, too,
-    /// that says whether it is to stop.
+    /// Describes files in which no format is found; returns `None` for files that it does not know. It also takes a
+    /// function that says whether to stop.
     pub other: Option<Py<PyAny>>,
-    /// Of the calls that open files.
+    /// Stops of the calls that open files.
     pub stops: Stops,
 }
 
@@ -59,7 +59,7 @@ impl ReadStructure for Describe {
     }
 }
 
-/// A Python function that reads rows: (n,) int64 -> (n, atoms, 3) of float32, or whatever float64 holds.
+/// A Python function that reads rows: (n,) int64 -> (n, atoms, 3) of float32, or of any type that fits into float64.
 struct RowReader(Py<PyAny>);
 
 impl ReadRows for RowReader {
@@ -148,7 +148,7 @@ pub(crate) fn array(stored: &Bound<'_, PyAny>, fixed: bool, field: &str) -> Resu
     let shape: Vec<u64> = get(stored, "shape")?;
     let chunks: Option<Vec<u64>> = get(stored, "chunks")?;
     let flat = field != "cell" && shape.len() + usize::from(fixed) == 2;
-    // a fixed array is one frame; a cuboid's edges are one vector; frames x 3N have numbers for units
+    // a fixed array is one frame; a cuboid's edges are one vector; frames x 3N have numbers as units
     let three = |mut dims: Vec<u64>| -> Option<[u64; 3]> {
         if fixed {
             dims.insert(0, 1);
@@ -188,7 +188,7 @@ pub(crate) fn array(stored: &Bound<'_, PyAny>, fixed: bool, field: &str) -> Resu
     Ok((description, flat))
 }
 
-/// The numbers of a stored array of one dimension, in the bytes that the file has for them.
+/// The numbers of a stored one-dimensional array, as the bytes in the file.
 #[pyfunction]
 pub fn read_series<'py>(py: Python<'py>, path: PathBuf, stored: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
     // as one frame of one unit

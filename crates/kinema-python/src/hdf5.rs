@@ -54,7 +54,8 @@ pub fn encode_chunks<'py>(
     Ok(list)
 }
 
-/// Has the kernel begin to write bytes of an open file to the storage, so that a sync waits less; by default all of them.
+/// Asks the kernel to begin writing bytes of an open file to the storage, so that a sync waits less; by default all
+/// bytes.
 #[pyfunction]
 #[pyo3(signature = (descriptor, offset = 0, length = 0))]
 pub fn start_writeback(py: Python<'_>, descriptor: i32, offset: u64, length: u64) -> PyResult<()> {
@@ -75,14 +76,14 @@ pub fn creation_filters(name: &str, level: Option<u32>, element_size: usize) -> 
     Ok(filters.into_iter().map(|filter| (filter.id, filter.values)).collect())
 }
 
-/// Why chunks with these filters cannot be decoded here, in words; `None` where they can.
+/// The reason why chunks with these filters cannot be decoded here, in words; `None` if they can be decoded.
 #[pyfunction]
 pub fn undecodable(filters: Vec<FilterTuple>, element_size: usize, chunk_bytes: usize) -> Option<String> {
     let outcome = catch_panics(|| Pipeline::new(&stored(filters), element_size, chunk_bytes));
     outcome.err().map(|error| error.what().to_owned())
 }
 
-/// The name of an HDF5 filter id, where it is registered.
+/// The name of an HDF5 filter id, if it is registered.
 #[pyfunction]
 pub fn filter_name(id: u32) -> Option<&'static str> {
     filters::filter_name(id)

@@ -1,4 +1,4 @@
-//! `FileIdentity`: what a file was, for whatever Python keeps of it.
+//! `FileIdentity`: the state of a file, for everything that Python keeps about it.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ pub struct PyFileIdentity(pub FileIdentity);
 
 #[pymethods]
 impl PyFileIdentity {
-    /// Of a file as it is now.
+    /// Identity of a file now.
     #[staticmethod]
     #[pyo3(signature = (path, places=FileIdentity::PLACES))]
     fn of(py: Python<'_>, path: PathBuf, places: u64) -> PyResult<Self> {
@@ -33,7 +33,7 @@ impl PyFileIdentity {
     fn from_bytes(mut data: &[u8]) -> PyResult<Self> {
         match FileIdentity::take(&mut data) {
             Some(identity) if data.is_empty() => Ok(Self(identity)),
-            _ => Err(invalid("these bytes are no identity of a file")),
+            _ => Err(invalid("these bytes are not the identity of a file")),
         }
     }
 
@@ -59,8 +59,8 @@ impl PyFileIdentity {
         self.0.compare(&now.0) == Match::Unchanged
     }
 
-    /// What the file of that name is, compared to this: "unchanged", by its status; "grown", with the same content wherever
-    /// it was sampled, up to where it went; or "changed".
+    /// Compares the file of that name with this identity: "unchanged", by its status; "grown", with the same content
+    /// wherever it was sampled, up to its former end; or "changed".
     fn state_of(&self, py: Python<'_>, path: PathBuf) -> PyResult<&'static str> {
         run_interruptible(py, None, 0, |_| {
             let source = FileSource::open(&path)?;
@@ -72,7 +72,7 @@ impl PyFileIdentity {
         })
     }
 
-    /// Why a file is not, or may not be, what it was, in words; `None` where it is.
+    /// The reason why a file has changed, or may have, in words; `None` if it has not.
     fn difference(&self, now: &Self) -> Option<String> {
         match self.0.compare(&now.0) {
             Match::Changed(how) => Some(how),

@@ -19,7 +19,7 @@ fn checked<T>(result: Result<T>) -> PyResult<T> {
     result.map_err(|error: Error| to_python(&error))
 }
 
-/// The name of kernels that are written in Python, whose arguments are objects of Python's.
+/// The name of kernels written in Python; their arguments are Python objects.
 const PYTHON: &str = "python";
 
 /// How a kernel is made again in another process: its name and its arguments.
@@ -28,7 +28,7 @@ struct Recipe {
     arguments: Py<PyDict>,
 }
 
-/// What pickle calls for kernels and transforms: `restore("Kernel", "rmsd", arguments)`.
+/// Called by pickle for kernels and transforms: `restore("Kernel", "rmsd", arguments)`.
 #[pyfunction]
 pub fn restore<'py>(
     py: Python<'py>,
@@ -39,10 +39,10 @@ pub fn restore<'py>(
     py.import("kinema._core")?.getattr(kind)?.call((name,), Some(arguments))
 }
 
-/// `restore`, and what it is called with.
+/// `restore`, and the arguments of its call.
 pub type Reduced<'py> = (Bound<'py, PyAny>, (&'static str, String, Py<PyDict>));
 
-/// What pickle stores of an object of that class.
+/// Form in which pickle stores an object of that class.
 pub fn reduced<'py>(py: Python<'py>, class: &'static str, name: &str, arguments: Py<PyDict>) -> PyResult<Reduced<'py>> {
     Ok((py.import("kinema._core")?.getattr("restore")?, (class, name.to_owned(), arguments)))
 }
@@ -89,7 +89,7 @@ pub fn kernel_examples<'py>(
 #[pyclass(name = "Kernel", module = "kinema._core", frozen)]
 pub struct PyKernel {
     pub(crate) inner: Arc<dyn AnyKernel>,
-    /// Of a kernel written in Python.
+    /// Set for a kernel written in Python.
     pub(crate) adapter: Option<Arc<PythonCallback>>,
     recipe: Recipe,
 }
@@ -149,7 +149,7 @@ fn python_kernel(n_atoms: u32, given: &Bound<'_, PyDict>) -> PyResult<PythonKern
     Ok(PythonKernel::new(argument("adapter")?.unbind(), atoms, fields))
 }
 
-/// What a kernel has gathered; empty once it was merged into another or finished.
+/// Data that a kernel has gathered; empty after it was merged into another partial or finished.
 #[pyclass(name = "Partial", module = "kinema._core", frozen)]
 pub struct PyPartial {
     kernel: Arc<dyn AnyKernel>,
@@ -162,7 +162,7 @@ impl PyPartial {
         Self { kernel, gathered: Mutex::new(Some(gathered)) }
     }
 
-    /// What was gathered; the partial is used up.
+    /// Takes the gathered data; the partial is used up.
     pub(crate) fn take(&self) -> PyResult<AnyPartial> {
         let gathered = self.gathered.lock().unwrap_or_else(PoisonError::into_inner).take();
         gathered.ok_or_else(|| invalid("this partial was used up by merge or finish"))

@@ -80,7 +80,7 @@ fn format_of(head: &[u8]) -> Option<&'static str> {
     find_by_head(head).map(|format| format.info().name)
 }
 
-/// At most `most` bytes of what is in a zstd frame, of which the first bytes are given.
+/// At most `most` bytes of the content of a zstd frame, whose first bytes are given.
 #[pyfunction]
 fn zstd_head<'py>(py: Python<'py>, encoded: &[u8], most: usize) -> PyResult<Bound<'py, PyBytes>> {
     let bytes = first_bytes(encoded, most).map_err(|error| errors::to_python(&error))?;

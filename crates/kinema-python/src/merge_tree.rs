@@ -1,6 +1,6 @@
 //! `MergeTree`: the merge tree of a pass; serialized for checkpoints, rows emitted for results files.
 //!
-//! It writes no file: bytes and rows go to functions of Python's.
+//! It writes no file: bytes and rows go to Python functions.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -38,7 +38,7 @@ impl PyMergeTree {
         tree.clone().ok_or_else(|| invalid("this tree was used up by take_nodes"))
     }
 
-    /// Whether what is delivered stays in memory until the end.
+    /// Whether delivered leaves stay in memory until the end.
     pub fn keeps_results(&self) -> bool {
         self.rows.is_none()
     }
@@ -68,7 +68,7 @@ impl PyMergeTree {
         })
     }
 
-    /// What the work gave, or what Python has raised in any of the calls.
+    /// The result of the work, or the exception that Python raised in any of the calls.
     pub fn or_raised<T>(&self, outcome: PyResult<T>) -> PyResult<T> {
         or_raised(self.adapters.iter().map(|adapter| &**adapter).chain(&self.rows), outcome)
     }
@@ -100,7 +100,7 @@ impl PyMergeTree {
         Ok(Self { tree, kernels, adapters, rows: rows.map(PythonCallback::new) })
     }
 
-    /// The nodes of a piece of work: a checkpoint has all of them, or none.
+    /// Adds the nodes of a piece of work: a checkpoint has either all of them or none.
     fn insert_all(&self, py: Python<'_>, nodes: Vec<(u32, u64, Vec<PyRef<'_, PyPartial>>)>) -> PyResult<()> {
         let nodes = nodes.iter().map(|(level, index, partials)| self.node(*level, *index, partials));
         let mut nodes = nodes.collect::<PyResult<Vec<_>>>()?;
@@ -115,7 +115,7 @@ impl PyMergeTree {
         self.checked(inserted)
     }
 
-    /// Adds a node, for what an earlier run has gathered: its rows were emitted then.
+    /// Adds a node with data gathered by an earlier run, which has emitted its rows.
     fn restore(&self, level: u32, index: u64, partials: Vec<PyRef<'_, PyPartial>>) -> PyResult<()> {
         let node = self.node(level, index, &partials)?;
         let kernels: Vec<&dyn AnyKernel> = self.kernels.iter().map(|kernel| &**kernel).collect();
@@ -123,7 +123,7 @@ impl PyMergeTree {
         self.checked(outcome)
     }
 
-    /// Calls `emit(level, index, serialized)` for each node there is, while workers go on.
+    /// Calls `emit(level, index, serialized)` for each present node, while workers continue.
     fn serialize(&self, py: Python<'_>, emit: Py<PyAny>) -> PyResult<()> {
         let tree = self.tree()?;
         let kernels: Vec<&dyn AnyKernel> = self.kernels.iter().map(|kernel| &**kernel).collect();

@@ -30,7 +30,7 @@ pub fn column_moments<'py>(
     let number = NumberType::named(dtype).map_err(|error| to_python(&error))?;
     let bytes = values.as_slice().map_err(|_| invalid("values must be C-contiguous"))?;
     if columns == 0 || !bytes.len().is_multiple_of(columns * number.size()) {
-        return Err(invalid("values are no whole rows"));
+        return Err(invalid("values are not whole rows"));
     }
     let found = run_inline(py, |_| {
         let mut all = Accumulator::new(number, columns);

@@ -30,7 +30,8 @@ pub fn netcdf_header(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDict
     Ok(result)
 }
 
-/// Cells (n, 3, 3) of lengths and angles in degrees (n, 6), as those of classic files are read; NaN if there is none of them.
+/// Cells (n, 3, 3) from lengths and angles in degrees (n, 6), computed as for classic files; NaN if there is no such
+/// cell.
 #[pyfunction]
 pub fn cells_of_lengths<'py>(py: Python<'py>, values: PyReadonlyArray2<'py, f64>) -> Bound<'py, PyArray3<f64>> {
     let values = values.as_array();
@@ -50,8 +51,8 @@ pub fn mirrored_by_lengths<'py>(py: Python<'py>, cells: PyReadonlyArray3<'py, f6
     found.into_pyarray(py)
 }
 
-/// The first of the cells (n, 3, 3) that a file does not hold, if it would be read as that of `found` with the same number, with
-/// what is wrong; lengths and cosines may differ by `share`. All in angstrom.
+/// The first of the cells (n, 3, 3) that a file cannot hold, given that each would be read as the cell of `found` with
+/// the same number; with the reason. Lengths and cosines may differ by `share`. All in angstrom.
 #[pyfunction]
 pub fn first_cell_not_kept(
     given: PyReadonlyArray3<'_, f64>,
@@ -70,7 +71,7 @@ fn cell_at(cell: ArrayView2<'_, f64>) -> Cell {
     [0, 1, 2].map(|i| [0, 1, 2].map(|j| cell.get([i, j]).copied().unwrap_or(f64::NAN)))
 }
 
-/// Lengths and angles in degrees (n, 6) of cells (n, 3, 3), as those of classic files are written.
+/// Lengths and angles in degrees (n, 6) of cells (n, 3, 3), as written into classic files.
 #[pyfunction]
 pub fn lengths_of_cells<'py>(py: Python<'py>, cells: PyReadonlyArray3<'py, f64>) -> Bound<'py, PyArray2<f64>> {
     let cells = cells.as_array();

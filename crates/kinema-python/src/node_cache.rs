@@ -1,4 +1,4 @@
-//! `NodeCache` and `CachedFile`: files through blocks that are kept on this node.
+//! `NodeCache` and `CachedFile`: files read through blocks that are kept on this node.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -89,18 +89,18 @@ impl PyNodeCache {
         self.inner.options().source_rate
     }
 
-    /// What this process has had of the cache by this object.
+    /// Counts of this process's use of the cache through this object.
     fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         counts_dict(py, &self.inner.counts())
     }
 
-    /// Why a block could not be stored or was damaged, of the last time in this process.
+    /// The reason why a block last could not be stored, or was damaged, in this process.
     #[getter]
     fn last_error(&self) -> Option<String> {
         self.inner.last_error()
     }
 
-    /// What is in the folder.
+    /// Content of the folder.
     fn stat<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let found = run_interruptible(py, None, 0, |_| self.inner.stat())?;
         let dict = PyDict::new(py);
@@ -144,7 +144,7 @@ impl PyNodeCache {
         threads: usize,
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        // sizes are for the progress bar only: a file that cannot be asked is reported by the call itself
+        // sizes are for the progress bar only: the call itself reports a file whose size cannot be read
         let total = paths.iter().filter_map(|path| path.metadata().ok()).map(|found| found.len()).sum();
         let filled = run_interruptible(py, progress, total, |progress| {
             self.inner.fill(&paths, threads, &|| progress.check(), &progress.done)
@@ -159,7 +159,7 @@ impl PyNodeCache {
         Ok(dict)
     }
 
-    /// Fetches in advance what is read in this order: path, offset, length.
+    /// Fetches in advance for reads in this order: path, offset, length.
     fn prefetch(&self, py: Python<'_>, reads: Vec<(PathBuf, u64, u64)>, ahead: u64) -> PyResult<PyPrefetch> {
         let extent = |(path, offset, len)| (path, Extent { offset, len });
         let reads: Vec<_> = reads.into_iter().map(extent).collect();
@@ -167,7 +167,7 @@ impl PyNodeCache {
         Ok(PyPrefetch(Mutex::new(Some(started.map_err(|error| to_python(&error))?))))
     }
 
-    /// Has the homes of blocks among nodes (name, host, port) asked before the source; `own` is this one.
+    /// Asks the homes of blocks among nodes (name, host, port) before the source; `own` is this node.
     fn set_nodes(&self, own: String, nodes: Vec<(String, String, u16)>, key: &[u8], step: f64) -> PyResult<()> {
         let key = Key::new(key).map_err(|error| to_python(&error))?;
         let nodes = nodes.into_iter().map(|(name, host, port)| Node { name, host, port }).collect();
@@ -175,8 +175,8 @@ impl PyNodeCache {
         Ok(())
     }
 
-    /// Has an object asked for blocks before the source: `fetch(name)` gives the pieces of a block and its checksum, or
-    /// `None`, and then hears what came of it by `stored(name, (path, length, checksum) or None)`. `None`: nobody.
+    /// Asks an object for blocks before the source. `fetch(name)` gives the pieces of a block and its checksum, or
+    /// `None`; then the result is reported by `stored(name, (path, length, checksum) or None)`. `None`: asks nobody.
     #[pyo3(signature = (transfer))]
     fn set_transfer(&self, transfer: Option<Py<PyAny>>) {
         self.inner.set_nodes(transfer.map(|object| Arc::new(PythonNodes::new(object)) as Arc<dyn Nodes>));
@@ -207,14 +207,14 @@ impl PyPrefetch {
 
 #[pymethods]
 impl PyPrefetch {
-    /// Says that so many reads of the list are done.
+    /// Says that the first `reads` reads of the list are done.
     fn position(&self, reads: u64) {
         if let Some(prefetch) = &*self.held() {
             prefetch.position(reads);
         }
     }
 
-    /// What went wrong last, in words.
+    /// The last failure, in words.
     #[getter]
     fn failure(&self) -> Option<String> {
         self.held().as_ref().and_then(Prefetch::failure).map(|error| error.to_string())
@@ -233,13 +233,13 @@ impl Drop for PyPrefetch {
     }
 }
 
-/// What is to be reported of all caches of this process since the last call.
+/// Notes about all caches of this process since the last call.
 #[pyfunction]
 pub fn take_node_cache_troubles() -> Vec<String> {
     take_troubles()
 }
 
-/// What this process has had of all caches, as `NodeCache.counts`.
+/// Counts of this process's use of all caches, as `NodeCache.counts`.
 #[pyfunction]
 pub fn node_cache_counts(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     counts_dict(py, &counts_of_process())
@@ -261,12 +261,12 @@ pub struct PyCachedFile {
 }
 
 impl PyCachedFile {
-    /// Bytes that are there from a position on, at most `len`.
+    /// Number of bytes available from a position on, at most `len`.
     fn there(&self, offset: u64, len: usize) -> kinema_core::Result<usize> {
         Ok(self.source.len()?.saturating_sub(offset).min(len as u64) as usize)
     }
 
-    /// Fills `bytes` from a file that is what it was when it was opened.
+    /// Fills `bytes` from a file that is unchanged since it was opened.
     fn fill(&self, py: Python<'_>, offset: u64, bytes: &mut [u8]) -> PyResult<()> {
         let read = || {
             let read = self.source.read_exact_at(offset, bytes);
@@ -290,7 +290,7 @@ impl PyCachedFile {
         self.source.path().as_os_str().to_owned()
     }
 
-    /// Bytes from a position on; fewer than asked for at the end of the file.
+    /// Bytes from a position on; fewer than requested at the end of the file.
     fn read_at<'py>(&self, py: Python<'py>, offset: u64, length: usize) -> PyResult<Bound<'py, PyBytes>> {
         let n = py.detach(|| self.there(offset, length)).map_err(|error| to_python(&error))?;
         PyBytes::new_with(py, n, |bytes| self.fill(py, offset, bytes))

@@ -1,4 +1,4 @@
-//! Opening a `Trajectory`: what its class takes, and what of it another process needs to open the same one.
+//! Opening a `Trajectory`: the arguments of its class, and those that another process needs to open the same one.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -20,7 +20,7 @@ use crate::node_cache::{PyNodeCache, cached};
 use crate::rows::PyFilePool;
 use crate::signals::{Stops, run_interruptible};
 
-/// The arguments of the Python class `Trajectory`, but for its transforms; see the stub.
+/// The arguments of the Python class `Trajectory`, except its transforms; see the stub.
 pub(crate) struct OpenArguments<'a, 'py> {
     pub paths: Vec<PathBuf>,
     pub format: Option<&'a str>,
@@ -114,9 +114,9 @@ impl OpenArguments<'_, '_> {
     }
 }
 
-/// The arguments with which another process opens the same trajectory, but for its transforms.
+/// The arguments with which another process opens the same trajectory, except its transforms.
 pub(crate) struct Recipe {
-    /// The format that was stated: every part of the trajectory has it. `None`: each part is detected again.
+    /// The stated format: every part of the trajectory has it. `None`: each part is detected again.
     format: Option<&'static str>,
     overlap: String,
     on_truncated: String,
@@ -140,7 +140,7 @@ impl Recipe {
         recipe.set_item("overlap", &self.overlap)?;
         recipe.set_item("on_truncated", &self.on_truncated)?;
         recipe.set_item("absent", &self.absent)?;
-        // what is stored anew once need not be twice
+        // an index that is rebuilt once need not be rebuilt again
         recipe.set_item(
             "index",
             if self.index == IndexPolicy::Memory.name() { &self.index } else { IndexPolicy::Auto.name() },

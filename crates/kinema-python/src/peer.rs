@@ -20,7 +20,7 @@ pub fn file_checksum(py: Python<'_>, path: PathBuf) -> PyResult<(u64, u64)> {
     run_interruptible(py, None, 0, |progress| peer::checksum(&FileSource::open(&path)?, progress))
 }
 
-/// Raises where a folder cannot keep files of this node.
+/// Raises if a folder cannot keep files of this node.
 #[pyfunction]
 pub fn check_node_folder(path: PathBuf, fuse: bool) -> PyResult<()> {
     check_folder(&path, fuse).map_err(|error| to_python(&error))
@@ -89,7 +89,7 @@ impl PyPeerServer {
         self.running(|server| (server.address().ip().to_string(), server.address().port()))
     }
 
-    /// What it has done so far.
+    /// Counts of its work so far.
     fn counts(&self) -> PyResult<BTreeMap<&'static str, u64>> {
         self.running(|server| {
             let counts = server.counts();
@@ -109,7 +109,7 @@ impl PyPeerServer {
         py.detach(|| drop(server));
     }
 
-    /// In a forked child: the socket that the child has of its parent is closed, and nothing waited for.
+    /// For a forked child: closes the socket inherited from the parent, and waits for nothing.
     fn abandon(&self) {
         // the lock may have been held by a thread that the child has not
         let Ok(mut server) = self.0.try_lock() else { return };
@@ -128,7 +128,7 @@ impl PyPeerServer {
 
 /// A number of seconds from Python.
 pub fn seconds(number: f64) -> PyResult<Duration> {
-    // what is beyond any clock is for ever
+    // beyond any clock, a time means for ever
     const MOST: f64 = 1e9;
     if number.is_nan() || number < 0.0 {
         return Err(invalid(format!("expected a number of seconds from 0, found {number}")));

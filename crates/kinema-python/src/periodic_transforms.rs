@@ -1,4 +1,4 @@
-//! What transforms of periodic systems are made of: molecules, and how many are broken.
+//! Basis of the transforms of periodic systems: molecules, and how many are broken.
 
 use kinema_analysis::Cpu;
 use kinema_analysis::transforms::whole::{WholeRow, WholeScratch};
@@ -45,8 +45,8 @@ impl PyBrokenCounter {
         Ok(Self { row: WholeRow::new(Cpu::detect(), molecules) })
     }
 
-    /// How many are broken in each frame of positions (frames, atoms, 3) and cells (frames, 3, 3), of which the edges
-    /// `periodic` (frames, 3) repeat; -1 in frames without a cell.
+    /// The number of broken molecules in each frame, from positions (frames, atoms, 3) and cells (frames, 3, 3), whose
+    /// edges `periodic` (frames, 3) repeat; -1 in frames without a cell.
     fn count<'py>(
         &self,
         py: Python<'py>,

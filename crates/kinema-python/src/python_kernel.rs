@@ -1,6 +1,6 @@
 //! Kernels written in Python: the pipeline calls them block by block like any other, with the GIL taken for the call.
 //!
-//! An exception is kept by `PythonCallback` and raised again where the run was started.
+//! `PythonCallback` keeps an exception, which is raised again in the call that started the run.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl PythonKernel {
         Self { adapter: Arc::new(PythonCallback::new(object)), atoms, vectors }
     }
 
-    /// For the caller, who raises what Python raised.
+    /// For the caller, who raises the exception of the Python code.
     pub fn adapter(&self) -> Arc<PythonCallback> {
         self.adapter.clone()
     }
@@ -46,14 +46,14 @@ impl PythonKernel {
     }
 }
 
-/// What a Python kernel has gathered; nothing before its first block.
+/// Data that a Python kernel has gathered; empty before its first block.
 pub struct PythonPartial {
     adapter: Arc<PythonCallback>,
     gathered: Option<Py<PyAny>>,
 }
 
 impl PythonPartial {
-    /// For the caller, who raises what Python raised.
+    /// For the caller, who raises the exception of the Python code.
     pub fn adapter(&self) -> Arc<PythonCallback> {
         self.adapter.clone()
     }

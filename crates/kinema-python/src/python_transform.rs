@@ -1,6 +1,6 @@
 //! Transforms written in Python: a function that is called frame by frame, with the GIL taken for the call.
 //!
-//! What it raises becomes an error with the frame, which carries the exception to where the call was made.
+//! An exception that it raises becomes an error with the frame, and this error carries the exception to the caller.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use pyo3::types::PyDict;
 
 use crate::errors::from_python;
 
-/// A transform that calls Python: an object as `kinema.trajectory.function_transform.FunctionAdapter`, for some atoms in
-/// their requested order.
+/// A transform that calls Python: an object like `kinema.trajectory.function_transform.FunctionAdapter`, for some atoms
+/// in their requested order.
 pub struct PythonTransform {
     adapter: Py<PyAny>,
     atoms: AtomSelection,
@@ -25,7 +25,7 @@ pub struct PythonTransform {
 }
 
 impl PythonTransform {
-    /// Of `vectors` of `atoms`, each of which is there once, and the cell.
+    /// A transform of `vectors` of `atoms`, each of which occurs once, and of the cell.
     pub fn new(adapter: Py<PyAny>, atoms: AtomSelection, vectors: Fields) -> Self {
         Self { adapter, atoms, vectors }
     }
@@ -66,7 +66,7 @@ impl PythonTransform {
 }
 
 impl Transform for PythonTransform {
-    /// Where the atoms are in a row, in their requested order.
+    /// Places of the atoms in a row, in their requested order.
     type State = Vec<u32>;
 
     fn id(&self) -> &'static str {

@@ -13,8 +13,8 @@ use crate::errors::invalid;
 use crate::run::timings_dict;
 use crate::signals::{run_inline, run_interruptible};
 
-/// So many vectors (frames x atoms of the files) are read on the calling thread, which would wait for another longer than
-/// for them.
+/// Up to this many vectors (frames x atoms of the files) are read on the calling thread: waiting for another thread
+/// would take longer.
 const BRIEF_VECTORS: u64 = 1 << 21;
 
 /// A read into arrays of the caller, or new ones.
@@ -83,7 +83,8 @@ impl<'py> Fill<'_, 'py> {
     }
 }
 
-/// Cells, their periodic edges, steps and times into the dict, and of which frames there is what: `present`, an array with a field for each.
+/// Puts cells, their periodic edges, steps and times into the dict, and `present`: for each field an array that says
+/// which frames have it.
 pub(crate) fn set_stamps(py: Python<'_>, stamps: &[Stamp], asked: Fields, result: &Bound<'_, PyDict>) -> PyResult<()> {
     let cells: Vec<f64> = stamps.iter().flat_map(|stamp| stamp.cell).flatten().collect();
     let cells = Array::from_shape_vec((stamps.len(), 3, 3), cells).map_err(|error| invalid(error.to_string()))?;

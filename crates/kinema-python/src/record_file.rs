@@ -33,7 +33,7 @@ pub enum Vectors<'py> {
 
 impl<'py> Vectors<'py> {
     /// # Errors
-    /// For what is no array of float32 or float64.
+    /// If the array is not of float32 or float64.
     pub fn extract(array: &Bound<'py, PyAny>) -> PyResult<Self> {
         if let Ok(single) = array.extract() {
             return Ok(Self::Single(single));
@@ -146,7 +146,7 @@ impl PyRecordFile {
         Ok(Self { inner: Mutex::new(run_interruptible(py, None, 0, open)?) })
     }
 
-    /// The record of a frame alone, what is lost of frames, and what of this one's step, time and cell.
+    /// The record of a single frame, the lost data of frames, and the lost parts of this frame's step, time and cell.
     #[staticmethod]
     #[expect(clippy::too_many_arguments, reason = "the arguments of the Python method")]
     #[pyo3(signature = (format, n_atoms, frame, vectors, cell, step, time, *, fields=None, precision=None))]
@@ -258,7 +258,7 @@ impl PyRecordFile {
         self.file().finish_notes();
     }
 
-    /// Stores the index of the file, which is at `path` now; returns what is to be noted.
+    /// Stores the index of the file, which is at `path` now; returns a note.
     fn store_index(&self, py: Python<'_>, path: PathBuf, write_index: Py<PyAny>) -> PyResult<Option<String>> {
         let write = arguments::index_writer(write_index);
         let (index, format, n_atoms) = {

@@ -19,7 +19,7 @@ use crate::h5md;
 use crate::node_cache::{PyNodeCache, cached};
 use crate::signals::{run_inline, run_interruptible};
 
-/// So many bytes are read on the calling thread, which would wait for another longer than for them.
+/// Up to this many bytes are read on the calling thread: waiting for another thread would take longer.
 const BRIEF_BYTES: usize = 64 << 20;
 
 /// Open files that trajectories and archives share.
@@ -57,14 +57,14 @@ impl PyFilePool {
         self.inner.n_open()
     }
 
-    /// What was read since the last call, where `record_reads` was asked for: path, offset, length.
+    /// Reads since the last call, if `record_reads` was set: path, offset, length.
     fn take_reads(&self) -> PyResult<Vec<(OsString, u64, u64)>> {
         let log = self.log.as_ref().ok_or_else(|| invalid("reads are recorded only with record_reads=True"))?;
         let reads = log.take().into_iter();
         Ok(reads.map(|(path, extent)| (path.into_os_string(), extent.offset, extent.len)).collect())
     }
 
-    /// The files opened since the last call, where `record_reads` was asked for.
+    /// The files opened since the last call, if `record_reads` was set.
     fn take_opens(&self) -> PyResult<Vec<OsString>> {
         let log = self.log.as_ref().ok_or_else(|| invalid("opens are recorded only with record_reads=True"))?;
         Ok(log.take_opens().into_iter().map(PathBuf::into_os_string).collect())
@@ -93,7 +93,8 @@ impl PyUnchangedFiles {
         }
     }
 
-    /// Of some of them by their numbers, after they were read: `CorruptFileError` for one that has changed.
+    /// Checks some of the files, by their numbers, after they were read: `CorruptFileError` for a file that has
+    /// changed.
     fn check(&self, py: Python<'_>, files: PyReadonlyArray1<'_, i64>) -> PyResult<()> {
         let files = numbers(&files)?;
         let checked = py.detach(|| catch_panics(|| self.0.check(files.into_iter().map(|file| file as usize))));
@@ -101,7 +102,7 @@ impl PyUnchangedFiles {
     }
 }
 
-/// What a file is now, in nine numbers; one that was changed within the last 20 ms is waited for.
+/// Status of a file now, in nine numbers; waits if the file was changed within the last 20 ms.
 #[pyfunction]
 pub fn file_status(py: Python<'_>, path: PathBuf) -> PyResult<[u64; FileStatus::WORDS]> {
     let status = py.detach(|| FileStatus::settled_of_path(&path)).map_err(|error| to_python(&error))?;

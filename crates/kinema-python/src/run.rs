@@ -27,7 +27,7 @@ fn jobs(jobs: &[PyJob<'_>]) -> PyResult<Vec<Job>> {
     jobs.iter().map(job).collect()
 }
 
-/// What to read, in which units of work.
+/// Frames, atoms and fields to read, divided into units of work.
 #[pyclass(name = "Plan", module = "kinema._core", frozen)]
 pub struct PyPlan {
     inner: Plan,
@@ -59,7 +59,7 @@ impl PyPlan {
         Ok(Self { inner: inner.map_err(|error| to_python(&error))? })
     }
 
-    /// What is divided into leaves.
+    /// Name of the items that are divided into leaves.
     #[getter]
     fn domain(&self) -> &'static str {
         FrameDomain::ITEMS
@@ -99,7 +99,7 @@ impl PyPlan {
         self.inner.explain(redecoded_frames)
     }
 
-    /// The cost of task boundaries between leaves; the trajectory must be the one that was planned.
+    /// The cost of task boundaries between leaves; the trajectory must be the one of the plan.
     fn partition(&self, py: Python<'_>, trajectory: &PyTrajectory) -> PyResult<PyPartition> {
         let partition = py.detach(|| self.inner.partition(&trajectory.inner));
         partition.map(|inner| PyPartition { inner }).map_err(|error| to_python(&error))
@@ -188,7 +188,7 @@ pub fn run_leaves<'py>(
     Ok((nodes, timings))
 }
 
-/// Maps the leaves of some ranges of the plan and puts each of them into the tree as it is done.
+/// Maps the leaves of some ranges of the plan, and puts each into the tree when it is done.
 ///
 /// After an error the tree holds all leaves that were finished.
 #[pyfunction]
@@ -215,7 +215,7 @@ pub fn run_into<'py>(
     timings_dict(py, &tree.or_raised(outcome)?)
 }
 
-/// The jobs, which must be those of the plan.
+/// The jobs, which must be the jobs of the plan.
 fn planned(plan: &Plan, jobs: &[PyJob<'_>]) -> PyResult<Vec<Job>> {
     let work = self::jobs(jobs)?;
     let names: Vec<&str> = work.iter().map(|job| job.kernel.id()).collect();

@@ -14,13 +14,13 @@ use pyo3::prelude::*;
 
 use crate::errors::to_python;
 
-/// Whether one of several calls is to end; a function of Python without arguments, which says so in any thread.
+/// Whether one of several calls must end: a Python function without arguments that says so in any thread.
 #[pyclass(frozen, module = "kinema._core")]
 #[derive(Clone, Default)]
 pub struct Stops(Arc<Mutex<Vec<Weak<AtomicBool>>>>);
 
 impl Stops {
-    /// Has the function say so when the call with this progress is to end, as long as that call lasts.
+    /// Asks the function whether the call with this progress must end, while the call lasts.
     pub fn add(&self, progress: &Progress) {
         let mut calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         calls.retain(|call| call.strong_count() > 0);

@@ -18,15 +18,15 @@ pub fn trace_start(folder: PathBuf, compress: bool) -> PyResult<()> {
     trace::start(&Options { folder, compress }).map_err(|error| to_python(&error))
 }
 
-/// Begins to record as the environment says, where it does: `KINEMA_TRACE`, `KINEMA_TRACE_COMPRESS`. The message of what
-/// went wrong: an import that fails would say it with the traceback of a defect.
+/// Begins to record if the environment asks for it: `KINEMA_TRACE`, `KINEMA_TRACE_COMPRESS`. Returns the message of a
+/// failure: an import that raises would show it with the traceback of a defect.
 pub fn start_as_environment_says() -> Option<String> {
     let folder = std::env::var_os("KINEMA_TRACE").filter(|folder| !folder.is_empty())?;
     let compress = std::env::var_os("KINEMA_TRACE_COMPRESS").is_some_and(|value| value == "1");
     trace::start(&Options { folder: folder.into(), compress }).err().map(|error| error.to_string())
 }
 
-/// Ends the journal: what it has done.
+/// Ends the journal, and returns its state.
 #[pyfunction]
 pub fn trace_stop(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     status_dict(py, py.detach(trace::stop))

@@ -115,7 +115,7 @@ impl PyTrajectory {
         Ok(Self { inner, recipe: Arc::new(recipe), log, stops, transforms })
     }
 
-    /// The same opened files with these transforms, in place of those that it has.
+    /// The same opened files with these transforms, instead of the present ones.
     fn with_transforms(&self, py: Python<'_>, transforms: Vec<PyRef<'_, PyTransform>>) -> PyResult<Self> {
         Ok(Self {
             inner: Arc::new(self.inner.with_stack(stack_of(&transforms)?)),
@@ -126,7 +126,7 @@ impl PyTrajectory {
         })
     }
 
-    /// What is done to each frame that is read.
+    /// Transforms applied to each frame that is read.
     #[getter]
     fn transforms<'py>(&self, py: Python<'py>) -> Bound<'py, PyTuple> {
         self.transforms.bind(py).clone()
@@ -137,14 +137,14 @@ impl PyTrajectory {
         self.inner.is_same(&other.inner)
     }
 
-    /// What was read since the last call, where `record_reads` was asked for: path, offset, length.
+    /// Reads since the last call, if `record_reads` was set: path, offset, length.
     fn take_reads(&self) -> PyResult<Vec<(OsString, u64, u64)>> {
         let log = self.log.as_ref().ok_or_else(|| invalid("reads are recorded only with record_reads=True"))?;
         let reads = log.take().into_iter();
         Ok(reads.map(|(path, extent)| (path.into_os_string(), extent.offset, extent.len)).collect())
     }
 
-    /// The files opened since the last call, where `record_reads` was asked for.
+    /// The files opened since the last call, if `record_reads` was set.
     fn take_opens(&self) -> PyResult<Vec<OsString>> {
         let log = self.log.as_ref().ok_or_else(|| invalid("opens are recorded only with record_reads=True"))?;
         Ok(log.take_opens().into_iter().map(PathBuf::into_os_string).collect())
@@ -181,7 +181,7 @@ impl PyTrajectory {
         py.detach(|| self.inner.add_scanned_ranges(part, &indices)).map_err(|error| to_python(&error))
     }
 
-    /// Where a frame is: path, number of the frame in that file, offset and length in bytes.
+    /// The place of a frame: path, number of the frame in that file, offset and length in bytes.
     fn locate(&self, py: Python<'_>, frame: u64) -> PyResult<(OsString, u64, u64, u64)> {
         let scanned = self.scanned(py)?;
         if frame >= scanned.concatenation.n_frames {
@@ -202,7 +202,7 @@ impl PyTrajectory {
         Ok(bytes.into_pyarray(py))
     }
 
-    /// Compares all files of a snapshot with their identities now, by their content where their status does not decide.
+    /// Compares all files of a snapshot with their identities now; by content if their status does not decide.
     fn verify(&self, py: Python<'_>) -> PyResult<()> {
         run_interruptible(py, None, 0, |_| self.inner.verify())
     }
@@ -262,7 +262,7 @@ impl PyTrajectory {
         Ok(self.scanned(py)?.concatenation.n_frames)
     }
 
-    /// Where the index comes from and goes to: "auto", "memory", "rebuild".
+    /// Origin and destination of the index: "auto", "memory", "rebuild".
     #[getter]
     fn index(&self) -> &str {
         &self.recipe.index
@@ -277,7 +277,7 @@ impl PyTrajectory {
         skip_damaged: bool,
     ) -> PyResult<()> {
         let workers = arguments::workers(workers);
-        // sizes are for the progress bar only: a file that cannot be asked is reported by the scan itself
+        // sizes are for the progress bar only: the scan itself reports a file whose size cannot be read
         let total = match progress {
             Some(_) => self.inner.paths().iter().filter_map(|path| path.metadata().ok()).map(|meta| meta.len()).sum(),
             None => 0,
@@ -311,7 +311,7 @@ impl PyTrajectory {
         Ok((offsets.into_pyarray(py), lengths.into_pyarray(py)))
     }
 
-    /// Identity of a part when it was scanned, with its content sampled at `places` now.
+    /// Identity of a part when it was scanned, with its content sampled now, at `places` places.
     #[pyo3(signature = (part, places=FileIdentity::PLACES))]
     fn identity(&self, py: Python<'_>, part: usize, places: u64) -> PyResult<PyFileIdentity> {
         self.scanned(py)?;
@@ -322,7 +322,7 @@ impl PyTrajectory {
         part_rows::gaps(py, self.scanned(py)?)
     }
 
-    /// What is odd about frames that were read, for another process: part, fault, and the first frame of the part's file.
+    /// Faults of the frames that were read, for another process: part, fault, and the first frame of the part's file.
     pub(crate) fn frame_faults(&self) -> Vec<(usize, String, u64)> {
         let found = self.inner.faults().all();
         found.into_iter().map(|(part, fault, frame)| (part, fault.name(), frame)).collect()
@@ -338,7 +338,7 @@ impl PyTrajectory {
         Ok(())
     }
 
-    /// What is odd about frames that were read, as notes; `new`: those that were not asked for before.
+    /// Faults of the frames that were read, as notes; `new` selects only faults that no earlier call returned.
     #[pyo3(signature = (*, new=false))]
     fn frame_notes(&self, py: Python<'_>, new: bool) -> PyResult<Vec<String>> {
         let faults = self.inner.faults();
@@ -442,7 +442,7 @@ impl PyTrajectory {
     }
 }
 
-/// The units of arrays: the file's own, those with these factors to angstrom and ps, or angstrom and ps.
+/// The units of arrays: the file's own, units with these factors to angstrom and ps, or angstrom and ps.
 fn units_of(native: bool, scales: Option<[f64; 4]>) -> PyResult<Units> {
     match (native, scales) {
         (true, Some(_)) => Err(invalid("native units and scales cannot be combined")),
@@ -459,8 +459,8 @@ fn units_of(native: bool, scales: Option<[f64; 4]>) -> PyResult<Units> {
     }
 }
 
-/// A column of the index over all frames of the trajectory; `None` if some part has none. `MemoryLimit` where the system
-/// has no memory for it: a file with holes may have any number of frames.
+/// A column of the index over all frames of the trajectory; `None` if some part does not have it. `MemoryLimit` if the
+/// system has no memory for it: a file with holes may have any number of frames.
 fn column<T>(scanned: &Scanned, value: impl Fn(usize, u64) -> Option<T>) -> kinema_core::Result<Option<Vec<T>>> {
     let n_frames = scanned.concatenation.n_frames;
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! `Transform`: what is done to each frame, pickled as the call that made it.
+//! `Transform`: a change of each frame, pickled as the call that made it.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ impl PyTransform {
         &self.stage.label
     }
 
-    /// What it was made of, by name.
+    /// The arguments that it was made from, by name.
     #[getter]
     fn arguments<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         self.arguments.bind(py).copy()
@@ -99,7 +99,7 @@ pub fn stack_of(transforms: &[PyRef<'_, PyTransform>]) -> PyResult<Stack> {
     Stack::new(stages).map_err(|error| to_python(&error))
 }
 
-/// The name of transforms that are written in Python, whose arguments are objects of Python's.
+/// The name of transforms written in Python; their arguments are Python objects.
 const PYTHON: &str = "python";
 
 fn made(name: &str, n_atoms: u32, arguments: &Bound<'_, PyDict>) -> PyResult<Arc<dyn AnyTransform>> {
@@ -165,7 +165,7 @@ fn put_bytes(value: &Bound<'_, PyAny>, bytes: &mut Vec<u8>) -> PyResult<()> {
             put_bytes(&item, bytes)?;
         }
     } else {
-        // an adapter of a function, which says itself what tells it from others
+        // an adapter of a function, which states its own identity
         put(b'o', value.getattr("identity_bytes")?.cast::<PyBytes>()?.as_bytes());
     }
     Ok(())

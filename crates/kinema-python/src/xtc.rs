@@ -1,4 +1,4 @@
-//! Single XTC frames, encoded: for tests that compare them with other libraries' alone.
+//! Single XTC frames, encoded: only for tests that compare them with other libraries.
 
 use kinema_core::error::catch_panics;
 use kinema_core::format::xtc::encode::{

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
-from html import escape
 from typing import Any, Protocol, runtime_checkable
 
 from kinema.base.errors import ArgumentError
@@ -133,6 +132,8 @@ class _NotebookBar(_Sentences):
         self._output = display({"text/plain": description}, raw=True, display_id=True)
 
     def show(self, done: int, total: int, text: str) -> None:
+        from html import escape  # no terminal needs it
+
         bar = f'<progress value="{done}" max="{total}" style="width: 20em"></progress> {escape(text)}'
         self._output.update({"text/plain": text, "text/html": bar}, raw=True)
 

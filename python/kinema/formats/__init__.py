@@ -1,1 +1,1 @@
-"""File formats: their registry, HDF5 as storage, H5MD."""
+"""File formats: their registry, their writers, and HDF5 as storage."""

@@ -1,4 +1,4 @@
-"""`FORMATS`: the formats by name, each imported when it is asked for."""
+"""`FORMATS`: the formats by name, each imported on first use."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ FORMATS: Mapping[str, Format] = _Formats()
 
 
 def format_named(name: str) -> Format:
-    """The format of this name, as trajectories and writers give it; InternalError for a name that none has."""
+    """The format of this name, as trajectories and writers give it; raises InternalError for an unknown name."""
     if name not in FORMATS:
         raise InternalError(f"no format is called {name!r}, expected one of {', '.join(FORMATS)}")
     return FORMATS[name]

@@ -1,4 +1,4 @@
-"""`Writer` with the writers of all formats, which it chooses among: `kinema.Writer`."""
+"""`kinema.Writer`: the base class `Writer`, after the writers of all formats are imported."""
 
 from importlib import import_module
 

@@ -1,4 +1,4 @@
-"""What is known of the atoms of a file of any format: `read_atoms`, and the topology that a user names."""
+"""Atoms of files of any format: `read_atoms`, and the topology that a user names."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ __all__ = ["read_atoms", "topology_of"]
 
 
 def topology_of(source: str | os.PathLike[str] | Atoms | Topology | Any, *, index: str = "memory") -> Topology:
-    """The topology that users name: a file that MDAnalysis reads, an HDF5 trajectory or a DL_POLY file that says of its
-    atoms itself, a table of atoms, a Universe. Files are read when they are first needed; `index` and errors are those
-    of `Topology`."""
+    """The topology that a user names.
+
+    It is a file that MDAnalysis reads, an HDF5 trajectory or DL_POLY file that describes its atoms, a table of atoms,
+    or a Universe. Files are read when first needed; `index` and errors are those of `Topology`.
+    """
     if isinstance(source, Topology):
         return source
     if isinstance(source, (str, os.PathLike)) and os.path.isfile(source) and is_hdf5(source):
@@ -31,19 +33,19 @@ def topology_of(source: str | os.PathLike[str] | Atoms | Topology | Any, *, inde
 
 
 def read_atoms(source: str | os.PathLike[str] | Any, *, particles: str | None = None) -> Atoms:
-    """What is known of the atoms of a file: names, residues, masses, charges, bonds, ...
+    """Reads the table of a file's atoms: names, residues, masses, charges, bonds, ...
 
     Parameters
     ----------
     source : path, or MDAnalysis Universe or AtomGroup
-        A trajectory that says it itself (H5MD, MDTraj's HDF5, DL_POLY), or a topology that MDAnalysis reads.
+        A trajectory that describes its atoms (H5MD, MDTraj's HDF5, DL_POLY), or a topology that MDAnalysis reads.
     particles : str, optional
-        The particles group of an H5MD file; needed where it has several.
+        The particles group of an H5MD file; required if the file has several.
 
     Raises
     ------
     FileNotFound, FileAccessError, CorruptFileError, ArgumentError
-        ArgumentError also where the file says nothing of its atoms.
+        ArgumentError also if the file has no data on its atoms.
     """
     if is_atom_group(source):
         return Atoms.from_mdanalysis(source)

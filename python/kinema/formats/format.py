@@ -1,7 +1,7 @@
-"""`Format`: all that Kinema knows of a file format, beside what the core does with its bytes.
+"""`Format`: all that Kinema knows of a file format, besides what the core does with its bytes.
 
-Each folder beside this module has the one of its format. Nothing outside of `kinema.formats` compares names of
-formats: what differs between them is an attribute or a method here.
+Each sub-folder has the one of its format. Nothing outside `kinema.formats` compares names of formats: their differences
+are attributes and methods here.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ __all__ = ["FIXED", "Axis", "Format", "Strategies", "leading_fields"]
 
 Axis = Literal["atoms", "frames"]
 FIXED = ("direct", "serial", "mpiio", "mpiio-collective")
-"""Strategies of files whose bytes have places that are known before they are written."""
+"""Strategies for files in which the position of all bytes is known before writing."""
 
 
 class Strategies(NamedTuple):
-    """Strategies by which many workers write one file; the first of each is what "auto" stands for."""
+    """Strategies by which many workers write one file; "auto" stands for the first of each."""
 
     atoms: tuple[str, ...] = ()
     frames: tuple[str, ...] = ()
 
 
 class Format:
-    """A file format. What follows is true of a format that says nothing else."""
+    """A file format; the attributes are the defaults."""
 
     name: ClassVar[str] = ""
-    """As in the registry of the core, in errors and in `format=`."""
+    """The name in the core's registry, in errors and in `format=`."""
 
     remarks: ClassVar[str] = ""
-    """What a user must know of how it is read, for docs/formats.md."""
+    """Remarks for users on how the format is read, for docs/formats.md."""
 
     # -- what a file holds ----------------------------------------------------------------------------------------
 
@@ -44,13 +44,13 @@ class Format:
     """Whether MDAnalysis reads it, frame by frame."""
 
     chunked: ClassVar[bool] = False
-    """Whether frames lie in chunks of HDF5 data sets, which `layout_of` judges and `repack` changes."""
+    """Whether frames are stored in chunks of HDF5 data sets, which `layout_of` judges and `repack` changes."""
 
     packed: ClassVar[bool] = False
-    """Whether a frame is read whole, whatever atoms of it are wanted; numbers that are not finite have no place."""
+    """Whether a frame is always read whole, whichever atoms are wanted; only finite numbers can be stored."""
 
     evenly_timed: ClassVar[bool] = False
-    """Whether a first step, a stride and a time step in the header say the times of all frames."""
+    """Whether a first step, a stride and a time step in the header give the times of all frames."""
 
     wide_records: ClassVar[bool] = False
     """Whether the numbers of a record are float32 or float64, as `dtype=` says."""
@@ -59,37 +59,37 @@ class Format:
     """Whether one frame may have fields that another lacks."""
 
     observables: ClassVar[bool] = False
-    """Whether it has series of the user's own beside the frames."""
+    """Whether it has the user's own series beside the frames."""
 
     labelled_records: ClassVar[bool] = False
-    """Whether the record of each atom says which atom it is, and what it is called."""
+    """Whether the record of each atom has the atom's number and name."""
 
     rising_steps: ClassVar[bool] = False
     """Whether a step must be greater than the one before."""
 
     markers: ClassVar[bool] = False
-    """Whether a mark behind the last frame can say that another is being written."""
+    """Whether a mark after the last frame can say that another is being written."""
 
     indexed: ClassVar[bool] = False
     """Whether frames are found by a scan, whose index is stored."""
 
     exact_copy: ClassVar[tuple[str, ...]] = ()
-    """Fields of which a copy, with no other field beside them, has the bits of its source."""
+    """Fields whose copy, with no other field beside them, has the bits of its source."""
 
     writers_that_commit: ClassVar[tuple[str, ...]] = ()
-    """Programs whose files say which frames are whole while they grow, by words in `variant`; () if all do."""
+    """Programs whose growing files say which frames are whole, by words in `variant`; () if all do."""
 
     mdanalysis_order: ClassVar[str] = "fac"
-    """The order of axes that MDAnalysis' reader gives series in, if nobody says another."""
+    """The order of axes in which MDAnalysis' reader gives series, if nobody states another."""
 
     written_fields: ClassVar[tuple[str, ...]] = VECTOR_FIELDS
-    """What a file that is written can hold."""
+    """Fields that a written file can hold."""
 
     written_through_mdanalysis: ClassVar[bool] = False
     """Whether MDAnalysis' writers write it, frame by frame, as text."""
 
     conventions: ClassVar[bool] = False
-    """Whether a convention, which `convention=` names, says its units and names."""
+    """Whether `convention=` names a convention that defines its units and names."""
 
     reading: ClassVar[type[ReadingOptions]] = AxisReading
     """The options of `kinema.open` that it declares."""
@@ -100,13 +100,13 @@ class Format:
     """The options of `kinema.Writer` that it declares; None for a format that is not written."""
 
     writing_variants: ClassVar[Mapping[str, type[WritingOptions]]] = {}
-    """Those of its variants, by the option that chooses each."""
+    """The options of its variants, by the option that chooses each."""
 
     strategies: ClassVar[Mapping[str, Strategies]] = {}
-    """How many workers write one file, by what is written: the format's name, or a variant of it."""
+    """Strategies for many workers, by what is written: the format's name, or a variant of it."""
 
     def usual_fields(self, given: Sequence[str]) -> tuple[str, ...]:
-        """The fields that a file holds whose first frame has these, if nobody says which."""
+        """The fields of a file whose first frame has the `given` fields, if nobody states them."""
         return tuple(given)
 
     def written_kind(self, options: Mapping[str, Any], *, by_library: bool = False) -> str:
@@ -114,27 +114,29 @@ class Format:
         return self.name
 
     def written_precision(self, path: str, n_atoms: int) -> float | None:
-        """The precision that a file which is extended keeps, in numbers to a nm; None if it has none."""
+        """The precision that an extended file keeps, in numbers to a nm; None if it has none."""
         return None
 
     # -- atoms, and frames as bytes -------------------------------------------------------------------------------
 
     def own_atoms(self, path: str, n_atoms: int) -> Any:
-        """A source of a `Topology`, which the file itself is; None if it says nothing of its atoms, or for HDF5 files,
-        whose options decide."""
+        """The file itself as a source for `Topology`.
+
+        None if it has no data on its atoms, and for HDF5 files, whose options decide.
+        """
         return None
 
     spliced: ClassVar[bool] = False
-    """Whether files can be made of whole frames of others, copied byte for byte: split, join, salvage."""
+    """Whether files can be made from whole frames of other files, copied byte for byte: split, join, salvage."""
 
     def head_of(self, path: str) -> FileHead:
-        """What stands before the frames of a file; errors of files whose frames cannot be copied."""
+        """The header before the frames of a file; raises the errors of files whose frames cannot be copied."""
         from kinema.formats.splice import FileHead
 
         return FileHead(path)
 
 
 def leading_fields(given: Sequence[str]) -> tuple[str, ...]:
-    """Those that make a beginning of positions, velocities, forces, else the first."""
+    """The fields up to the first missing one of positions, velocities, forces; without positions the first field."""
     levels = tuple(name for name, expected in zip(given, VECTOR_FIELDS, strict=False) if name == expected)
     return levels or tuple(given[:1])

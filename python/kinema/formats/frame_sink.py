@@ -1,4 +1,4 @@
-"""`FrameSink`: what takes frames for a file: values, or bytes as they lie in it; and `StoredFrames`, the latter."""
+"""`FrameSink`: a file that takes frames, as values or as stored bytes; `StoredFrames`: frames as stored bytes."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class StoredFrames:
     ----------
     n_frames : int
     kinds : {"positions": dtype, ...}
-        Types of the values of which the bytes were made.
+        Types of the values that the bytes were made from.
     cells, steps, times : (frames, ...) or None
     chunks : tuple of {"positions": EncodedRows, ...}
         Bytes of these frames and of some after them; empty if others have written the values.
     not_finite : int or None
-        The first frame of the file with a position that is no number, if it is one of these.
+        The first frame of the file with a position that is NaN or infinite, if it is one of these.
     """
 
     n_frames: int
@@ -40,7 +40,7 @@ class StoredFrames:
 
     @classmethod
     def joined(cls, parts: Sequence[StoredFrames]) -> StoredFrames:
-        """Frames of several, at least one, in their order."""
+        """Concatenates several, at least one, in their order."""
 
         def column(values: Sequence[Any]) -> Any:
             return None if values[0] is None else np.concatenate(values)
@@ -74,17 +74,19 @@ class FrameSink(Protocol):
         """Frames taken so far, with those that the file had."""
 
     def begin(self, first: FrameArrays) -> Mapping[str, Any]:
-        """Makes what the file needs for frames such as `first`, which is not taken; gives the encoder of each field."""
+        """Prepares the file for frames such as `first`, which is not taken; returns the encoder of each field."""
 
     def rows(self, frames: FrameArrays) -> None:
         """Takes frames as values."""
 
     def stored(self, frames: StoredFrames) -> None:
-        """Takes frames that are encoded or written already: nothing is decoded or compressed again."""
+        """Takes frames that are already encoded or written: nothing is decoded or compressed again."""
 
     def commit(self) -> None:
         """Brings all frames taken so far into the file."""
 
     def finish(self, check: Callable[[str], object] | None = None) -> None:
-        """Commits all frames, and closes the file. `check` is called with the temporary name of a new one before it
-        appears under its own."""
+        """Commits all frames, and closes the file.
+
+        `check` is called with the temporary name of a new file before the file appears under its own.
+        """

@@ -32,24 +32,24 @@ __all__ = [
 ]
 
 
-# offset within its rows, bytes or array of them, filter mask
+# offset within its rows, bytes or an array of them, filter mask
 EncodedChunk = tuple[tuple[int, ...], Any, int]
 
 
 @dataclass(frozen=True, eq=False)
 class EncodedRows:
-    """Rows of a data set in HDF5, of which another process has encoded the whole chunks.
+    """Rows of a data set in HDF5 whose whole chunks another process has encoded.
 
     Attributes
     ----------
     first, n_rows : int
-        Number of the first row in the data set, and how many.
+        Number of the first row in the data set, and number of rows.
     dtype : dtype
-        Of the values that they were made of.
+        Type of the values before encoding.
     head, tail : (rows, ...)
-        Values, as they were given, of the rows before the first whole chunk, and behind the last one.
+        Values, as given, of the rows before the first whole chunk and after the last one.
     chunks : list of (offset, bytes, filter mask)
-        Offsets count from the first row behind `head`.
+        Offsets count from the first row after `head`.
     chunk_rows : int
     """
 
@@ -63,7 +63,7 @@ class EncodedRows:
 
 
 class AnnouncedRows:
-    """So many rows of a field whose values, of type `dtype`, or chunks a writer has got already as `EncodedRows`."""
+    """`n_rows` rows of a field of type `dtype`, whose values or chunks a writer already has as `EncodedRows`."""
 
     def __init__(self, n_rows: int, dtype: np.dtype[Any]) -> None:
         self.dtype = dtype
@@ -103,11 +103,11 @@ class FrameArrays:
 
     @property
     def first_not_finite(self) -> int | None:
-        """The first of these frames of which a position is NaN or infinite."""
+        """The first of these frames with a position that is NaN or infinite."""
         positions = self.fields.get("positions")
         if not isinstance(positions, np.ndarray) or positions.dtype.kind != "f":
             return None
-        # in two steps: a sum takes no memory, and is not finite where one of the numbers is not
+        # in two steps: a sum takes no memory, and is not finite if one of the numbers is not
         with np.errstate(over="ignore", invalid="ignore"):
             sums = positions.sum(axis=(1, 2))
         if len(sums) == 1 and math.isfinite(sums[0]):
@@ -127,7 +127,7 @@ class FrameArrays:
         )
 
     def check_present(self, names: Iterable[str]) -> None:
-        """Raises ArgumentError, which names the frame, where one of a `Block` lacks one of these fields."""
+        """Raises ArgumentError, naming the frame, if a frame of a `Block` lacks one of these fields."""
         for name in names:
             missing = self.absent.get(name)
             if missing is not None and missing.any():
@@ -136,9 +136,9 @@ class FrameArrays:
                 raise ArgumentError(f"frame {row} of the block{number} has no {name}, which each frame of the file has")
 
     def runs(self, names: Iterable[str]) -> Iterator[FrameArrays]:
-        """Runs of frames that have the same of these fields, with those alone.
+        """Runs of frames that have the same of these fields, with those fields alone.
 
-        Raises ArgumentError, which names the frame, before the first where one has none of them.
+        Raises ArgumentError, naming the frame, before the first run if a frame has none of them.
         """
         kept = [name for name in names if name in self.fields]
         there = np.array([~self.absent.get(name, np.zeros(len(self), np.bool_)) for name in kept]).reshape(
@@ -157,7 +157,7 @@ class FrameArrays:
             yield replace(run, fields=held, absent={})
 
     def check_series(self) -> None:
-        """Raises ArgumentError unless steps rise, times do not fall and each frame has a cell and a time, or none."""
+        """Raises ArgumentError unless steps rise, times do not fall, and all frames or none have cells and times."""
         if self.cells is not None:
             missing = ~self.cells.any(axis=(1, 2))
             if missing.any():
@@ -175,8 +175,8 @@ class FrameArrays:
 class LastStamps:
     """Steps and times of the last two frames of a file.
 
-    Frames without a step or time go on at the distance of these two; a step begins at 0 and goes on by 1, and a time
-    that nothing says is NaN.
+    Frames without a step or time continue at the distance of these two. Steps start at 0 and rise by 1; times are NaN
+    if nothing states them.
     """
 
     def __init__(self, steps: Sequence[int] = (), times: Sequence[float] = ()) -> None:
@@ -200,13 +200,13 @@ class LastStamps:
         return self._times[-1] + (self._times[-1] - self._times[0]) * np.arange(1, n_frames + 1, dtype=np.float64)
 
     def took(self, steps: NDArray[np.int64], times: NDArray[np.float64]) -> None:
-        """These frames were taken."""
+        """Records the steps and times of frames that were taken."""
         self._steps = [*self._steps, *steps[-2:].tolist()][-2:]
         self._times = [*self._times, *times[-2:].tolist()][-2:]
 
 
 def counted_steps(last: int, stride: int, n_frames: int) -> NDArray[np.int64]:
-    """Steps of the frames after the one with step `last`, (n_frames,); ArgumentError where int64 does not hold them."""
+    """Steps of the frames after the one with step `last`, (n_frames,); raises ArgumentError beyond int64."""
     if last + stride * n_frames > np.iinfo(np.int64).max:
         raise ArgumentError(f"step is needed: counted on by {stride} from {last}, steps are beyond the range of int64")
     return np.array(range(last + stride, last + stride * n_frames + 1, stride), np.int64)
@@ -219,11 +219,11 @@ def check_cells_kept(given: NDArray[Any], found: NDArray[Any], *, first: int, sh
     ----------
     given : (frames, 3, 3), angstrom
     found : (frames, 3, 3)
-        What a reader makes of what is written; NaN where that is no cell.
+        The cells that a reader makes of what is written; NaN if it finds no cell.
     first : int
         Number of the first frame.
     share : float
-        By which lengths and cosines may be rounded.
+        Relative tolerance for the rounding of lengths and cosines.
     """
     wrong = _core.first_cell_not_kept(_doubles(given), _doubles(found), share)
     if wrong is not None:
@@ -232,7 +232,7 @@ def check_cells_kept(given: NDArray[Any], found: NDArray[Any], *, first: int, sh
 
 
 def check_times_kept(times: NDArray[np.float64], found: NDArray[Any], *, first: int) -> None:
-    """Raises UnsupportedFormatError for the first of times (frames,) that is finite, and infinite as it is written."""
+    """Raises UnsupportedFormatError for the first of times (frames,) that is finite but written as infinite."""
     lost = np.isfinite(times) & ~np.isfinite(found)
     if lost.any():
         row = int(np.argmax(lost))
@@ -266,7 +266,7 @@ def frames_of(
     step: ArrayLike | None,
     time: ArrayLike | None,
 ) -> FrameArrays:
-    """As `frame_arrays`, also where `values["positions"]` is a `Frame` or a `Block` with all that it has."""
+    """As `frame_arrays`, but `values["positions"]` may also be a `Frame` or a `Block` with all its fields."""
     whole = values["positions"]
     if not isinstance(whole, (Frame, Block)):
         return frame_arrays(n_atoms, values, cell, step, time)  # type: ignore[arg-type]
@@ -292,7 +292,7 @@ def frame_arrays(
 ) -> FrameArrays:
     """Frames from arrays (atoms, 3) or (frames, atoms, 3), cells (3,), (3, 3), (frames, 3) or (frames, 3, 3).
 
-    Raises ArgumentError, which names the argument and the shape that was expected.
+    Raises ArgumentError, naming the argument and the expected shape.
     """
     arrays = {name: real_array(name, value) for name, value in values.items() if value is not None}
     if not arrays:
@@ -316,7 +316,7 @@ def frame_arrays(
 
 
 def real_array(name: str, value: ArrayLike) -> NDArray[Any]:
-    """`value` as an array of real numbers; ArgumentError for anything else, masked values too."""
+    """`value` as an array of real numbers; raises ArgumentError for anything else, masked values too."""
     if np.ma.is_masked(value):
         raise ArgumentError(f"{name} have masked values, which no file holds; fill them, or leave out what has some")
     try:
@@ -329,7 +329,7 @@ def real_array(name: str, value: ArrayLike) -> NDArray[Any]:
 
 
 def check_rising(name: str, values: NDArray[Any], last: float | None, *, strictly: bool) -> None:
-    """Raises ArgumentError where values (n,) do not rise from one to the next, from `last` on."""
+    """Raises ArgumentError if values (n,) do not rise from one to the next, starting from `last`."""
     if len(values) == 1 and (last is None or values[0] > last):
         return
     if last is not None and len(values):

@@ -175,12 +175,12 @@ OPEN_TABLE = """\
     -----------------
     all formats but TRR and G96
         axis : {"positions", "velocities", "forces"}
-            The quantity whose steps are the frames, where they were written at different strides; by default
-            the first of them that is there. One that the files do not have is refused. Not for TRR, each frame
-            of which says what it has: choose frames with `frames=`.
+            The quantity whose steps define the frames, if quantities were written at different strides; by
+            default the first of them that the file has. A quantity that the files lack is refused. Not for TRR,
+            whose frames each declare their fields: choose frames with `frames=`.
     H5MD
         particles : str
-            The particles group, "system", "particles/system" or "/particles/system"; needed where a file has
+            The particles group, "system", "particles/system" or "/particles/system"; required if a file has
             several.
         dataset : str
             A bare data set of positions, (frames, 3 N) or (frames, N, 3), in any HDF5 file.
@@ -188,16 +188,16 @@ OPEN_TABLE = """\
             Add the image vectors to the positions, so that particles leave the box instead of jumping across
             it.
         root : str
-            The group that holds the H5MD structure, where it is not the file's root and there are several.
+            The group that holds the H5MD structure, if it is not the file's root and there are several.
         absent_particles : {"mask", "error"}
-            What particles give that are not there in some frames: NaN, or an error.
+            Result for particles that are missing in some frames: NaN, or an error.
         external : {"folder", "none", "any"}
-            Other files that a file may draw in by external links and virtual data sets: those in its own folder
-            and below, symbolic links of both resolved, none, or any. What these draw in counts as well. Raw
-            files as storage of data sets are refused always. See docs/trust.md.
+            Other files that a file may refer to by external links and virtual data sets: those in its own
+            folder and below, symbolic links of both resolved, none, or any. Files that these refer to count as
+            well. Raw files as storage of data sets are always refused. See docs/trust.md.
     files that MDAnalysis reads
         reader_options : mapping
-            Arguments of MDAnalysis' reader: {"unwrap_images": True} of LAMMPS dumps.
+            Arguments of MDAnalysis' reader: {"unwrap_images": True} for LAMMPS dumps.
 """
 
 WRITE_TABLE = """\
@@ -205,16 +205,16 @@ WRITE_TABLE = """\
     -----------------
     H5MD
         fields : names out of "positions", "velocities", "forces"
-            Which each frame has; by default those of the first.
+            Fields of each frame; by default the fields of the first.
         particles : str
             Name below `particles`; "trajectory" by default.
         layout : {"frames", "atoms", "contiguous"} or (frames, atoms, components)
             Chunks of whole frames, of few atoms over many frames, none at all (needs `n_frames`), or of this
             shape.
         n_frames : int
-            How many frames will be written, where that is known.
+            Number of frames to be written, if known.
         chunk_bytes : int
-            About how large chunks are; 1 MiB.
+            Approximate size of chunks; 1 MiB.
         align : int
             Chunks begin at multiples of this many bytes: the stripe of a parallel file system, or a page.
         compression : None, "gzip", "zstd", "lz4", "bitshuffle-lz4", "bitshuffle-zstd", "lzf", "szip", or
@@ -224,7 +224,7 @@ WRITE_TABLE = """\
             its client values: (32001, (0, 0, 0, 0, 5, 1, 1)) is Blosc. LZF, szip and those are encoded by
             libhdf5, on one thread.
         level : int
-            Of gzip (1 to 9; 1), zstd and bitshuffle-zstd (1 to 22; 3).
+            Level for gzip (1 to 9; 1), zstd and bitshuffle-zstd (1 to 22; 3).
         shuffle : bool
             HDF5's shuffle before the compression; by default with gzip, zstd, lz4 and LZF.
         checksum : bool
@@ -232,25 +232,25 @@ WRITE_TABLE = """\
         max_error : float
             Round positions so that none moves by more than this, in `unit`; they compress better then.
         unit : {"angstrom", "nm", "pm"}
-            Of `max_error`.
+            Unit of `max_error`.
         dtype : {"float32", "float64"}
-            Of positions, velocities and forces; float32 by default.
+            Type of positions, velocities and forces; float32 by default.
         length_unit : {"angstrom", "nm", "pm"}
-            Of the file; angstrom by default.
+            Unit of length of the file; angstrom by default.
         time_unit : {"ps", "fs", "ns"}
-            Of the file; ps by default.
+            Unit of time of the file; ps by default.
         native : bool
             Values are given in the units of the file, and not divided.
         cell : (3,) or (3, 3), angstrom
             A box that does not change; otherwise each frame brings its own, or none does.
         boundary : "periodic", "none", or three of these
-            By default periodic where there is a cell.
+            By default periodic if there is a cell.
         atoms : kinema.Atoms
             Names, residues, masses, charges, species (elements, or else types), identifiers and bonds of the
             atoms. `Trajectory.atoms` and `read_atoms` give back the same table. Guessed columns are marked as
             such, with a note.
         topology : MDAnalysis Universe or AtomGroup, kinema.Topology, or file name
-            Where these are taken from instead.
+            Source of the atoms, instead of `atoms`.
         masses : (n_atoms,) in u
         charges : (n_atoms,) in elementary charges
         species : (n_atoms,) numbers or names
@@ -258,26 +258,25 @@ WRITE_TABLE = """\
         bonds : (bonds, 2) atom numbers from 0
         author, author_email, creator, creator_version : str
         provenance : str
-            What made the file, as text: the data set `parameters/kinema/provenance`.
+            Provenance of the file, as text: the data set `parameters/kinema/provenance`.
         dialect : {"h5md", "mdanalysis"}
-            "h5md" follows the specification. "mdanalysis" leaves it in one point, for MDAnalysis' own reader:
-            strings have variable length. Also steps and boxes are then stored one by one where they could be
+            "h5md" follows the specification. "mdanalysis" deviates in one point, for MDAnalysis' own reader:
+            strings have variable length. Also steps and boxes are then stored one by one even if they could be
             stored once.
         resume_from : int
-            With mode="a": cut the file behind the last frame whose step is not greater; ArgumentError if there
+            With mode="a": cut the file after the last frame whose step is not greater; ArgumentError if there
             is none.
     NetCDF with netcdf4=True
         fields : names out of "positions", "velocities", "forces"
-            By default those of the first frame.
+            By default the fields of the first frame.
         netcdf4 : True
         convention : {"amber", "dl_poly"}
             AMBER's, 1.0: cells as lengths and angles, times as float32, no steps. Velocities are stored divided
             by their scale_factor 20.455, and forces in kcal/(mol angstrom). Or DL_POLY's, 0.0: cells as
-            vectors, steps, times as float64, forces in Da angstrom/ps^2, and of the atoms names, indices,
-            masses and charges; without its variable RSD, and with `timestep` not filled in, which frames do not
-            say.
+            vectors, steps, times as float64, forces in Da angstrom/ps^2, and names, indices, masses and charges
+            of the atoms; without its variable RSD, and with `timestep` unset, because frames do not state it.
         layout : "frames", "atoms", or (frames, atoms, components)
-            As of H5MD; "contiguous" is refused, since frames of netCDF can always be added to.
+            As for H5MD; "contiguous" is refused, since frames can always be added to netCDF files.
         n_frames, chunk_bytes : as H5MD
         compression : as H5MD
             Programs with netCDF-C read gzip, or nothing, everywhere; others need plugins of HDF5.
@@ -295,50 +294,51 @@ WRITE_TABLE = """\
             With ROMIO's names: "cb_nodes" (ranks that write) and "cb_buffer_size" (bytes of a batch, 8 MiB by
             default) steer all strategies; all hints go to MPI with "mpiio" and "mpiio-collective".
         order : {"sorted", "given"}
-            By number; or, in HISTORY and CONFIG files, as the atoms come: those of each rank behind those of
-            the ranks before it, without an exchange of values.
+            By number; or, in HISTORY and CONFIG files, as the atoms come: the atoms of each rank after the
+            atoms of lower ranks, without an exchange of values.
         verify : bool
             Each rank reads what another has written, and compares checksums; a note says how. ArgumentError
-            with "serial" of other formats than H5MD, where rank 0 alone knows what was written.
+            with "serial" of formats other than H5MD, because only rank 0 knows what was written.
         buffer_frames : int
-            Keep up to so many frames and write them together; with "serial" and "direct" in a thread, while the
-            program computes. Each takes the memory of this rank's share of a frame (of a whole frame on ranks
-            that gather).
+            Keep up to this number of frames and write them together; with "serial" and "direct" in a thread,
+            while the program computes. Each takes the memory of this rank's share of a frame (of a whole frame
+            on ranks that gather).
     DL_POLY HISTORY, DL_POLY CONFIG
         resume_from : int
-            With mode="a": the file is cut behind the last frame whose step is not greater, as a restart needs
+            With mode="a": the file is cut after the last frame whose step is not greater, as a restart needs
             it. ArgumentError if there is none.
         fields : as NetCDF with netcdf4=True
         title : str
             The first line, cut at 72 characters.
         atoms : kinema.Atoms
-            Names, masses and charges; without them all atoms are named X, which is noted. A file that mode="a"
-            finds keeps its own unless others are given.
+            Names, masses and charges; without them all atoms are named X, which is noted. With mode="a" an
+            existing file keeps its own unless others are given.
     NetCDF
         resume_from : as DL_POLY HISTORY
         fields : as NetCDF with netcdf4=True
         netcdf4 : bool
-            Write NetCDF-4 instead, with the options of that. A file that mode="a" finds stays what it is.
+            Write NetCDF-4 instead, with its options. With mode="a" an existing file keeps its kind.
     TRR
         resume_from : as DL_POLY HISTORY
         fields : names out of "positions", "velocities", "forces"
-            What is written of frames that have it; by default all.
+            Fields to write, of frames that have them; by default all.
         dtype : "float32" or "float64"
-            Precision of all numbers of a frame; float32 by default, as of GROMACS in its usual build. What
-            mode="a" adds to a file has by default that of its first frame.
+            Precision of all numbers of a frame; float32 by default, as in GROMACS' usual build. Frames that
+            mode="a" adds to a file have by default the precision of its first frame.
     XTC
         resume_from : as DL_POLY HISTORY
         fields : "positions"
         precision : float
-            Numbers to a nm; 1000 by default. A file that mode="a" finds keeps that of its last frame.
+            Numbers to a nm; 1000 by default. With mode="a" an existing file keeps the precision of its last
+            frame.
     G96
         resume_from : as DL_POLY HISTORY
         fields : "positions", or "positions" and "velocities"
-            By default those of the first frame.
+            By default the fields of the first frame.
         title : The title of the first frame.
     PDB, GRO
         n_frames : int
-            How many frames will be written: with 1 a PDB file has no MODEL records.
+            Number of frames to be written: with 1 a PDB file has no MODEL records.
         atoms : kinema.Atoms, or the AtomsAsText of several files
             Names, residues, ... of the atoms. One of `atoms` and `topology` is needed; columns that it lacks
             are written as MDAnalysis' placeholders (X, UNK, 1), with a note.
@@ -346,7 +346,7 @@ WRITE_TABLE = """\
     DCD
         resume_from : as DL_POLY HISTORY
         fields : "positions" or "velocities"
-            By default positions where the first frame has them.
+            By default positions if the first frame has them.
 """
 
 CONVERT_TABLE = """\

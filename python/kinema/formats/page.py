@@ -12,30 +12,30 @@ __all__ = ["formats_page"]
 _SLOW = """\
 ## Formats that are read through MDAnalysis
 
-A file in which none of these formats is found is read through MDAnalysis, where that has a reader: by the ending of the
-file's name (also before .gz and .bz2), or by MDAnalysis' name of the format, `kinema.open("positions.out",
-format="XYZ")`, `--format XYZ` of commands. A file whose first line is `ITEM: TIMESTEP` is a LAMMPS dump, whatever its
-name. Every analysis takes such files, and so does convert, with any runner. A format of the list above is never read
-so, whatever a file is called, and not from compressed files: the error names what is in a .gz, .bz2 or .zst, and the
-command that decompresses it.
+A file in which none of these formats is found is read through MDAnalysis, if MDAnalysis has a reader for it: by the
+extension of the file's name (also before .gz and .bz2), or by MDAnalysis' name of the format,
+`kinema.open("positions.out", format="XYZ")`, `--format XYZ` of commands. A file whose first line is `ITEM: TIMESTEP` is
+a LAMMPS dump, whatever its name. Every analysis takes such files, and so does convert, with any runner. Formats of the
+list above are never read through MDAnalysis, whatever a file is called, and not from compressed files: the error names
+the content of a .gz, .bz2 or .zst, and the command that decompresses it.
 
-It is slow, and a note says so: the file is read once whole when it is opened, for how many frames there are and what
-they hold, and then frame by frame in each process, one thread at a time. A trajectory that is to be analysed more than
-once is better converted to one of the formats above. The table has the formats that are known to work; what MDAnalysis
-reads besides is read as well.
+It is slow, and a note says so: the file is read whole once when it is opened, to find its frames and their fields, and
+then frame by frame in each process, one thread at a time. If a trajectory is to be analysed more than once, convert it
+to one of the formats above. The table lists the formats that are known to work; others that MDAnalysis reads are read
+as well.
 
-- The number of atoms must be the same in all frames: others are refused with the number of the first such frame, and a
-  problem for `kinema check`. Formats that do not say it need `topology=`.
-- The number of frames is compared with the lines of the file (XYZ, Tinker, LAMMPS dumps, AMBER text), and a last frame
-  that is not whole is left out as for all formats, `on_truncated=`. Of PDB and MOL2 MDAnalysis counts the lines that
-  begin a frame. For other formats with several frames a note says that the number is not checked.
-- Times and steps are those that the file states. MDAnalysis counts frames by 1 ps where there are none (XYZ, PDB,
-  mdcrd, MOL2, ...), and takes as many ps as there are steps in LAMMPS dumps: such files have no times here, which a
-  note says of trajectories, and `dt=` (`--timestep`) states them; `reader_options={"dt": 0.002}` gives the time of a
-  step in a LAMMPS dump. Of GRO files `t=` and `step=` in the title count.
-- Of a GRO file MDAnalysis reads the first frame alone; a note says where there are more.
+- The number of atoms must be the same in all frames: other files are refused with the number of the first frame that
+  differs, which `kinema check` reports as a problem. Formats that do not state the number need `topology=`.
+- The number of frames is compared with the lines of the file (XYZ, Tinker, LAMMPS dumps, AMBER text), and an
+  incomplete last frame is left out as for all formats, `on_truncated=`. In PDB and MOL2 MDAnalysis counts the lines
+  that begin a frame. For other formats with several frames a note says that the number is not checked.
+- Times and steps are those that the file states. If it states none (XYZ, PDB, mdcrd, MOL2, ...), MDAnalysis counts
+  frames by 1 ps, and in LAMMPS dumps it takes each step as 1 ps: such files have no times here, which a note says for
+  trajectories, and `dt=` (`--timestep`) states them; `reader_options={"dt": 0.002}` gives the time of a step in a
+  LAMMPS dump. `t=` and `step=` in the title of GRO files count.
+- MDAnalysis reads only the first frame of a GRO file; a note says if there are more.
 - Frames that lack velocities or forces, and `absent=`, `axis=` and `units=` are as for H5MD.
-- `reader_options=` are arguments of MDAnalysis' reader: `{"unwrap_images": True}` of LAMMPS dumps.
+- `reader_options=` are arguments of MDAnalysis' reader: `{"unwrap_images": True}` for LAMMPS dumps.
 - MDAnalysis may store files of its own beside a trajectory (`.NAME_offsets.npz`), also with `stored=False`.
 
 | format | endings | | fields |
@@ -44,7 +44,7 @@ reads besides is read as well.
 _STATED = """\
 ## Units and times that are stated
 
-What a file does not say, or says wrongly, is stated when it is opened, for every format:
+If a file does not state units or times, or states wrong ones, state them when opening it, for every format:
 
 | Python, `kinema.open` | commands | |
 |---|---|---|
@@ -61,15 +61,15 @@ LAMMPS") writes it in the units of its run, which the file does not name: it is 
 HOOMD 0: `--timestep` gives the time between frames. `kinema info` shows what was assumed and what was stated;
 provenance and checkpoints hold what was stated.
 
-`--timestep` is about the frames of each file, which begins at its own first time. With `--t0` and `--overlap all`
-frames run on from file to file.
+`--timestep` applies to the frames of each file, which begins at its own first time. With `--t0` and `--overlap all`
+frames continue from file to file.
 
-`time_offset=` is what MDAnalysis has under this name: it is added to the times of the files. `--t0` sets the time of
-the first frame, from which what is added follows when the files have been scanned; Python has it as `t0=`, and not
-both at once. Times of H5MD observables are shifted by the same. `dt=` is about frames: times of observables stay, with
-a note. `kinema index`, `split`, `join` and `repack` have neither `--timestep` nor `--t0`: indices and frames hold the
-files' own times, which these commands leave as they are; what is stated is stated when the result is opened. `kinema
-check` judges the times as they were stated.""".splitlines()
+`time_offset=` has MDAnalysis' name and meaning: it is added to the times of the files. `--t0` sets the time of the
+first frame; the offset follows from it when the files have been scanned. In Python it is `t0=`; it cannot be combined
+with `time_offset=`. Times of H5MD observables are shifted by the same offset. `dt=` is about frames: times of
+observables stay, with a note. `kinema index`, `split`, `join` and `repack` have neither `--timestep` nor `--t0`:
+indices and frames hold the files' own times, which these commands leave as they are; state times when you open the
+result. `kinema check` judges the times as they were stated.""".splitlines()
 
 
 _AXES: tuple[tuple[Axis, str], ...] = (

@@ -1,6 +1,7 @@
 """`RecordWriter`: formats whose frames are records (XTC, TRR, NetCDF, DCD, DL_POLY), over the core's `RecordFile`.
 
-Bytes, threads and what a killed process leaves are the core's affair; here are names of files, arguments and notes.
+The core handles bytes, threads and the remains of a killed process; this module handles file names, arguments and
+notes.
 """
 
 from __future__ import annotations
@@ -27,21 +28,21 @@ from kinema.storage.output_file import OutputFile, lock_alone, publish, write_in
 
 __all__ = ["RecordWriter", "vector_names"]
 
-# what the core counts atoms with
+# the core's type for numbers of atoms
 _MOST_ATOMS = 2**32 - 1
 
 
 class RecordWriter(Writer):
-    """What the writers of these formats share.
+    """Common part of the writers of these formats.
 
-    Frames are gathered until there is enough to encode on all threads; `flush` writes them. Frames without a step or
-    time go on from the last one at the distance of the last two; a step begins at 0 and goes on by 1.
+    Frames are gathered until there are enough to encode on all threads; `flush` writes them. Frames without a step or
+    time continue from the last one at the distance of the last two; steps start at 0 and rise by 1.
     """
 
     takes = RecordWriting
     # whether each frame says which fields it has
     _fields_of_each = False
-    # a file that is not under its name yet
+    # a file that does not have its final name yet
     _output: OutputFile | None
 
     def _start(self, target: Target, options: Any) -> None:
@@ -54,7 +55,7 @@ class RecordWriter(Writer):
         # whether it has frames that were flushed
         self._output = None
         self._holds_frames = False
-        # of a file that grows: open as long as it is locked
+        # a growing file: open as long as it is locked
         self._locked: int | None = None
         self._stamps = LastStamps()
         self._options = {**options, "workers": worker_count(target.workers)}
@@ -124,8 +125,6 @@ class RecordWriter(Writer):
             with suppress(FileNotFoundError):
                 os.unlink(self._output.temporary)
 
-    # how
-
     def _take(self, frames: FrameArrays) -> None:
         fields = self._core.fields or self._options["fields"]
         usual = next(name for name in VECTOR_FIELDS if name in frames.fields)
@@ -153,7 +152,7 @@ class RecordWriter(Writer):
             # a signal may have come when they were taken
             taken = max(self._core.n_frames - before, 0)
             self._stamps.took(steps[:taken], times[:taken])
-        # XTC holds none, which is an error when they are encoded
+        # XTC cannot hold them and raises an error when they are encoded
         if "positions" in (self._core.fields or ()) and self.format != "XTC":
             self._note_not_finite(frames, self.n_frames - rows)
         if self._mode == "a" and self._output is not None and self._core.n_written:
@@ -176,7 +175,7 @@ class RecordWriter(Writer):
                 raise ArgumentError(f"{self.path}: is empty; n_atoms is needed to begin it", path=self.path)
             self.n_atoms = n_atoms
             return _core.RecordFile(self.path, self.path, self.format, n_atoms, **self._options)
-        # what is noted of reading is not what matters here
+        # notes on reading do not matter here
         with collected():
             found = _core.Trajectory([self.path], write_index=write_index)
             found.scan(worker_count(None))
@@ -201,7 +200,7 @@ class RecordWriter(Writer):
         return core
 
     def _frames_up_to(self, step: int, steps: NDArray[np.int64] | None) -> int:
-        """How many frames are kept: up to the last whose step is not greater. ArgumentError where there is none."""
+        """Number of frames to keep: up to the last whose step is not greater. Raises ArgumentError if there is none."""
         if isinstance(step, bool) or not hasattr(step, "__index__"):
             raise ArgumentError(f"resume_from is the number of a step, found {step!r}")
         if steps is None:
@@ -225,7 +224,7 @@ class RecordWriter(Writer):
         return handle
 
     def _discard(self) -> bool:
-        """Removes a file without frames that has no name yet; whether there was one."""
+        """Removes a file without frames that has no name yet; returns whether there was one."""
         if self._output is None:
             return False
         self._output.discard()
@@ -237,14 +236,14 @@ class RecordWriter(Writer):
             self._locked = None
 
     def _commit(self) -> None:
-        """Brings what was taken into the file: all, or what lies before a frame that cannot be encoded."""
+        """Brings the frames taken into the file: all, or those before a frame that cannot be encoded."""
         self._calling(self._core.flush)
         if self._core.n_flushed:
             self.name_committed()
         self._n_flushed = self._core.n_flushed
 
     def name_committed(self) -> None:
-        """Gives a file that holds its first committed frames the name under which they stay."""
+        """Gives a file with its first committed frames its lasting name."""
         if self._output is not None:
             if self._mode == "a":
                 check_target(self.path, overwrite=False)
@@ -256,11 +255,11 @@ class RecordWriter(Writer):
 
     @property
     def written_path(self) -> str:
-        """The file as it is called now."""
+        """Current path of the file."""
         return self.path if self._output is None else self._output.temporary
 
     def finish_names(self) -> None:
-        """Gives a file its name that others have written and synced, and releases it; one without frames is removed."""
+        """Names and releases a file that others have written and synced; a file without frames is removed."""
         if self._output is not None and self._holds_frames:
             check_target(self.path, overwrite=self._overwrite)
             self._publish(self._output)
@@ -312,6 +311,6 @@ def vector_names(fields: str | Sequence[str] | None) -> list[str] | None:
 
 
 def _numbers(values: NDArray[Any]) -> NDArray[Any]:
-    """The same as float32 where that holds them all, else as float64."""
+    """The same as float32 if that holds them all, else as float64."""
     narrow = np.can_cast(values.dtype, np.float32, "safe")
     return np.ascontiguousarray(values, np.float32 if narrow else np.float64)

@@ -1,4 +1,4 @@
-"""The formats that Kinema reads and writes, as data; those that it reads itself are declared in the core."""
+"""The formats that Kinema reads and writes, as data; the core declares those that Kinema reads itself."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class FormatInfo:
     ----------
     name : str
     file_names : tuple of str
-        Names that files have without an ending: "HISTORY".
+        File names without an extension: "HISTORY".
     extensions : tuple of str
-        Endings of file names, without the dot. The first bytes of a file decide, not its name.
+        Extensions of file names, without the dot. The first bytes of a file decide, not its name.
     description : str
     reads, writes : bool
     fields : tuple of str
-        What a file of the format may hold.
+        Fields that a file of the format may hold.
     length_unit, time_unit : str
         The file's own units; Kinema gives angstrom and ps.
     reference : str
@@ -59,8 +59,7 @@ def _through_mdanalysis(name: str, endings: str, description: str, fields: str) 
     )
 
 
-# those of the formats that MDAnalysis reads from files which Kinema does not read itself; what they may hold is what
-# MDAnalysis gives
+# formats of files that MDAnalysis reads and Kinema does not; their fields are those that MDAnalysis gives
 _THROUGH_MDANALYSIS = tuple(
     _through_mdanalysis(*one)
     for one in (
@@ -90,11 +89,11 @@ _THROUGH_MDANALYSIS = tuple(
 
 
 EXTERNAL_ENDINGS = {ending: one.name for one in _THROUGH_MDANALYSIS for ending in one.extensions}
-"""MDAnalysis' names of formats by the endings that people use."""
+"""MDAnalysis' names of formats by the usual extensions."""
 
 
 def formats() -> tuple[FormatInfo, ...]:
-    """All formats: those that Kinema reads itself, in the order in which files are tried, then those that are slow."""
+    """All formats: those that Kinema reads itself, in the order in which files are tried, then the slow ones."""
     own = tuple(
         FormatInfo(
             name=known["name"],

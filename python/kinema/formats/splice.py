@@ -1,6 +1,6 @@
-"""`FileHead`: what stands before the frames of a file, when files are made of whole frames of others.
+"""`FileHead`: the header of a file that is made from whole frames of other files.
 
-The frame index gives the bytes of each frame, which are copied; in heads only counts change. No coordinates are
+The frame index gives the bytes of each frame, which are copied; in headers only counts change. No coordinates are
 decoded.
 """
 
@@ -26,24 +26,24 @@ _PIECE = 4 << 20
 
 @dataclass(frozen=True)
 class FileHead:
-    """The head of a file; of formats whose frames follow each other from the first byte on there is none."""
+    """The header of a file; empty for formats whose frames start at the first byte."""
 
     path: str
     facts: Any = None
 
     def encode(self, first_step: Callable[[], int], n_frames: int) -> bytes:
-        """The head for this number of frames, from a step on, which is asked for if it is in the head.
+        """The header for `n_frames` frames; `first_step` is called if the header has the first step.
 
-        Raises UnsupportedFormatError for files whose frames cannot stand alone; ArgumentError for numbers that the head
-        cannot hold.
+        Raises UnsupportedFormatError for files whose frames cannot stand alone; ArgumentError for numbers that the
+        header cannot hold.
         """
         return b""
 
     def check_first(self, steps: Callable[[], NDArray[np.int64]], parts: Sequence[Part]) -> None:
-        """ArgumentError if frames of these steps cannot stand in one file that begins as this one."""
+        """Raises ArgumentError if frames of these steps cannot share a file that begins like this one."""
 
     def check_next(self, first: Self, n_frames: int) -> None:
-        """ArgumentError if frames of this file cannot follow those of the first one, in a file of `n_frames`."""
+        """Raises ArgumentError if frames of this file cannot follow frames of `first` in a file of `n_frames`."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def write_frames(
 ) -> None:
     """Makes the file at `path`, whole or not at all: the header and all ranges, one after the other.
 
-    `copy` appends the ranges to what is in the file, if others than this process do that.
+    `copy`, if given, appends the ranges to the file, instead of this process.
     """
 
     def write(file: IO[bytes]) -> None:

@@ -1,4 +1,4 @@
-"""Strategies by which many workers write one file: the table of which exists for which format, and their hints."""
+"""Strategies by which many workers write one file: which formats have which, and hints for them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 AXES: tuple[Axis, ...] = ("atoms", "frames")
-"""What is spread over the workers: the atoms of each frame, or the frames."""
+"""The axis that is spread over the workers: the atoms of each frame, or the frames."""
 
 STRATEGIES: Mapping[str, str] = {
     "serial": "all values go to rank 0, which writes them in order",
@@ -34,10 +34,10 @@ STRATEGIES: Mapping[str, str] = {
     "subfiles": "a file a rank, and one virtual H5MD file on top",
 }
 
-# bytes of a batch where no hint says more: large enough for full speed, small beside a rank's share of a big frame
+# bytes of a batch without a hint: large enough for full speed, small beside a rank's share of a big frame
 _BATCH_BYTES = 8 << 20
 _LEAST_BATCH, _MOST_BATCH = 1 << 12, 1 << 30
-# hints that every strategy follows; and those of ROMIO that MPI alone can follow
+# hints that every strategy follows, and hints of ROMIO that only MPI can follow
 _STEERING = ("cb_nodes", "cb_buffer_size")
 _OF_ROMIO = (
     "striping_factor",
@@ -67,11 +67,11 @@ class Hints:
     Attributes
     ----------
     writers : int or None
-        cb_nodes: ranks that write, or gather whole frames; None: as many as there are.
+        cb_nodes: ranks that write, or gather whole frames; None: all ranks.
     batch_bytes : int
         cb_buffer_size: bytes that a rank encodes and writes at a time.
     info : {name: value}
-        All of them, for MPI.Info.
+        All hints, for MPI.Info.
     unused : names that the strategy does not follow
     """
 
@@ -82,7 +82,7 @@ class Hints:
 
 
 def strategies_of(format: str, axis: Axis = "atoms") -> tuple[str, ...]:
-    """The strategies of a format, that of "auto" first; ArgumentError for one that no strategy writes."""
+    """The strategies of a format, that of "auto" first; raises ArgumentError if the format has none."""
     if axis not in AXES:
         raise ArgumentError(f"axis must be 'atoms' or 'frames', found {axis!r}")
     found = _known(axis).get(format)
@@ -92,15 +92,15 @@ def strategies_of(format: str, axis: Axis = "atoms") -> tuple[str, ...]:
 
 
 def _known(axis: Axis) -> dict[str, tuple[str, ...]]:
-    """Of what can be written the strategies that exist; "auto" is the first."""
+    """The strategies for each format or variant; "auto" is the first."""
     known = {name: getattr(one, axis) for format in FORMATS.values() for name, one in format.strategies.items()}
     return {name: strategies for name, strategies in known.items() if strategies}
 
 
 def check_strategy(format: str, axis: Axis, strategy: str) -> str:
-    """The strategy, "auto" replaced by the one that it stands for.
+    """The strategy, with "auto" replaced by the one that it stands for.
 
-    ArgumentError, which shows the table, for one that does not exist for the format.
+    Raises ArgumentError, which shows the table, for a strategy that the format does not have.
     """
     known = strategies_of(format, axis)
     if strategy == "auto":
@@ -117,12 +117,12 @@ def check_strategy(format: str, axis: Axis, strategy: str) -> str:
 
 
 def verifying(format: str) -> tuple[str, ...]:
-    """Strategies with atoms over ranks by which another rank can compare what one has written or encoded."""
+    """Strategies with atoms over ranks in which one rank can check what another has written or encoded."""
     return tuple(one for one in strategies_of(format) if one != "serial" or format == "H5MD")
 
 
 def check_verify(format: str, strategy: str) -> None:
-    """ArgumentError for verify=True with a strategy that is not of `verifying`."""
+    """Raises ArgumentError for verify=True with a strategy that is not in `verifying`."""
     known = verifying(format)
     if strategy in known:
         return
@@ -140,7 +140,7 @@ def uses_mpiio(strategy: str) -> bool:
 
 
 def hints_of(hints: Mapping[str, object] | None, strategy: str) -> Hints:
-    """Checked hints. ArgumentError for values that are none, and for unknown names where MPI does not get them."""
+    """Checked hints; raises ArgumentError for invalid values, and for unknown names if MPI does not get them."""
     given = {} if hints is None else hints
     if not isinstance(given, Mapping):
         raise ArgumentError(f"hints are a dict of ROMIO's names and values, found {type(hints).__name__}")
@@ -172,7 +172,7 @@ def _number(name: str, value: object, least: int, most: int) -> int | None:
 
 
 def table_rows(axis: Axis) -> list[tuple[str, ...]]:
-    """The table for people: a head, then a row a format; "auto" marks what that stands for, "yes" what exists."""
+    """The table for people: a header, then a row for each format; "auto" marks the default, "yes" the others."""
     rows: list[tuple[str, ...]] = [("format", *STRATEGIES)]
     for format, known in _known(axis).items():
         cells = ("auto" if name == known[0] else "yes" if name in known else "" for name in STRATEGIES)
@@ -181,7 +181,7 @@ def table_rows(axis: Axis) -> list[tuple[str, ...]]:
 
 
 def _table(axis: Axis) -> str:
-    """The same in one line, as errors are: formats of the same strategies together."""
+    """The table in one line, for errors: formats with the same strategies together."""
     formats: dict[tuple[str, ...], list[str]] = {}
     for format, known in _known(axis).items():
         formats.setdefault(known, []).append(format)

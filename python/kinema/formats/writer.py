@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 __all__ = ["RanksWriter", "Target", "Writer", "not_finite_note"]
 
-# The class for comm=, a string: it is loaded when it is asked for, as it needs mpi4py and lies above this folder.
+# The class for comm=, a string: it is loaded on demand, because it needs mpi4py and lies above this folder.
 _OVER_RANKS = ("kinema.parallel.writer", "ParallelWriter")
-# those of this process, for its forks
+# writers of this process, for its forks
 _WRITERS: WeakSet[Writer] = WeakSet()
 
 
@@ -43,7 +43,7 @@ class Target:
     """The file that a writer is made for."""
 
     path: str | os.PathLike[str]
-    """As it was given: `convert` gives an `OutputPart`."""
+    """The path as it was given: `convert` gives an `OutputPart`."""
     n_atoms: int | None
     mode: Literal["w", "a"]
     overwrite: bool
@@ -55,7 +55,7 @@ class Target:
         return self.mode == "a" and os.path.exists(self.path)
 
     def check_cut(self, resume_from: int | None) -> None:
-        """Raises ArgumentError where `resume_from` is to cut a file that is not there."""
+        """Raises ArgumentError if `resume_from` would cut a file that does not exist."""
         if resume_from is not None and not self.is_there:
             path = os.fspath(self.path)
             raise ArgumentError(f"{path}: resume_from= is for mode='a' and a file that is there", path=path)
@@ -69,43 +69,44 @@ class Writer:
             for block in traj.blocks():
                 out.write(block)
 
-    Values are given in Kinema's units: angstrom, ps, angstrom/ps, kJ/(mol angstrom). What the format does not hold, or
-    not exactly, is noted, once, and is in `losses`.
+    Values are given in Kinema's units: angstrom, ps, angstrom/ps, kJ/(mol angstrom). If the format cannot hold
+    something, or not exactly, this is noted once and listed in `losses`.
 
     With mode="w" the file appears under its name when it is closed, whole; until then it is
     `NAME.part-HOST-BOOT-PID.EXT` beside it. An exception inside `with` leaves this file with the frames taken so far,
-    and names it; so does a killed process with the frames up to the last `flush()`. No later Writer removes it.
-    With mode="a" the frames up to the last `flush()` are in the file whatever happens to the process afterwards, and
-    a later Writer goes on behind them. (A power cut is another matter.)
+    and names it; a killed process leaves it with the frames up to the last `flush()`. No later Writer removes it.
+
+    With mode="a" the frames up to the last `flush()` are in the file whatever happens to the process afterwards, and a
+    later Writer continues after them. (A power cut is another matter.)
 
     Parameters
     ----------
     path : file name
     n_atoms : int
-        May be left out where mode="a" finds a file.
+        May be left out if mode="a" finds a file.
     format : str, optional
         "H5MD", "XTC", ...; by default by the suffix.
     mode : {"w", "a"}
-        "w" makes a new file; "a" appends to it, and makes it where there is none.
+        "w" makes a new file; "a" appends to a file, and creates it if it does not exist.
     overwrite : bool
         Let mode="w" replace an existing file.
     keep_partial : bool
-        Whether a new file that an exception has ended stays, under its temporary name.
+        Whether a new file stays under its temporary name after an exception.
     workers : int
         Threads that encode; by default as many as the process may use.
     comm : mpi4py intracommunicator, optional
         All its ranks write the file together, each of them the atoms that it has: `docs/parallel-writing.md`.
     **options
-        Those that the format declares, listed below. Others are refused, with a list of these.
+        Options that the format declares, listed below. Others are refused, with a list of these.
 
     Attributes
     ----------
     path, format : str
     n_atoms : int
     notes : list of str
-        What a user should know of the file, losses included.
+        Notes for users of the file, losses included.
     losses : tuple of str
-        What of the frames the file does not hold, or not exactly.
+        Data of the frames that the file does not hold, or not exactly.
 
     Raises
     ------
@@ -123,15 +124,18 @@ class Writer:
     n_atoms: int
     losses: tuple[str, ...]
     notes: list[str]
-    # until all is well
+    # until construction succeeds
     _closed = True
     _broken = False
-    # whether a fork has copied it into this process
+    # whether this object is a copy that a fork made
     _is_copy = False
 
     def __init_subclass__(cls, *, format: str = "", endings: Sequence[str] = (), variant: str = "") -> None:
-        """A class that writes `format`; `endings` of file names where it is not one of the core's formats. With
-        `variant` it is chosen by this option, "netcdf4", and for files that it says it `continues`."""
+        """Registers a class that writes `format`.
+
+        `endings` are file name extensions, for formats that the core does not have. With `variant` the class is chosen
+        by this option, "netcdf4", and for files that it `continues`.
+        """
         super().__init_subclass__()
         if format:
             known = [one for one in formats() if one["name"] == format]
@@ -186,7 +190,7 @@ class Writer:
     def _share(
         self, path: str | os.PathLike[str], mode: Literal["w", "a"], *, overwrite: bool, keep_partial: bool
     ) -> None:
-        """Takes what all writers have, before any file is touched."""
+        """Takes the arguments of all writers, before any file is touched."""
         self.path = os.fspath(path)
         self.notes, self.losses = [], ()
         self._keep_partial = keep_partial
@@ -201,7 +205,7 @@ class Writer:
 
     @classmethod
     def continues(cls, path: str | os.PathLike[str]) -> bool:
-        """Whether mode="a" goes on with this file by this class, whatever options say; of a variant of a format."""
+        """For a variant of a format: whether mode="a" continues this file with this class, whatever the options."""
         return False
 
     @classmethod
@@ -219,7 +223,7 @@ class Writer:
 
     @property
     def n_flushed(self) -> int:
-        """Frames that are in the file whatever happens to this process; a new one may have its temporary name."""
+        """Frames that are in the file whatever happens to this process; a new file may have its temporary name."""
         return self._n_flushed
 
     @property
@@ -241,11 +245,11 @@ class Writer:
 
         Parameters
         ----------
-        positions : (atoms, 3) or (frames, atoms, 3) in angstrom, or a `Frame` or `Block` with all that it has
+        positions : (atoms, 3) or (frames, atoms, 3) in angstrom, or a `Frame` or `Block` with all its fields
         velocities, forces : likewise, in angstrom/ps and kJ/(mol angstrom)
         cell : (3, 3) or (3,) for a frame, (frames, 3, 3) or (frames, 3) for a block
             Box vectors as rows in angstrom, or edge lengths.
-        step : whole number, or (frames,); by default counted on from the last frame, from 0
+        step : whole number, or (frames,); by default numbered on from the last frame, from 0
         time : ps, or (frames,)
 
         Raises
@@ -274,27 +278,27 @@ class Writer:
         dtype: DTypeLike | None = None,
         unit: str | None = None,
     ) -> None:
-        """Makes an observable of an H5MD file; UnsupportedFormatError for other formats, which have none."""
+        """Makes an observable of an H5MD file; raises UnsupportedFormatError for other formats, which have none."""
         raise self._observables_error()
 
     def write_observable(
         self, name: str, value: ArrayLike, *, step: ArrayLike | None = None, time: ArrayLike | None = None
     ) -> None:
-        """Takes values of an observable of an H5MD file; UnsupportedFormatError for other formats."""
+        """Takes values of an observable of an H5MD file; raises UnsupportedFormatError for other formats."""
         raise self._observables_error()
 
     def flush(self) -> None:
         """Brings all frames taken so far into the file.
 
-        They are there when it returns, and stay there when the process is killed at any later moment. A new file
-        (mode="w") has its temporary name until it is closed.
+        When it returns they are in the file, and stay there if the process is killed later. A new file (mode="w") has
+        its temporary name until it is closed.
         """
         raise NotImplementedError
 
     def close(self) -> None:
-        """Writes what is left and closes the file; a new one appears under its name now. Closing twice does nothing.
+        """Writes what is left and closes the file; a new one now appears under its name. Closing twice does nothing.
 
-        Where that fails, a new file stays with the frames that are in it, under its temporary name.
+        If that fails, a new file stays under its temporary name, with the frames that are in it.
         """
         raise NotImplementedError
 
@@ -332,7 +336,7 @@ class Writer:
     # what a format adds
 
     def _start(self, target: Target, options: Any) -> None:
-        """Checks the options, which are an object of `takes`, and opens the file."""
+        """Checks the options, an object of `takes`, and opens the file."""
         raise NotImplementedError
 
     def _take(self, frames: FrameArrays) -> None:
@@ -340,23 +344,21 @@ class Writer:
         raise NotImplementedError
 
     def _salvage(self) -> None:
-        """Flushes what is whole of the frames that were taken."""
+        """Flushes the whole frames among those that were taken."""
         self.flush()
 
     @property
     def _keeps_taken(self) -> bool:
-        """Whether frames that were taken are to be flushed when an exception ends the writer."""
+        """Whether the frames taken are flushed when an exception ends the writer."""
         raise NotImplementedError
 
     @property
     def _temporary(self) -> str | None:
-        """The temporary file that holds frames which were flushed, or None."""
+        """The temporary file with flushed frames, or None."""
         raise NotImplementedError
 
-    # what they share
-
     def _salvage_and_stop(self, error: BaseException) -> None:
-        """Flushes what is whole, and closes; what cannot be flushed is noted on the error."""
+        """Flushes whole frames, and closes; failures are noted on the error."""
         if not self._closed and self._keeps_taken:
             try:
                 self._salvage()
@@ -379,20 +381,20 @@ class Writer:
         emit(noted)
 
     def _lose(self, losses: Iterable[str]) -> None:
-        """Adds losses that are not named yet, and notes them."""
+        """Adds losses that are not listed yet, and notes them."""
         new = [loss for loss in losses if f"{self.path}: {loss}" not in self.losses]
         self.losses += tuple(f"{self.path}: {loss}" for loss in new)
         self._note(new)
 
     def _note_not_finite(self, frames: FrameArrays, before: int) -> None:
-        """Notes the first frame whose positions are no numbers, once; `before` frames are before these."""
+        """Notes the first frame with positions that are NaN or infinite, once; `before` frames precede these."""
         first = None if self._not_finite_noted else frames.first_not_finite
         if first is not None:
             self._not_finite_noted = True
             self._note([not_finite_note(before + first)])
 
     def _leave_to_parent(self) -> None:
-        """In a process that was forked: the file is that of the parent, and stays as it is whatever happens here."""
+        """In a forked process: leaves the file, which belongs to the parent, as it is."""
         self._is_copy = self._closed = True
 
     def _require_open(self) -> None:
@@ -409,8 +411,8 @@ class Writer:
 
 
 def not_finite_note(frame: int) -> str:
-    """What is noted of the first frame whose positions are no numbers."""
-    return f"frame {frame} has positions that are no numbers (NaN or infinite)"
+    """The note on the first frame with positions that are NaN or infinite."""
+    return f"frame {frame} has positions that are not numbers (NaN or infinite)"
 
 
 def _leave_writers_to_parent() -> None:
@@ -422,7 +424,7 @@ os.register_at_fork(after_in_child=_leave_writers_to_parent)
 
 
 class RanksWriter(Writer):
-    """A writer of many ranks, as `comm=` chooses it: `kinema.parallel.writer` makes it of files."""
+    """A writer of many ranks, as `comm=` chooses it; `kinema.parallel.writer` implements it."""
 
     def write(
         self,
@@ -435,16 +437,16 @@ class RanksWriter(Writer):
         step: ArrayLike | None = None,
         time: ArrayLike | None = None,
     ) -> None:
-        """As `Writer.write`, of the atoms of this rank, whose numbers are `ids`; collective."""
+        """As `Writer.write`, for the atoms of this rank, whose numbers are `ids`; collective."""
         raise NotImplementedError
 
     def fail(self, error: BaseException) -> NoReturn:
-        """Takes part in the `write` of the other ranks with an error, which is raised on all of them."""
+        """Takes part in the other ranks' `write` with an error, which is raised on all ranks."""
         raise NotImplementedError
 
 
 def _rank_writer_class() -> type[Writer]:
-    """The writer for comm=; MissingPackageError without mpi4py."""
+    """The writer for comm=; raises MissingPackageError without mpi4py."""
     module, name = _OVER_RANKS
     try:
         found: type[Writer] = getattr(importlib.import_module(module), name)

@@ -1,4 +1,4 @@
-"""Which class writes a file, by its name, `format=` and options; and which options there are.
+"""Choice of the class that writes a file, by its name, `format=` and options; names of all options.
 
 Writers enter themselves in `CLASSES` and `VARIANTS` when their modules are imported, all of them by
 `kinema.formats.all_writers`.
@@ -36,25 +36,26 @@ __all__ = [
 ]
 
 CLASSES: dict[str, type[Writer]] = {}
-"""The usual one of each format."""
+"""The usual writer of each format."""
 
 VARIANTS: dict[str, dict[str, type[Writer]]] = {}
-"""Other ones of a format, by the option that chooses each."""
+"""Other writers of a format, by the option that chooses each."""
 
 OPTIONS_OF_RANKS = ("comm", *names_of(RanksWriting))
-"""What the writer of many ranks takes besides."""
+"""Additional options of the writer of many ranks."""
 
-# what a name without a suffix means
+# format of a name without a suffix
 _USUAL = "H5MD"
-# arguments of every writer, but for `path` and `n_atoms`
+# arguments of every writer, except `path` and `n_atoms`
 _COMMON = ("format", "mode", "overwrite", "keep_partial", "workers", "comm")
 
 
 def format_of(path: str | os.PathLike[str], format: str | None = None) -> str:
-    """The format in which a `Writer` writes `path`: that of this name, or of the suffix; of a name without one the
-    format whose files have it (HISTORY), else H5MD.
+    """The format in which a `Writer` writes `path`.
 
-    UnsupportedFormatError where there is none, or the suffix is that of another; ArgumentError for streams.
+    It is the stated format, or that of the suffix; for a name without a suffix, the format whose files have this name
+    (HISTORY), else H5MD. Raises UnsupportedFormatError if there is none, or the suffix belongs to another format;
+    ArgumentError for streams.
     """
     name = os.fspath(path)
     if is_stream(name):
@@ -81,35 +82,35 @@ def format_of(path: str | os.PathLike[str], format: str | None = None) -> str:
 
 
 def format_of_file_name(path: str) -> str | None:
-    """The format whose files have this name, without a suffix: HISTORY; None where there is none."""
+    """The format whose files have this name, without a suffix: HISTORY; None if there is none."""
     name = os.path.basename(path)
     return next((one.format for one in CLASSES.values() if name in one.file_names), None)
 
 
 def options_of(format: str, *, variants: bool = True) -> tuple[str, ...]:
-    """Names of the options that a format declares, with those of its variants or alone; but for `resume_from`."""
+    """Names of the options that a format declares, with those of its variants or alone; without `resume_from`."""
     classes = [CLASSES[format], *(VARIANTS.get(format, {}).values() if variants else ())]
     return tuple(dict.fromkeys(name for one in classes for name in names_of(one.takes) if name != "resume_from"))
 
 
 def all_options() -> tuple[str, ...]:
-    """Those of all formats."""
+    """Names of the options of all formats."""
     return tuple(dict.fromkeys(name for one in CLASSES for name in options_of(one)))
 
 
 def is_option(name: str) -> bool:
-    """Whether any format declares it, or all writers have it."""
+    """Whether any format or all writers have this option."""
     return name in (*_COMMON, *OPTIONS_OF_RANKS, "resume_from", *all_options())
 
 
 def owners_in_words(name: str) -> str:
-    """Which formats have an option: "compression= is for NetCDF and H5MD files"."""
+    """The formats that have an option, in words: "compression= is for NetCDF and H5MD files"."""
     owners = [one for one in CLASSES if name in options_of(one)]
     return f"{name}= is for {', '.join(owners[:-1])}{' and ' if len(owners) > 1 else ''}{owners[-1]} files"
 
 
 def check_options(path: str | os.PathLike[str], format: str, options: Mapping[str, Any]) -> None:
-    """Raises ArgumentError for options that the writer which the others choose does not have."""
+    """Raises ArgumentError for options that the chosen writer does not have."""
     taken = names_of(class_of(path, format, options).takes)
     for name in options:
         if name in taken or name in _COMMON:
@@ -129,12 +130,12 @@ def check_options(path: str | os.PathLike[str], format: str, options: Mapping[st
 
 
 def is_variant(path: str | os.PathLike[str], format: str, options: Mapping[str, Any]) -> bool:
-    """Whether options choose another class than the usual one of a format."""
+    """Whether options choose a class other than the usual one of a format."""
     return class_of(path, format, options) is not CLASSES[format]
 
 
 def class_of(path: str | os.PathLike[str], format: str, options: Mapping[str, Any]) -> type[Writer]:
-    """The writer of a format that options choose, or the file that is gone on with."""
+    """The writer of a format, chosen by options or by the file that is continued."""
     appends = options.get("mode") == "a" and os.path.exists(path)
     for option, one in VARIANTS.get(format, {}).items():
         if options.get(option) or (appends and one.continues(path)):
@@ -143,6 +144,6 @@ def class_of(path: str | os.PathLike[str], format: str, options: Mapping[str, An
 
 
 def old_names() -> dict[str, str]:
-    """Options of all formats by the names that they had before."""
+    """Old names of the options of all formats, with their new names."""
     classes = (*CLASSES.values(), *(one for variants in VARIANTS.values() for one in variants.values()))
     return {old: new for one in classes for old, new in one.takes.old_names.items()}

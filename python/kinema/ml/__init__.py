@@ -1,6 +1,6 @@
 """Trajectories and sample archives as data sets for training: `import kinema.ml`.
 
-It is not imported by `import kinema`. Arrays are NumPy's; torch is used where it is installed and asked for.
+`import kinema` does not import it. Arrays are NumPy's; torch is used if it is installed and asked for.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ _BLOCK_BYTES = 8 << 20
 
 
 def formula(numbers: NDArray[Any]) -> str:
-    """Of atomic numbers in any order, as Hill has it: carbon, hydrogen, then by symbol. Zeros stand for no atom."""
+    """The formula of atomic numbers in any order, as Hill writes it: C, H, then by symbol. Zeros are not atoms."""
     found, counts = np.unique(numbers[numbers != 0], return_counts=True)
     of = {SYMBOLS[number - 1]: count for number, count in zip(found.tolist(), counts.tolist(), strict=True)}
     first = ("C", "H") if "C" in of else ()
@@ -28,9 +28,9 @@ def formula(numbers: NDArray[Any]) -> str:
 
 
 def compositions(dataset: Dataset, field: str) -> tuple[list[str], NDArray[np.int64]]:
-    """The formulas that occur, in the order of the alphabet, and the number of its formula for each sample, (n,).
+    """The formulas that occur, in alphabetical order, and for each sample the number of its formula, (n,).
 
-    `field`: the array of archives that has the atomic numbers. ArgumentError if they are not known.
+    `field`: the array of archives that has the atomic numbers. Raises ArgumentError if they are not known.
     """
     whole, ids = dataset.root()
     if isinstance(whole, FrameDataset):

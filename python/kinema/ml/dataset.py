@@ -1,4 +1,4 @@
-"""`Dataset`, what a loader of samples needs to know of them, and `Batch`, the arrays of several samples."""
+"""`Dataset`, the interface between samples and loaders, and `Batch`, the arrays of several samples."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Allocate = Callable[[int], NDArray[np.uint8]]
 
 
 class Batch(Mapping[str, NDArray[Any]]):
-    """Arrays of several samples by name, in buffers that are used again where the batch is given to `read(out=)`.
+    """Arrays of several samples by name. The buffers are reused if the batch is passed to `read(out=)`.
 
     Attributes
     ----------
@@ -42,7 +42,8 @@ class Batch(Mapping[str, NDArray[Any]]):
     Parameters
     ----------
     allocate : callable, optional
-        Makes a buffer of so many bytes, (bytes,) uint8: memory of another kind, as pinned memory. By default NumPy's.
+        Takes a number of bytes and returns a buffer of that size, (bytes,) uint8, for example in pinned memory. By
+        default NumPy allocates.
     """
 
     __slots__ = ("_allocate", "_arrays", "_buffers", "ids")
@@ -52,24 +53,24 @@ class Batch(Mapping[str, NDArray[Any]]):
         self._arrays: dict[str, NDArray[Any]] = {}
         self._buffers: dict[str, NDArray[np.uint8]] = {}
         if allocate is not None and not callable(allocate):
-            # torch's pinning gives arrays by name, and takes a dictionary instead after a TypeError
-            raise TypeError(f"allocate makes a buffer of so many bytes, found {type(allocate).__name__}")
+            # torch's pinning passes arrays by name; after a TypeError it uses a dictionary instead
+            raise TypeError(f"allocate must be a function of a number of bytes, found {type(allocate).__name__}")
         self._allocate = allocate
 
     def start(self, ids: NDArray[np.int64]) -> Batch:
-        """Begins the batch of these samples: the arrays of an earlier one are gone, its buffers are kept."""
+        """Starts a batch of these samples: drops the arrays of the earlier batch and keeps its buffers."""
         self.ids = ids
         self._arrays = {}
         return self
 
     def room(self, name: str, shape: Sequence[int], dtype: DTypeLike) -> NDArray[Any]:
-        """A C-contiguous array to be filled, in the buffer that the name has had before where that is large enough."""
+        """Returns a C-contiguous array to fill, in the earlier buffer of the name if that is large enough."""
         array = self.scratch(name, shape, dtype)
         self._arrays[name] = array
         return array
 
     def scratch(self, name: str, shape: Sequence[int], dtype: DTypeLike) -> NDArray[Any]:
-        """The same for working memory, which is no array of the batch."""
+        """The same for working memory, which does not become an array of the batch."""
         kind = np.dtype(dtype)
         size = math.prod(shape) * kind.itemsize
         buffer = self._buffers.get(name)
@@ -83,7 +84,7 @@ class Batch(Mapping[str, NDArray[Any]]):
         self._arrays[name] = array
 
     def drop(self, name: str) -> None:
-        """Removes an array; nothing where there is none."""
+        """Removes an array; does nothing if there is none."""
         self._arrays.pop(name, None)
 
     @property
@@ -93,16 +94,16 @@ class Batch(Mapping[str, NDArray[Any]]):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its arrays."""
+        """Bytes of the arrays."""
         return sum(array.nbytes for array in self._arrays.values())
 
     def is_referred_to(self) -> bool:
-        """Whether anything but the batch refers to its buffers: arrays, tensors over them, parts of these."""
-        # an array counts the names that it has: the dictionary's, the loop's and that of the argument
+        """Whether anything besides the batch refers to its buffers: arrays, tensors over them, or parts of these."""
+        # an array counts its references: the dictionary's, the loop's and the argument's
         return any(sys.getrefcount(buffer) > 3 for buffer in self._buffers.values())
 
     def copy(self) -> Batch:
-        """The same arrays in memory of their own."""
+        """A copy with memory of its own."""
         other = Batch().start(self.ids.copy())
         for name, array in self._arrays.items():
             other.put(name, array.copy())
@@ -118,7 +119,7 @@ class Batch(Mapping[str, NDArray[Any]]):
         return len(self._arrays)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # a buffer may be much larger than the batch; the other process allocates by itself
+        # a buffer may be much larger than the batch; the other process allocates its own
         return _batch, (self.ids, dict(self._arrays))
 
     def __repr__(self) -> str:
@@ -134,9 +135,10 @@ def _batch(ids: NDArray[np.int64], arrays: dict[str, NDArray[Any]]) -> Batch:
 
 
 class SingleSamples(Sequence[dict[str, NDArray[Any]]]):
-    """The samples of a batch one by one: what `dataset[i]` gives of each, over the memory of the batch.
+    """The samples of a batch one by one: each as `dataset[i]` returns it, over the memory of the batch.
 
-    They are read together when the first is asked for; or by `read`, for a `collate_fn` that says into which memory.
+    All samples are read together when the first is asked for, or earlier by `read`, with which a `collate_fn` chooses
+    the memory.
     """
 
     def __init__(
@@ -149,12 +151,12 @@ class SingleSamples(Sequence[dict[str, NDArray[Any]]]):
         self._batch: Batch | None = None
 
     def read(self, out: Batch, workers: int) -> Batch:
-        """The batch in the memory of `out`, by so many threads. Raises as `Dataset.read`."""
+        """Reads the batch into the memory of `out`, with `workers` threads. Raises as `Dataset.read`."""
         return self._read(self._ids, out=out, workers=workers)
 
     @property
     def batch(self) -> Batch:
-        """All of them, in memory of their own."""
+        """All samples, in memory of their own."""
         if self._batch is None:
             self._batch = self._read(self._ids)
         return self._batch
@@ -179,31 +181,31 @@ class SingleSamples(Sequence[dict[str, NDArray[Any]]]):
 
 
 def batch_of(samples: SingleSamples | Batch) -> Batch:
-    """The batch that samples were read as."""
+    """Returns the batch that the samples were read as."""
     return samples.batch if isinstance(samples, SingleSamples) else samples
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What a batch takes of the files, known before it is read."""
+    """Amounts that reading a batch takes from the files, known before it is read."""
 
     useful: int
-    """Bytes of the samples as they are stored, decoded; each sample once."""
+    """Bytes of the samples as stored, after decoding; each sample counts once."""
     read: int
-    """Bytes read of the files."""
+    """Bytes read from the files."""
     decoded: int
-    """Bytes that chunks have when they are decoded; what needs no decoding counts as it is read."""
+    """Bytes of the chunks after decoding; data that need no decoding count as they are read."""
     reads: int
-    """Calls to the system."""
+    """System calls."""
 
 
 @dataclass(frozen=True, eq=False)
 class Extents:
-    """Where the bytes of samples are, in the order in which they are read: of one, several where it has several."""
+    """Byte ranges of samples, in the order in which they are read; a sample may have several."""
 
     paths: Sequence[str]
     sample: NDArray[np.int64]
-    """(n,) place of the sample in the list, ascending."""
+    """(n,) position of the sample in the list, ascending."""
     file: NDArray[np.int64]
     """(n,) number of the file."""
     offset: NDArray[np.int64]
@@ -213,7 +215,7 @@ class Extents:
 
     @classmethod
     def from_runs(cls, paths: Sequence[str], parts: Sequence[tuple[NDArray[np.int64], ...]]) -> Extents:
-        """Of several runs of (sample, file, offset, length), each in any order."""
+        """Joins several runs of (sample, file, offset, length), each in any order."""
         if not parts:
             return cls(paths, *(np.zeros(0, np.int64) for _ in range(4)))
         columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
@@ -222,12 +224,12 @@ class Extents:
 
 
 class Dataset(ABC):
-    """Samples by number: `dataset.read(ids)` gives those of any numbers, in their order, as one `Batch`.
+    """Samples by number: `dataset.read(ids)` returns the samples of any numbers, in their order, as one `Batch`.
 
-    A map-style data set of torch as it is: `DataLoader(dataset)` calls `__getitems__` once a batch, and its own
-    collation makes tensors; with `collate_fn=kinema.ml.torch.collate` these are over the memory of the batch.
+    It is a map-style data set for torch as it is: `DataLoader(dataset)` calls `__getitems__` once a batch, and its
+    default collation makes tensors. With `collate_fn=kinema.ml.torch.collate` the tensors use the memory of the batch.
 
-    Pickles hold paths and what is known of the files, never open ones; a forked process opens its own.
+    A pickle holds paths and what is known of the files, never open files; a forked process opens its own.
     """
 
     @abstractmethod
@@ -236,16 +238,20 @@ class Dataset(ABC):
 
     @abstractmethod
     def read(self, ids: ArrayLike, *, out: Batch | None = None, workers: int | None = None) -> Batch:
-        """The samples of these numbers, in this order; numbers may repeat.
+        """Reads the samples with these numbers, in this order; numbers may repeat.
 
         Parameters
         ----------
         ids : (n,) integers, or (len(self),) booleans
-            Negative numbers count from the end. A mask chooses the samples where it is true.
+            Negative numbers count from the end. A mask chooses the samples for which it is true.
         out : Batch, optional
-            An earlier batch, whose buffers are used again: its arrays are overwritten, and it is returned.
+            An earlier batch, whose buffers are reused: its arrays are overwritten, and it is returned.
         workers : int, optional
             Threads; by default as many as this process may use.
+
+        Returns
+        -------
+        Batch
 
         Raises
         ------
@@ -255,38 +261,38 @@ class Dataset(ABC):
     @property
     @abstractmethod
     def sample_bytes(self) -> int:
-        """Bytes of a sample in memory; the mean where they differ."""
+        """Bytes of a sample in memory; the mean if samples differ in size."""
 
     @property
     def chunk_samples(self) -> int:
-        """Neighbouring samples that are decoded together; 1 where each can be read alone.
+        """Number of neighbouring samples that are decoded together; 1 if each can be read alone.
 
-        Windows of an order should be whole multiples of it. Chunks begin at `bounds`, not at its multiples: the last
-        chunk of a file may be shorter.
+        Windows of an order should be whole multiples of it. Chunks begin at `bounds`, not at its multiples, because the
+        last chunk of a file may be shorter.
         """
         return 1
 
     @property
     def rows_stand_alone(self) -> bool:
-        """Whether a row of a batch is the same whatever the other rows: then several batches may be read at once."""
+        """Whether a row of a batch is independent of the other rows, so that several batches may be read at once."""
         return False
 
     @property
     def bounds(self) -> NDArray[np.int64]:
-        """(files + 1,) number of the first sample of each file, ascending, and the number of samples behind them."""
+        """(files + 1,) number of the first sample of each file, ascending, then the number of samples."""
         return np.array([0, len(self)], np.int64)
 
     @abstractmethod
     def plan(self, ids: ArrayLike) -> Reading:
-        """What `read(ids)` takes of the files. Nothing is read."""
+        """Amounts that `read(ids)` would take from the files. Reads nothing."""
 
     @property
     def node_cache(self) -> NodeCache | None:
-        """That the files are read through, for a loader to prefetch into; None: no prefetch."""
+        """The node cache that the files are read through, for a loader to prefetch into; None: no prefetch."""
         return None
 
     def extents(self, ids: NDArray[np.int64]) -> Extents:
-        """Where the bytes of samples from 0 to n - 1 are, in their order; of data sets that have a `node_cache`."""
+        """Byte ranges of the samples `ids`, from 0 to n - 1, in their order; only for data sets with a `node_cache`."""
         raise NotImplementedError
 
     @overload
@@ -294,24 +300,26 @@ class Dataset(ABC):
     @overload
     def __getitem__(self, index: slice | Sequence[int] | NDArray[Any]) -> Batch: ...
     def __getitem__(self, index: int | slice | Sequence[int] | NDArray[Any]) -> dict[str, NDArray[Any]] | Batch:
-        """One sample, its arrays without the dimension of the samples; of a slice, a list of numbers or a mask the
-        batch that `read` gives."""
+        """The arrays of one sample, without the dimension of the samples.
+
+        For a slice, a list of numbers or a mask, the batch that `read` returns.
+        """
         if isinstance(index, slice) or np.ndim(index):
             return self.read(sample_numbers(index, len(self)))
         return self._sample(self.read([sample_number(index, len(self))], workers=1), 0)
 
     def root(self) -> tuple[Dataset, NDArray[np.int64]]:
-        """The data set that this is a part of, or made over; the numbers of the samples there, (len(self),)."""
+        """The data set that this one is a part of, or is built on, and (len(self),) numbers of its samples there."""
         return self, np.arange(len(self), dtype=np.int64)
 
     def _sample(self, batch: Batch, place: int) -> dict[str, NDArray[Any]]:
-        """The arrays of one sample of a batch, without the dimension of the samples where there is one."""
+        """The arrays of one sample of a batch, without the dimension of the samples if they have one."""
         return {name: row_of(name, array, place, batch.n_samples) for name, array in batch.items()}
 
     def __getitems__(self, ids: Sequence[int]) -> SingleSamples:
         """The samples of a list of numbers, as torch's DataLoader asks for them: read at once, when the first is used.
 
-        Raises OutOfRangeError and ArgumentError for such numbers.
+        Raises OutOfRangeError or ArgumentError for numbers of samples that are not valid.
         """
         return SingleSamples(sample_numbers(ids, len(self)), self.read, self._sample)
 
@@ -321,9 +329,18 @@ class Dataset(ABC):
         return batch_of(samples)
 
     def explain(self, batch_size: int = 256) -> str:
-        """Bytes read and decoded for each useful byte, of batches in exact random order and of whole windows.
+        """Bytes read and decoded for each useful byte, for batches in exact random order and in whole windows.
 
-        Says what layout would end it where that is more than a tenth too much. Nothing is read.
+        If more than a tenth too much is read, the text names the layout that avoids it. Nothing is read.
+
+        Parameters
+        ----------
+        batch_size : int
+            Samples in a batch.
+
+        Returns
+        -------
+        str
         """
         n = len(self)
         size = min(batch_size, n)
@@ -346,7 +363,7 @@ class Dataset(ABC):
             )
         if worst > 1.1:
             lines.append(self._better_layout())
-        # of neighbours: the bytes of a sample as they are stored, and nothing between
+        # for neighbours: the bytes of a sample as stored, without gaps
         unit = rows[1][1].read // max(1, min(window, n - begin))
         return "\n".join(lines + self._explain_node_cache(size, max(1, unit)))
 
@@ -362,7 +379,7 @@ class Dataset(ABC):
 
     @property
     def _share_of_files(self) -> float:
-        """Of the samples of its files, how many it has."""
+        """Share of the samples of its files that it has."""
         return 1.0
 
     def _better_layout(self) -> str:
@@ -375,7 +392,7 @@ class Dataset(ABC):
 
 
 class DatasetOverAnother(Dataset):
-    """A data set whose samples are those of another one; what is not said otherwise is that one's.
+    """A data set built on another data set, from which it takes all that it does not override.
 
     Attributes
     ----------
@@ -428,9 +445,9 @@ class DatasetOverAnother(Dataset):
 
 
 class Subset(DatasetOverAnother):
-    """Some samples of a data set, as those of a split: sample `i` is sample `ids[i]` of it.
+    """Some samples of a data set, for example a part of a split: sample `i` is sample `ids[i]` of `dataset`.
 
-    `batch.ids` are numbers of the whole data set, also of a part of a part.
+    `batch.ids` are numbers of the whole data set, also for a part of a part.
 
     Parameters
     ----------
@@ -453,8 +470,10 @@ class Subset(DatasetOverAnother):
         return self.dataset.read(self.ids[sample_numbers(ids, len(self))], out=out, workers=workers)
 
     def origin(self, ids: ArrayLike) -> tuple[list[str], NDArray[np.int64]]:
-        """As `SampleDataset.origin`, of samples by their numbers in the whole data set, such as `batch.ids`.
-        OutOfRangeError for samples that are not in this part."""
+        """As `SampleDataset.origin`, for samples given by their numbers in the whole data set, such as `batch.ids`.
+
+        Raises OutOfRangeError for samples that are not in this part.
+        """
         numbers, (whole, own) = np.asarray(ids), self.root()
         if (strange := numbers[~np.isin(numbers, own)]).size:
             raise OutOfRangeError(f"sample {strange.flat[0]} of the whole data set is not in this part of it")
@@ -472,14 +491,17 @@ class Subset(DatasetOverAnother):
 
     @property
     def bounds(self) -> NDArray[np.int64]:
-        """Where the file changes from a sample to the next."""
+        """Positions at which the file changes from one sample to the next."""
         file = np.searchsorted(self.dataset.bounds, self.ids, side="right")
         changes = np.flatnonzero(np.diff(file)) + 1
         return np.concatenate([[0], changes, [len(self)]]).astype(np.int64)
 
 
 def row_of(name: str, array: NDArray[Any], place: int, n: int) -> NDArray[Any]:
-    """The row of one sample of an array of a batch of `n`; ArgumentError for an array that has not one for each."""
+    """The row of one sample in an array of a batch of `n`.
+
+    Raises ArgumentError if the array does not have a row for each sample.
+    """
     if array.shape[:1] != (n,):
         raise ArgumentError(
             f"array {name} has shape {array.shape}, expected a row for each of {n} samples; let collate_fn be "

@@ -1,4 +1,4 @@
-"""Fingerprints of data sets: by the content of their files where it is sampled, so that copies have the same."""
+"""Fingerprints of data sets, from samples of the content of their files, so that copies have the same fingerprint."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ __all__ = ["DataIdentity", "fingerprint", "innermost"]
 
 
 def innermost(dataset: Dataset) -> Dataset:
-    """The data set that subsets are of."""
+    """The data set at the bottom of nested subsets."""
     while isinstance(dataset, Subset):
         dataset = dataset.dataset
     return dataset
 
 
 def fingerprint(dataset: Dataset) -> str:
-    """32 hexadecimal digits for the files of a data set, which samples of them there are, and labels in memory.
+    """Fingerprint of a data set, 32 hexadecimal digits: its files, the samples in them, and labels in memory.
 
-    The same for a part of it, for other types, and for copies of the files. Transforms are no part of it.
-    ArgumentError for data sets of other classes.
+    A part of the data set, other types, and copies of the files have the same fingerprint. Transforms do not count.
+    Raises ArgumentError for data sets of other classes.
     """
     whole = innermost(dataset)
     if not isinstance(whole, SampleDataset | FrameDataset):
@@ -39,7 +39,7 @@ def fingerprint(dataset: Dataset) -> str:
 
 
 def _fingerprint(whole: SampleDataset | FrameDataset, contents: Iterable[str], *, values: bool) -> str:
-    """`values`: whether atoms, transforms and labels of frames count, which leave the samples as they are."""
+    """`values`: whether atoms, transforms and labels of frames count, which do not change what the samples are."""
     digest = blake2b(digest_size=16)
     if isinstance(whole, SampleDataset):
         _update(digest, ["samples", *contents, *map(str, whole.bounds)])
@@ -50,14 +50,14 @@ def _fingerprint(whole: SampleDataset | FrameDataset, contents: Iterable[str], *
 
 @dataclass(frozen=True)
 class DataIdentity:
-    """Which samples a data set has, with its files, so that a difference can be named. Copies of files have the same.
+    """The samples of a data set, with its files, so that a difference can be named. Copies of files count as the same.
 
     Attributes
     ----------
     fingerprint : str
-        As `fingerprint` gives it, but without atoms, transforms and labels of frames.
+        As `fingerprint` returns it, but without atoms, transforms and labels of frames.
     samples : str or None
-        Those of a `Subset`, as `samples_fingerprint` gives it; None for a whole data set.
+        Fingerprint of the samples of a `Subset`, as from `samples_fingerprint`; None for a whole data set.
     files : pairs of path and content, in their order
     fields : tuple of str or None
         Arrays of archives, whose rows are the samples; None for frames, which are the same whatever is read of them.
@@ -70,7 +70,7 @@ class DataIdentity:
 
     @classmethod
     def from_dataset(cls, dataset: Dataset) -> DataIdentity | None:
-        """Of a data set as its files are now; None for one of another class than fingerprints are made of."""
+        """Identity of a data set with its files as they are now; None if its class has no fingerprint."""
         whole, ids = dataset.root()
         if not isinstance(whole, SampleDataset | FrameDataset):
             return None
@@ -83,17 +83,17 @@ class DataIdentity:
 
     @classmethod
     def from_json(cls, content: Any) -> DataIdentity:
-        """ValueError, KeyError or TypeError for what `to_json` has not made."""
+        """The inverse of `to_json`. Raises ValueError, KeyError or TypeError for other content."""
         files = tuple((path, found) for path, found in content["files"])
         samples = content["samples"]
         fields = None if content["fields"] is None else tuple(content["fields"])
         texts = [content["fingerprint"], samples or "", *(text for file in files for text in file), *(fields or ())]
         if not all(isinstance(text, str) for text in texts):
-            raise ValueError("the identity of the data is no text")
+            raise ValueError("the identity of the data is not text")
         return cls(content["fingerprint"], samples, files, fields)
 
     def to_json(self) -> dict[str, Any]:
-        """What `from_json` takes."""
+        """The identity in the form that `from_json` takes."""
         return {
             "fingerprint": self.fingerprint,
             "samples": self.samples,
@@ -102,9 +102,9 @@ class DataIdentity:
         }
 
     def difference(self, now: DataIdentity) -> str | None:
-        """What differs first in `now`; None if it is the same data.
+        """The first difference of `now`; None if it is the same data.
 
-        Data sets of some of the same arrays have the same samples; those without an array in common need not.
+        Data sets that share an array have the same samples; those without an array in common need not.
         """
         pairs = zip(self.files, now.files, strict=False)
         for number, ((path, content), (path_now, content_now)) in enumerate(pairs):
@@ -124,7 +124,7 @@ class DataIdentity:
 
 
 def samples_fingerprint(numbers: np.ndarray[Any, np.dtype[np.int64]]) -> str:
-    """The same for the samples of a part."""
+    """Fingerprint of the samples of a part."""
     return blake2b(np.ascontiguousarray(numbers, "<i8").tobytes(), digest_size=16).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""`FrameDataset`: frames of trajectories of any format as samples, with labels joined by step, and pairs with a lag."""
+"""`FrameDataset`: frames of trajectories of any format as samples, with labels joined by step and pairs with a lag."""
 
 from __future__ import annotations
 
@@ -30,53 +30,54 @@ from kinema.trajectory import Trajectory
 __all__ = ["LAGGED", "FrameDataset"]
 
 LAGGED = "_lagged"
-"""What the names of the second frames of pairs end with: "positions_lagged"."""
+"""Suffix of the fields of the second frame of a pair, as in "positions_lagged"."""
 
-# of every batch
+# in every batch
 _STAMPS = ("cell", "step", "time")
 _PLANNED = 64
 
 
 class FrameDataset(Dataset):
-    """Frames of trajectories as samples: of one trajectory or many, of any format, of different systems.
+    """Frames of trajectories as samples: one trajectory or many, of any format, of the same or of different systems.
 
         frames = kinema.ml.FrameDataset(["run1.xtc", "run2.h5"], fields=["positions", "potential_energy"])
         batch = frames.read([7, 0, 7])  # batch["positions"]: (3, atoms, 3)
 
-    Values are those of `Trajectory.read`: angstrom, ps, kJ/(mol angstrom). A batch has the fields, "cell" (n, 3, 3) in
-    angstrom, "step" (n,) and "time" (n,) in ps. Where the systems have different numbers of atoms, atoms of all samples
-    come one after the other: "positions" is (atoms of all, 3), with "batch" (atoms of all,) int64, the sample of each
-    atom, and "ptr" (n + 1,) int64, where each sample begins, as torch_geometric has them.
+    Values are the same as those of `Trajectory.read`, in angstrom, ps and kJ/(mol angstrom). A batch has the fields,
+    "cell" (n, 3, 3) in angstrom, "step" (n,) and "time" (n,) in ps. If the systems have different numbers of atoms, the
+    atoms of all samples are concatenated, as in torch_geometric: "positions" is (atoms of all samples, 3), "batch"
+    (atoms of all samples,) int64 is the sample of each atom, and "ptr" (n + 1,) int64 is where each sample begins.
 
     Parameters
     ----------
     trajectories : Trajectory, path, what `kinema.ml.mdcath` lists, or a list of these; Catalogue
-        Views have the frames of the view. Of a catalogue each trajectory is opened when it is first read, unless
-        `select`, labels or `lag` need all of them now.
+        A view has only its own frames. A trajectory of a catalogue is opened when it is first read, unless `select`,
+        labels or `lag` need all trajectories at once.
     select : as `Trajectory.select`
         Applied to each trajectory.
     fields : str or list of str
-        "positions", "velocities", "forces"; "atomic_numbers", which is there by itself where systems differ and all
-        say their elements, but for those of catalogues; names of labels: columns of `labels`, else observables of H5MD
-        files, in the files' units.
+        "positions", "velocities", "forces"; "atomic_numbers"; names of labels. Atomic numbers are added by themselves
+        if the systems differ and all state their elements, but not for catalogues. A label is a column of `labels`,
+        otherwise an observable of H5MD files, in the unit of the file.
     transform : callable, optional
-        Takes each batch, changes its arrays, or returns a mapping of others.
+        Takes each batch and changes its arrays, or returns a mapping of other arrays.
     dtype : float32 or float64
-        Of vectors.
-    labels : table, or a list with one for each trajectory, optional
-        A table is a mapping of columns, or a CSV file, with a column "step" and columns of values, which are joined to
-        the frames by step.
+        Type of positions, velocities and forces.
+    labels : table, or a list with one table for each trajectory, optional
+        A table is a mapping of columns, or a CSV file, with a column "step" and columns of values. The values are
+        joined to the frames by step.
     missing : {"error", "drop"}
-        Frames whose step a label has no value for: an error, or they are no samples.
+        If a label has no value for the step of a frame: raise an error, or leave the frame out.
     lag : float, ps, optional
-        Samples are pairs of the frames at t and t + lag, that of the latter as "positions_lagged" and so on. No pair
-        crosses a gap, a part or a trajectory.
+        Samples are pairs of the frames at t and t + lag. Fields of the later frame are named "positions_lagged" and so
+        on. No pair crosses a gap, a part or a trajectory.
     weights : (trajectories,) floats, optional
-        Shares of the trajectories where samples are drawn with `draw`; by default by their numbers of samples.
+        Shares of the trajectories among the samples that `draw` draws; by default proportional to their numbers of
+        samples.
     ragged : bool, optional
-        Whether atoms of all samples come one after the other; by default where systems differ.
+        Whether the atoms of all samples are concatenated; by default if the systems have different numbers of atoms.
     node_cache : kinema.cache.NodeCache or path, optional
-        Of trajectories that were not opened with one, as `kinema.open` has it.
+        As for `kinema.open`; used for trajectories that were opened without a node cache.
 
     Raises
     ------
@@ -110,7 +111,7 @@ class FrameDataset(Dataset):
         opened: list[tuple[System, Trajectory]] = []
         if isinstance(trajectories, Catalogue) and not (label_names or labels) and select is None and lag is None:
             self._systems = of_catalogue = CatalogueSystems(trajectories, self._vectors, cache and cache.sized(1))
-            # of the others it is known when they are first read
+            # whether the other trajectories can be opened is known when they are first read
             of_catalogue[0].snapshot.open()
             lengths, self._counts = of_catalogue.n_frames, of_catalogue.n_atoms
         else:
@@ -139,7 +140,7 @@ class FrameDataset(Dataset):
         self._opened: ProcessLocal[OpenTrajectories] = ProcessLocal(self._open)
 
     def _set_samples(self, trajectories: list[Any], there: NDArray[np.bool_] | None) -> None:
-        """The frame of each sample, and that of its pair, among the frames of all trajectories."""
+        """Sets the frame of each sample, and for pairs the second frame, as numbers among all frames."""
         self._first: NDArray[np.int64] | None = None
         self._second: NDArray[np.int64] | None = None
         if self._lag is not None:
@@ -167,19 +168,19 @@ class FrameDataset(Dataset):
 
     @property
     def is_ragged(self) -> bool:
-        """Whether atoms of all samples come one after the other."""
+        """Whether the atoms of all samples are concatenated."""
         return self._ragged
 
     @property
     def bounds(self) -> NDArray[np.int64]:
-        """(trajectories + 1,) number of the first sample of each trajectory, and the number of samples."""
+        """(trajectories + 1,) number of the first sample of each trajectory, then the number of samples."""
         if self._first is None:
             return self._frame_bounds.copy()
         return np.searchsorted(self._first, self._frame_bounds).astype(np.int64)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What errors call the trajectories: their first file, and the group of particles."""
+        """Names of the trajectories in errors: the first file, and the group of particles."""
         return tuple(system.name for system in self._systems)
 
     @property
@@ -189,7 +190,7 @@ class FrameDataset(Dataset):
 
     @property
     def label_units(self) -> Mapping[str, str | None]:
-        """Names of the labels, with the units that the files say; None: not said."""
+        """Names of the labels, with their units in the files; None if a file does not state the unit."""
         return self._label_units
 
     @property
@@ -199,21 +200,21 @@ class FrameDataset(Dataset):
 
     @property
     def n_atoms(self) -> NDArray[np.int64]:
-        """(trajectories,) number of atoms of each."""
+        """(trajectories,) number of atoms of each trajectory."""
         return self._counts.copy()
 
     @property
     def atomic_numbers(self) -> tuple[NDArray[np.int64], ...] | None:
-        """(atoms,) of each trajectory; None where they were not asked for, or are not known."""
+        """(atoms,) for each trajectory; None if they were not asked for or are not known."""
         return None if self._numbers is None else tuple(self._numbers)
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The files, in the order of the trajectories; one may be there more than once."""
+        """The files, in the order of the trajectories; a file may appear more than once."""
         return tuple(path for system in self._systems for path in system.paths)
 
     def facts(self) -> list[str]:
-        """What says, beside the content of the files, which samples these are: frames, atoms, pairs and labels."""
+        """Identifies the samples, together with the content of the files: frames, atoms, pairs and labels."""
         facts = [f"lag {self._lag}"]
         for system in self._systems:
             atoms = b"" if system.atoms is None else system.atoms.tobytes()
@@ -226,7 +227,7 @@ class FrameDataset(Dataset):
         return facts
 
     def numbering(self) -> list[str]:
-        """Of `facts`, what decides which frames a sample number means: neither atoms, transforms nor labels."""
+        """The part of `facts` that decides which frames a sample number means: without atoms, transforms and labels."""
         facts = [f"lag {self._lag}"]
         for system in self._systems:
             facts += [system.group, _digest(np.ascontiguousarray(system.frames.numbers()).tobytes())]
@@ -271,7 +272,7 @@ class FrameDataset(Dataset):
 
     @property
     def weights(self) -> NDArray[np.float64]:
-        """(n,) probability with which each sample is drawn, 1 in all: for torch's WeightedRandomSampler, too."""
+        """(n,) probability of drawing each sample; they sum to 1. Also fit for torch's WeightedRandomSampler."""
         lengths = np.diff(self.bounds)
         shares = lengths if self._weights is None else np.where(lengths > 0, self._weights, 0.0)
         shares = shares / shares.sum()
@@ -279,7 +280,18 @@ class FrameDataset(Dataset):
         return each
 
     def draw(self, n: int, seed: int = 0) -> NDArray[np.int64]:
-        """(n,) samples drawn with `weights`, with repetitions."""
+        """Draws samples with `weights`, with replacement.
+
+        Parameters
+        ----------
+        n : int
+            Number of samples to draw.
+        seed : int
+
+        Returns
+        -------
+        (n,) int64
+        """
         edges = np.cumsum(self.weights)
         uniform = np.random.Generator(np.random.Philox(seed)).random(n)
         drawn: NDArray[np.int64] = np.searchsorted(edges, uniform * edges[-1], side="right").astype(np.int64)
@@ -320,7 +332,7 @@ class FrameDataset(Dataset):
         return transformed(batch, self._transform)
 
     def _frames_of(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Frames among those of all trajectories; the second ones of pairs behind all first ones."""
+        """Numbers among the frames of all trajectories; for pairs, all first frames and then all second frames."""
         first: NDArray[np.int64] = numbers if self._first is None else self._first[numbers]
         return first if self._second is None else np.concatenate([first, self._second[numbers]])
 
@@ -390,7 +402,7 @@ class FrameDataset(Dataset):
         return self._node_cache
 
     def extents(self, ids: NDArray[np.int64]) -> Extents:
-        """See `Dataset.extents`; of HDF5 files the first chunk of each frame."""
+        """See `Dataset.extents`; for HDF5 files, the first chunk of each frame."""
         frames = self._frames_of(ids)
         system = np.searchsorted(self._frame_bounds, frames, side="right") - 1
         own, opened = frames - self._frame_bounds[system], self._opened.get()

@@ -16,14 +16,14 @@ _WITH_UNIT = re.compile(r"(.*\S) +\(([^()]*[A-Za-z°µ%][^()]*)\)")
 
 
 class LabelColumns(dict[str, Any]):
-    """Columns of labels by name, with the units that their file says.
+    """Columns of labels by name, with the units of their file.
 
-    A column "energy (eV)", as tables of results have them, is also found as "energy", unless another has that name.
+    A column "energy (eV)", as in tables of results, is also found as "energy", unless another column has that name.
 
     Attributes
     ----------
     units : mapping of str to str
-        Of those columns whose unit is said.
+        Units of the columns that have one.
     """
 
     def __init__(self, columns: Mapping[str, Any], units: Mapping[str, str | None] | None = None) -> None:
@@ -39,11 +39,11 @@ class LabelColumns(dict[str, Any]):
 
     @classmethod
     def from_mapping(cls, columns: Mapping[str, Any]) -> LabelColumns:
-        """Those of a mapping: itself if it is of this class."""
+        """The columns of a mapping; the mapping itself if it is of this class."""
         return columns if isinstance(columns, cls) else cls(columns)
 
     def column(self, name: str) -> str | None:
-        """The column that is found under a name; None if there is none, ArgumentError for several."""
+        """The column found under a name; None if there is none. Raises ArgumentError if there are several."""
         if name in self:
             return name
         spelled = self._spelled.get(name, [])

@@ -23,7 +23,7 @@ __all__ = ["CatalogueNumbers", "Table", "atomic_numbers_of", "join_by_step", "la
 Table: TypeAlias = "Mapping[str, Any] | str | os.PathLike[str]"
 _MISSING = ("error", "drop")
 _LARGEST_TABLE = 4 << 30
-# systems of a catalogue whose atomic numbers are kept
+# number of systems of a catalogue whose atomic numbers are kept
 _MOST_KEPT = 4096
 
 
@@ -33,10 +33,11 @@ def label_values(
     labels: Table | Sequence[Table] | None,
     missing: str,
 ) -> tuple[dict[str, NDArray[Any]], NDArray[np.bool_] | None, dict[str, str | None]]:
-    """Values of all frames of all trajectories by name, (frames, ...); which frames have all of them, None: all; the
-    units that the files say, by name.
+    """Labels of all frames of all trajectories.
 
-    Raises ArgumentError for labels that are nowhere, or have no value for a step where `missing` is "error".
+    Returns the values by name, (frames, ...); a mask of the frames that have all of them, or None for all; and the
+    units that the files state, by name. Raises ArgumentError for labels that are found nowhere, or that have no value
+    for a step if `missing` is "error".
     """
     check_choice("missing", missing, _MISSING)
     tables = _tables(labels, len(opened))
@@ -68,7 +69,7 @@ def label_values(
                 f'first at step {step}; leave them out with missing="drop"'
             )
         if not there.all():
-            emit([f"{system.name}: {(~there).sum()} of {len(there)} frames have no label and are no samples"])
+            emit([f"{system.name}: {(~there).sum()} of {len(there)} frames have no label and are left out"])
         masks.append(there)
     joined = {}
     for name, parts in columns.items():
@@ -87,7 +88,7 @@ def join_by_step(
 ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """The value for each step, and whether there is one; rows without one are zeros.
 
-    Raises ArgumentError for columns of different length, and for a step that is there twice with different values.
+    Raises ArgumentError if columns differ in length, or a step occurs twice with different values.
     """
     known, column = np.asarray(table_steps), np.asarray(values)
     if known.ndim != 1 or column.shape[:1] != known.shape or column.dtype.kind not in "iufb":
@@ -111,7 +112,7 @@ def join_by_step(
 
 
 def read_table(path: str | os.PathLike[str]) -> LabelColumns:
-    """Columns of a CSV file with a line of names, as `Results.save` writes it; lines that begin with # are left out."""
+    """Reads a CSV file with a line of names, as `Results.save` writes it; lines that begin with # are left out."""
     name = os.fspath(path)
     text = read_regular(name, "table of labels", _LARGEST_TABLE).decode("utf-8", "replace")
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
@@ -166,9 +167,9 @@ def _observable_labels(
 def atomic_numbers_of(
     opened: Sequence[tuple[System, Trajectory]], *, required: bool, wanted: bool
 ) -> list[NDArray[np.int64]] | None:
-    """(atoms,) int64 of each system's selected atoms; None where they are not wanted, or some are not known.
+    """(atoms,) int64 of each system's selected atoms; None if they are not wanted, or some are not known.
 
-    Raises ArgumentError where they are `required` and not known.
+    Raises ArgumentError if they are `required` and not known.
     """
     if not wanted:
         return None
@@ -189,7 +190,7 @@ def atomic_numbers_of(
 
 
 class CatalogueNumbers(Sequence[NDArray[np.int64]]):
-    """(atoms,) int64 of each system of a catalogue, read when first needed; ArgumentError where they are not known."""
+    """(atoms,) int64 of each system of a catalogue, read when first needed; ArgumentError if they are not known."""
 
     def __init__(self, systems: CatalogueSystems) -> None:
         self._systems = systems

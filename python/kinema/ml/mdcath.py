@@ -20,7 +20,7 @@ from kinema.trajectory.opening import open as open_trajectory
 
 __all__ = ["MdcathTrajectory", "mdcath"]
 
-# of a frame each, beside coords and forces; dssp is text for each residue
+# one value for each frame, beside coords and forces; dssp is text for each residue
 _LABELS = ("gyrationRadius", "rmsd")
 
 
@@ -31,27 +31,29 @@ class MdcathTrajectory:
     path: str
     domain: str
     temperature: int
-    """K."""
+    """In K."""
     replica: int
     n_frames: int
     n_atoms: int
     label_names: tuple[str, ...]
-    """Of values that the file has for each frame, in the file's units: "rmsd", "gyrationRadius"."""
+    """Names of the values that the file has for each frame, in the file's units: "rmsd", "gyrationRadius"."""
     dt: float
-    """ps between frames."""
+    """Time between frames in ps."""
 
     @property
     def particles(self) -> str:
-        """As `kinema.open(particles=)` takes it."""
+        """The value for `kinema.open(particles=)`."""
         return f"{self.domain}/{self.temperature}/{self.replica}"
 
     def open(self) -> Trajectory:
-        """The trajectory, with forces. Raises as `kinema.open`."""
+        """Opens the trajectory, with forces. Raises as `kinema.open`."""
         return open_trajectory(self.path, particles=self.particles, dt=self.dt)
 
     def labels(self) -> LabelColumns:
-        """Values of all frames by name, (frames,), in the units that the file says, and "temperature" in K. Raises
-        CorruptFileError."""
+        """Values of all frames by name, (frames,), in the units of the file, and "temperature" in K.
+
+        Raises CorruptFileError.
+        """
         with open_hdf5(self.path) as file, reading(self.path, "labels"):
             opened = OpenFile(self.path, file, os.path.getsize(self.path), format="HDF5")
             group = file[self.particles]
@@ -68,23 +70,27 @@ def mdcath(
     *,
     dt: float = 1000.0,
 ) -> list[MdcathTrajectory]:
-    """The trajectories of all mdCATH files of a folder, or of one file, in the order of names and numbers.
+    """Lists the trajectories of all mdCATH files of a folder, or of one file, in the order of names and numbers.
 
         frames = kinema.ml.FrameDataset(kinema.ml.mdcath("mdcath", temperature=320), fields=["positions", "forces"])
 
     Parameters
     ----------
     folder : path
-        Of files `mdcath_dataset_*.h5`, or any `.h5` that has the structure; others are left out.
+        Folder with files `mdcath_dataset_*.h5`, or any `.h5` that has the structure; other files are left out.
     temperature, replica : int or list of int, optional
-        Those that are wanted; by default all.
+        The temperatures and replicas to include; by default all.
     dt : float, ps
-        Time between frames, which the files do not say: 1 ns, as the publication has it.
+        Time between frames, which the files do not state; by default 1 ns, as in the publication.
+
+    Returns
+    -------
+    list of MdcathTrajectory
 
     Raises
     ------
     ArgumentError
-        Where there is none.
+        If there is none.
     """
     place = Path(os.fspath(folder))
     paths = [place] if place.is_file() else sorted(place.glob("*.h5"))

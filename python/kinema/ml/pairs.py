@@ -1,4 +1,4 @@
-"""Pairs of frames with a lag in time: within runs of frames at equal distances, never across what interrupts them."""
+"""Pairs of frames with a lag in time: within runs of frames at equal distances, never across an interruption."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from kinema.trajectory import Trajectory
 
 __all__ = ["equal_runs", "lagged_positions"]
 
-# times are float32 in many formats: a distance counts as the usual one within this part of it, and of the time
+# times are float32 in many formats: a distance counts as equal within this share of itself, and of the time
 _TOLERANCE, _ROUNDING = 1e-3, 4e-7
 
 
 def lagged_positions(trajectory: Trajectory, lag: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Positions, (pairs,) each, of the first and second frames of all pairs that are `lag` ps apart, ascending.
 
-    Raises ArgumentError for a lag that is not above 0, and where it is no multiple of the time between frames.
+    Raises ArgumentError if the lag is not above 0, or is not a multiple of the time between frames.
     """
     if not (math.isfinite(lag) and lag > 0):
         raise ArgumentError(f"lag must be a time above 0 ps, found {lag:g}")
@@ -49,8 +49,8 @@ def lagged_positions(trajectory: Trajectory, lag: float) -> tuple[NDArray[np.int
 def equal_runs(times: NDArray[np.float64], interruptions: NDArray[np.int64]) -> list[tuple[int, int]]:
     """Runs [start, stop) of frames at equal distances in time, in which no interruption begins.
 
-    `interruptions`: positions that begin a run. So does a frame whose distance to the one before is another than the
-    usual one between those, the median, or whose time is earlier.
+    `interruptions`: positions that begin a run. A run also begins at a frame that is earlier than the one before, or
+    whose distance to it differs from the usual one, which is the median between two interruptions.
     """
     n = len(times)
     if n == 0:
@@ -68,10 +68,10 @@ def equal_runs(times: NDArray[np.float64], interruptions: NDArray[np.int64]) -> 
 
 
 def _interruptions(trajectory: Trajectory) -> NDArray[np.int64]:
-    """Positions at which a part or what follows a gap begins, or, in a view, what is behind it."""
+    """Positions at which a part or the frames after a gap begin; in a view, at which its frames pass such a point."""
     numbers = trajectory.frame_numbers.astype(np.int64)
     begins = [part.first_frame for part in trajectory.parts if part.kept[1] > part.kept[0]]
     begins += [gap.frame for gap in trajectory.gaps]
-    # the segment of each frame of the view, which may be in any order
+    # the segment of each frame of the view, whose frames may be in any order
     segment = np.searchsorted(np.unique(np.array(begins, np.int64)), numbers, side="right")
     return (np.flatnonzero(np.diff(segment)) + 1).astype(np.int64)

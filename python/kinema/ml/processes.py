@@ -1,7 +1,8 @@
-"""What a data set has open, by process: a process that was forked, or that unpickled the data set, opens its own.
+"""Values that belong to one process, such as open files.
 
-What was open before a fork is left alone: locks in it may be held by threads that the new process does not have. So may
-Python's lock of a module that is being imported: whatever reading needs is imported with this package.
+A process that was forked, or that unpickled a data set, opens its own. Values from before a fork are left alone: their
+locks may be held by threads that the new process does not have. The same is true of Python's lock of a module that is
+being imported; therefore everything that reading needs is imported with this package.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ T = TypeVar("T")
 
 
 class ProcessLocal(Generic[T]):
-    """A value that each process makes for itself when it first asks for it; pickles to nothing but how it is made."""
+    """A value that each process makes when it first asks for it. A pickle has only the function that makes it."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
-        # values of processes that this one was forked from stay: to end them could wait for their threads
+        # values of the processes that this one was forked from stay: ending them could wait for their threads
         self._values: dict[int, T] = {}
 
     def get(self) -> T:
@@ -54,7 +55,8 @@ _POOLS: ProcessLocal[dict[NodeCache | None, _core.FilePool]] = ProcessLocal(_no_
 def file_pool(node_cache: NodeCache | None = None) -> _core.FilePool:
     """The open files of all data sets of this process: three quarters of what it may open, at most 12,288.
 
-    Those that are read through a node cache are a pool by themselves, of a quarter of that: blocks are open as well.
+    Files that are read through a node cache have a pool of their own, a quarter of that size, because blocks are open
+    as well.
     """
     pools = _POOLS.get()
     found = pools.get(node_cache)
@@ -68,5 +70,5 @@ def file_pool(node_cache: NodeCache | None = None) -> _core.FilePool:
 
 
 def replace_pool(pool: _core.FilePool) -> None:
-    """Has data sets that this process opens from now on use another pool: one that records reads, in tests."""
+    """Makes data sets that this process opens from now on use another pool: in tests, one that records reads."""
     _POOLS.get()[None] = pool

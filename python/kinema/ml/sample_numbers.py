@@ -1,4 +1,4 @@
-"""Numbers of samples, as people choose them: lists, slices, masks, and numbers that count from the end."""
+"""Numbers of samples as people give them: lists, slices, masks, and numbers that count from the end."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["sample_number", "sample_numbers"]
 
 
 def sample_numbers(ids: ArrayLike | slice, n: int) -> NDArray[np.int64]:
-    """(len(ids),) int64 from 0 up; negative numbers count from the end. Also of a slice, and of a mask of n samples.
+    """(len(ids),) int64 from 0 up, for a list, a slice, or a mask of n samples; negative numbers count from the end.
 
-    Raises ArgumentError for what is none of these, OutOfRangeError for a sample that is not there.
+    Raises ArgumentError for other arguments, OutOfRangeError for a sample that does not exist.
     """
     if isinstance(ids, slice):
         return np.arange(*ids.indices(n), dtype=np.int64)
@@ -43,7 +43,7 @@ def sample_numbers(ids: ArrayLike | slice, n: int) -> NDArray[np.int64]:
 
 
 def sample_number(index: Any, n: int) -> int:
-    """One of them, from 0 up. Raises as `sample_numbers`."""
+    """One sample number, from 0 up. Raises as `sample_numbers`."""
     try:
         number = operator.index(index)
     except TypeError:

@@ -32,35 +32,35 @@ Transform = Callable[[Batch], Mapping[str, Any] | None]
 
 
 class SampleDataset(Dataset):
-    """Samples of archives: rows of arrays, the same number in all arrays of a file.
+    """Samples of archives: rows of arrays; all arrays of a file have the same number of rows.
 
         samples = kinema.ml.SampleDataset("train.h5")
         batch = samples.read([5, 2, 2])  # batch["x"]: (3, features)
 
     HDF5 data sets (contiguous or in chunks, compressed by the filters that Kinema has), `.npy` and stored members of
-    `.npz` are read where they lie; deflated members are decompressed from their beginning, which `explain()` says.
+    `.npz` are read in place. Deflated members are decompressed from their beginning; `explain()` says so.
 
     Parameters
     ----------
     source : path, list of paths, or a folder
-        Patterns (`"*.npz"`) stand for the files that fit, in the order of the numbers in their names. Files that
+        A pattern (`"*.npz"`) stands for the matching files, in the order of the numbers in their names. Files that
         another node has published and keeps (`kinema.cache.publish(local=)`) are fetched to the folder of `node_cache`.
-        Of a folder all files, in the order of their names: archives, or each file one sample (`file_is_sample`); of one
-        that `kinema.ml.export` has made its shards.
+        A folder stands for all its files, in the order of their names: archives, or one file for each sample
+        (`file_is_sample`). A folder that `kinema.ml.export` has made stands for its shards.
     fields : str or list of str, optional
-        Arrays: names of data sets or members. By default all at the root of the first file. The array of a `.npy` file
-        is "samples".
+        Names of the arrays (data sets or members). By default all at the root of the first file. The array of a `.npy`
+        file is called "samples".
     dtype : NumPy type, optional
-        Of all arrays; by default as stored, in this machine's byte order.
+        Type of all arrays; by default as stored, in this machine's byte order.
     transform : callable, optional
-        Takes each batch, changes its arrays, or returns a mapping of others.
+        Takes each batch and changes its arrays, or returns a mapping of other arrays.
     file_is_sample : bool, optional
         Whether each file is one sample. By default the files of a folder are, with a note; if all of them may be
         archives of several samples, the folder is refused until this is given.
     memory : int or str
-        For samples of deflated members that are kept decompressed.
+        Limit for samples of deflated members that are kept decompressed.
     node_cache : kinema.cache.NodeCache or path, optional
-        Blocks of the files are kept in a folder of this node, and fetched once for all its processes; headers and the
+        Blocks of the files are kept in a folder of this node, and fetched once for all its processes. Headers and the
         structure of HDF5 files are read from the files themselves.
 
     Raises
@@ -112,14 +112,29 @@ class SampleDataset(Dataset):
         return tuple(self._paths)
 
     def stored(self, field: str) -> tuple[SampleFile, ...]:
-        """How an array lies in each file, in their order; KeyError for one that is not there."""
+        """How an array is stored in each file, in the order of the files. Raises KeyError if there is no such array."""
         return tuple(self._files[field])
 
     def origin(self, ids: ArrayLike) -> tuple[list[str], NDArray[np.int64]]:
-        """Where samples come from: the file of each, and its row there, (len(ids),).
+        """Where samples come from.
 
-        Of an archive that `kinema.ml.convert` has made these are the files that it was made of, else the file itself.
-        Raises as `read`, and CorruptFileError for a table of origins that is damaged.
+        If `kinema.ml.convert` has made the archive, from the files that it was made from; otherwise from the archive
+        itself.
+
+        Parameters
+        ----------
+        ids : as `read`
+
+        Returns
+        -------
+        files : list of str
+            File of each sample.
+        rows : (len(ids),) int64
+            Row of each sample in its file.
+
+        Raises
+        ------
+        As `read`; CorruptFileError if the table of origins is damaged.
         """
         numbers = sample_numbers(ids, len(self))
         which = np.searchsorted(self._bounds, numbers, side="right") - 1
@@ -139,16 +154,16 @@ class SampleDataset(Dataset):
         return self._origins[file]
 
     def sources(self) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-        """The files that samples come from, as `origin` names them; the number of its file for each sample, (n,)."""
+        """The files that samples come from, as `origin` names them, and the number of the file of each sample, (n,)."""
         joined = SampleOrigin.joined([self._origin_of(file) for file in range(len(self._bounds) - 1)])
         return joined.files, np.repeat(joined.ranges[:, 0], joined.ranges[:, 2])
 
     def shape(self, field: str) -> tuple[int, ...]:
-        """Shape of a sample of an array; KeyError for one that is not there."""
+        """Shape of a sample of an array. Raises KeyError if there is no such array."""
         return self._files[field][0].shape
 
     def dtype(self, field: str) -> np.dtype[Any]:
-        """Type of an array of a batch; KeyError for one that is not there."""
+        """Type of an array of a batch. Raises KeyError if there is no such array."""
         return self._types[field]
 
     @property
@@ -197,9 +212,9 @@ class SampleDataset(Dataset):
     def moments(
         self, field: str, ids: NDArray[np.int64], workers: int, progress: Report | None = None
     ) -> _core.Moments | None:
-        """Moments of the features of an array through these samples, ascending, summed up while they are read.
+        """Moments of the features of an array over these samples, ascending, summed while they are read.
 
-        None where it can be read by `read` alone: deflated members, values in another byte order or type.
+        None if the array can only be read by `read`: deflated members, values in another byte order or type.
         """
         opened, stored = self._opened.get(), self._files[field][0].dtype
         if not stored.isnative or stored != self._types[field] or stored.kind not in "iuf" or stored.name == "float16":
@@ -244,7 +259,7 @@ class SampleDataset(Dataset):
 
 
 class _OpenSamples:
-    """The archives as this process has them open."""
+    """The archives as open in this process."""
 
     def __init__(
         self,
@@ -262,8 +277,11 @@ class _OpenSamples:
 
     @contextmanager
     def reading(self, numbers: NDArray[np.int64]) -> Iterator[None]:
-        """Around the reads of a batch: raises CorruptFileError if a file of these samples is not what it was before its
-        header was read, also for a read that has failed, whose reason that is."""
+        """Context of the reads of a batch.
+
+        Raises CorruptFileError if a file of these samples has changed since its header was read, also in place of the
+        error of a read that has failed for this reason.
+        """
         touched = np.unique(np.searchsorted(self._bounds, numbers, side="right") - 1)
         try:
             yield
@@ -274,7 +292,7 @@ class _OpenSamples:
 
 
 class _OpenArray:
-    """One array through all files: those that are read in place, and deflated ones."""
+    """One array over all files: those that are read in place, and those that are deflated."""
 
     def __init__(
         self, files: list[SampleFile], bounds: NDArray[np.int64], members: DeflatedMembers, pool: _core.FilePool
@@ -285,7 +303,7 @@ class _OpenArray:
         in_place = [one for one in files if not isinstance(one.place, Deflated)]
         described = [(one.path, one.rows, one.place) for one in in_place]
         self._rows = _core.Rows(described, self.row_bytes, pool) if described else None
-        # number of the first sample among those in place
+        # number of the first sample, counted among the samples that are read in place
         lengths = np.where(self._deflated, 0, np.diff(bounds))
         self._starts = np.concatenate([[0], np.cumsum(lengths)])
 
@@ -294,7 +312,7 @@ class _OpenArray:
         return file, self._deflated[file]
 
     def read(self, numbers: NDArray[np.int64], out: NDArray[np.uint8], workers: int) -> None:
-        """Rows of bytes of these samples into `out`, (samples, bytes of a sample)."""
+        """Reads the bytes of these samples into `out`, (samples, bytes of a sample)."""
         if not self._deflated.any():
             assert self._rows is not None
             self._rows.read(numbers, out.reshape(-1), workers)
@@ -313,7 +331,7 @@ class _OpenArray:
     def moments(
         self, numbers: NDArray[np.int64], dtype: str, coupled: int, workers: int, progress: Report | None
     ) -> _core.Moments | None:
-        """Of the columns of these samples; None where a member is deflated."""
+        """Moments of the columns of these samples; None if a member is deflated."""
         if self._rows is None or self._deflated.any():
             return None
         return self._rows.moments(numbers, dtype, coupled, workers, progress)
@@ -337,7 +355,7 @@ class _OpenArray:
 
 
 def transformed(batch: Batch, transform: Transform | None) -> Batch:
-    """The batch after its transform; ArgumentError where that gives something that is no mapping of arrays."""
+    """The batch after its transform. Raises ArgumentError if the result is not a mapping of arrays."""
     if transform is None:
         return batch
     given = transform(batch)

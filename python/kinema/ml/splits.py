@@ -2,7 +2,7 @@
 
 A split is by whole trajectories (or groups of them), by compositions, or by blocks of time with a gap between parts. It
 depends on the seed alone: parts are drawn by BLAKE2b of seed and number, so that any program, and any version of NumPy,
-draws them.
+draws the same parts.
 
 A split is stored as JSON:
 
@@ -10,8 +10,8 @@ A split is stored as JSON:
      "data": {"fingerprint": "...", "samples": null, "files": [["a.npz", "..."], ...], "fields": ["x"]},
      "parts": {"train": [[0, 200], [400, 600]], "test": [[200, 400]]}}
 
-where [a, b] are the samples from a up to, and without, b. "data" says which data set
-it is of, by the content of its files; splits of earlier versions have none.
+where [a, b] are the samples from a up to, and without, b. "data" identifies the data set by the content of its files;
+splits of earlier versions do not have it.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class DataSplit:
     Attributes
     ----------
     parts : samples by name, (n,) int64, ascending; no sample is in two
-    n_samples : int, of the data set; those of gaps are in no part
+    n_samples : int, of the data set; samples in gaps are in no part
     method : "trajectory", "composition" or "time"
     seed : int
-    settings : what it was made with
-    data : identity of the data set; None where it is not known, as in files of earlier versions
+    settings : arguments that the split was made with
+    data : identity of the data set; None if it is not known, as in files of earlier versions
     """
 
     parts: Mapping[str, NDArray[np.int64]]
@@ -69,13 +69,32 @@ class DataSplit:
     data: DataIdentity | None = None
 
     def __getitem__(self, name: str) -> NDArray[np.int64]:
-        """(n,) samples of a part; KeyError for one that is not there."""
+        """(n,) samples of a part. Raises KeyError if there is no such part."""
         return self.parts[name]
 
     def of(self, dataset: Dataset, name: str) -> Subset:
-        """A part as a data set. ArgumentError for another data set than the split is of; copies of files are the same.
+        """Returns a part as a data set.
 
-        A note says where they cannot be compared: for a split of an earlier version, or a data set of another class.
+        If data set and split cannot be compared, because the split is of an earlier version or the data set of another
+        class, a note says so.
+
+        Parameters
+        ----------
+        dataset : Dataset
+            The data set that was split; copies of its files count as the same.
+        name : str
+            Name of the part.
+
+        Returns
+        -------
+        Subset
+
+        Raises
+        ------
+        ArgumentError
+            If the split is of another data set.
+        KeyError
+            If there is no such part.
         """
         now = None if self.data is None else DataIdentity.from_dataset(dataset)
         if self.data is not None and now is not None and (difference := self.data.difference(now)):
@@ -87,9 +106,17 @@ class DataSplit:
         return Subset(dataset, self.parts[name])
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Writes it, whole or not at all. `overwrite` replaces a file that Kinema did not write.
+        """Writes the split to a JSON file, whole or not at all.
 
-        Raises ArgumentError, FileAccessError, FileIOError.
+        Parameters
+        ----------
+        path : path
+        overwrite : bool
+            Replace a file that Kinema did not write.
+
+        Raises
+        ------
+        ArgumentError, FileAccessError, FileIOError
         """
         check_remade(path, overwrite=overwrite)
         parts = {name: _runs(ids) for name, ids in self.parts.items()}
@@ -107,7 +134,12 @@ class DataSplit:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> DataSplit:
-        """The split of a file. Raises FileNotFound, FileAccessError, CorruptFileError."""
+        """Reads a split from a file.
+
+        Raises
+        ------
+        FileNotFound, FileAccessError, CorruptFileError
+        """
         name = os.fspath(path)
         try:
             content = json.loads(read_regular(name, "split", _LARGEST))
@@ -134,13 +166,28 @@ def split_by_trajectory(
     seed: int = 0,
     groups: Sequence[Hashable] | None = None,
 ) -> DataSplit:
-    """Whole trajectories to parts, so that these have about `fractions` of the samples.
+    """Assigns whole trajectories to parts, which get about `fractions` of the samples.
 
-    Trajectories of a `SampleDataset` are the files its samples come from (`SampleDataset.sources`), in order: those
-    that `kinema.ml.convert` has made an archive of, else the files themselves.
+    The trajectories of a `SampleDataset` are the files that its samples come from (`SampleDataset.sources`), in order:
+    the files from which `kinema.ml.convert` has made the archive, otherwise the files themselves.
 
-    `groups`: what each trajectory belongs to, such as its protein: all of a group go to one part. ArgumentError for
-    fewer groups than parts, and for fractions that are not above 0.
+    Parameters
+    ----------
+    dataset : Dataset
+    fractions : mapping of name to number above 0, optional
+        Shares of the parts; by default train 0.8, validation 0.1, test 0.1. Divided by their sum.
+    seed : int
+    groups : (trajectories,) hashable objects, optional
+        Group of each trajectory, such as its protein: all of a group go to one part.
+
+    Returns
+    -------
+    DataSplit
+
+    Raises
+    ------
+    ArgumentError
+        If there are fewer groups than parts, or a fraction is not above 0.
     """
     shares = _shares(fractions)
     samples = _group_by_trajectory(dataset)
@@ -163,14 +210,30 @@ def split_by_composition(
     field: str = "atomic_numbers",
     seed: int = 0,
 ) -> DataSplit:
-    """All samples of a formula to one part, so that the parts have about `fractions` of the samples.
+    """Assigns all samples of a formula to one part; the parts get about `fractions` of the samples.
 
-    Samples with the same atoms in any order, such as conformers and isomers, have the same formula. Atomic numbers of
-    frames are those of their trajectory; `field` is the array of archives that has them, (samples, atoms) whole
-    numbers, with 0 for no atom. It need not be among the fields of the data set.
+    Samples with the same atoms in any order, such as conformers and isomers, have the same formula. Frames have the
+    atomic numbers of their trajectory.
 
-    Raises ArgumentError for fewer formulas than parts, for fractions that are not above 0, and if atomic numbers are
-    not known; as `SampleDataset` if the array is not there.
+    Parameters
+    ----------
+    dataset : Dataset
+    fractions : mapping of name to number above 0, optional
+        Shares of the parts, as for `split_by_trajectory`.
+    field : str
+        For archives, the array with the atomic numbers: (samples, atoms) whole numbers, with 0 for no atom. It need not
+        be among the fields of the data set.
+    seed : int
+
+    Returns
+    -------
+    DataSplit
+
+    Raises
+    ------
+    ArgumentError
+        If there are fewer formulas than parts, a fraction is not above 0, or the atomic numbers are not known; as
+        `SampleDataset` if the array is not there.
     """
     shares = _shares(fractions)
     names, number = compositions(dataset, field)
@@ -188,12 +251,31 @@ def split_by_time(
     blocks: int = 10,
     seed: int = 0,
 ) -> DataSplit:
-    """Blocks of consecutive samples of each trajectory to parts; samples nearer than `gap` to another part are in none.
+    """Assigns blocks of consecutive samples of each trajectory to parts.
 
-    `gap` is in ps for a `FrameDataset`, in samples for others. A pair with a lag reaches from its first frame to its
-    second: neither is nearer than that to a frame of another part. ArgumentError for fractions that sum to more than 1,
-    where a trajectory has fewer samples than `blocks`, for fewer blocks than parts, and where a part is left without
-    samples.
+    Samples nearer than `gap` to another part are in no part. A pair with a lag extends from its first frame to its
+    second; neither frame is nearer than `gap` to a frame of another part.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    fractions : mapping of name to number above 0, optional
+        Shares of the parts, as for `split_by_trajectory`; their sum is at most 1.
+    gap : float
+        In ps for a `FrameDataset`, in samples for others.
+    blocks : int
+        Blocks of each trajectory.
+    seed : int
+
+    Returns
+    -------
+    DataSplit
+
+    Raises
+    ------
+    ArgumentError
+        If the fractions sum to more than 1, a trajectory has fewer samples than `blocks`, there are fewer blocks than
+        parts, or a part is left without samples.
     """
     shares = _shares(fractions)
     total = sum(fractions.values())
@@ -230,7 +312,7 @@ def split_by_time(
 
 
 def _group_by_trajectory(dataset: Dataset) -> list[NDArray[np.int64]]:
-    """The samples of each trajectory, in their order; of a part those that it has samples of."""
+    """The samples of each trajectory, in their order; for a part, of the trajectories that it has samples of."""
     whole, ids = dataset.root()
     if isinstance(whole, SampleDataset):
         files, of = whole.sources()
@@ -261,7 +343,10 @@ def _shares(fractions: Mapping[str, float]) -> dict[str, float]:
 def _whole_groups(
     groups: Sequence[list[NDArray[np.int64]]], shares: Mapping[str, float], seed: int, what: str, instead: str
 ) -> dict[str, list[NDArray[np.int64]]]:
-    """Groups of samples to parts, drawn by the seed and their order; ArgumentError for fewer than parts."""
+    """Assigns groups of samples to parts, drawn by the seed and their order.
+
+    Raises ArgumentError if there are fewer groups than parts.
+    """
     if len(groups) < len(shares):
         raise ArgumentError(f"{len(groups)} {what} cannot be divided into {len(shares)} parts; {instead}")
     drawn = [groups[at] for at in _drawn(len(groups), seed)]
@@ -272,12 +357,12 @@ def _whole_groups(
 
 
 def _drawn(n: int, seed: int) -> list[int]:
-    """The numbers below `n` in an order that the seed draws."""
+    """The numbers below `n` in an order drawn by the seed."""
     return sorted(range(n), key=lambda number: blake2b(f"{seed}:{number}".encode(), digest_size=16).digest())
 
 
 def _assigned(sizes: Sequence[int], shares: Mapping[str, float]) -> list[str]:
-    """A part for each, in order: that which lacks most of its share; each part has at least one."""
+    """A part for each size, in order: the part that lacks most of its share; each part gets at least one."""
     names = list(shares)
     have = dict.fromkeys(names, 0)
     total, chosen = sum(sizes), list[str]()

@@ -1,4 +1,4 @@
-"""`System`: what a data set keeps of one trajectory, and the trajectories that a process has open for it."""
+"""`System`, what a data set stores about one trajectory, and the trajectories that a process has open."""
 
 from __future__ import annotations
 
@@ -27,55 +27,55 @@ from kinema.trajectory.opening import open as open_trajectory
 
 __all__ = ["CatalogueSystems", "OpenTrajectories", "System", "TrajectoryEntry", "systems_of"]
 
-# trajectories that a data set keeps open, of what a process knows of them; files are open by themselves
+# trajectories that a data set keeps open in a process; this does not count files
 _MOST_OPENED = 8192
 
 
 @runtime_checkable
 class TrajectoryEntry(Protocol):
-    """An entry of a list of trajectories, such as `kinema.ml.mdcath` gives."""
+    """An entry of a list of trajectories, for example from `kinema.ml.mdcath`."""
 
     def open(self) -> Trajectory:
-        """The trajectory."""
+        """Opens the trajectory."""
 
     def labels(self) -> dict[str, NDArray[Any]]:
-        """Values that are known of its frames, (frames, ...), by name."""
+        """Known values of its frames, (frames, ...), by name."""
 
 
 class OpenedWith(Protocol):
-    """What a process opens a trajectory with."""
+    """Recipe with which a process opens a trajectory."""
 
     def open(self, pool: _core.FilePool | None = None) -> _core.Trajectory:
-        """The trajectory; no file is read. `pool`: files that are open, shared with others."""
+        """Opens the trajectory; reads no file. `pool`: open files, shared with other trajectories."""
 
 
 @dataclass(frozen=True, eq=False)
 class System:
-    """One trajectory of a data set: how processes open it, its frames and atoms."""
+    """One trajectory of a data set: its recipe for processes to open it, its frames and atoms."""
 
     name: str
-    """For messages: the first file, and the group of particles."""
+    """Name in messages: the first file, and the group of particles."""
     paths: tuple[str, ...]
     """The files, in order."""
     snapshot: OpenedWith
     frames: FrameSelection
-    """Of the whole trajectory."""
+    """Frames of the data set, by their numbers in the whole trajectory."""
     atoms: NDArray[np.uint32] | None
-    """None: all."""
+    """Atoms to read; None: all."""
     n_atoms: int
-    """That are read."""
+    """Number of atoms that are read."""
     times: NDArray[np.float64] | None
     """(frames,) in ps; None: `CatalogueSystems.times` finds them."""
     entry: TrajectoryEntry | None = None
     group: str = ""
-    """Of particles, where one was named."""
+    """Group of particles, if one was named."""
     node_cache: NodeCache | None = None
-    """That its files are read through."""
+    """Node cache that its files are read through."""
     transforms: tuple[bytes, ...] = ()
-    """What tells the transforms of its frames from others."""
+    """Identity of the transforms of its frames."""
 
     def numbers(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Frame numbers in the whole trajectory, of positions among `frames`."""
+        """Frame numbers in the whole trajectory for positions among `frames`."""
         stride = self.frames.stride
         if stride is not None:
             return stride[0] + stride[1] * positions
@@ -83,7 +83,7 @@ class System:
 
 
 class CatalogueSystems(Sequence[System]):
-    """The systems of a catalogue, each made when it is needed; its tables say how many frames and atoms each has."""
+    """The systems of a catalogue, each made when it is needed; its tables have the numbers of frames and atoms."""
 
     def __init__(self, catalogue: Catalogue, vectors: tuple[str, ...], node_cache: NodeCache | None) -> None:
         self.catalogue, self._vectors, self._node_cache = catalogue, vectors, node_cache
@@ -115,13 +115,13 @@ class CatalogueSystems(Sequence[System]):
         )
 
     def times(self, number: int) -> NDArray[np.float64]:
-        """(frames,) of a system in ps."""
+        """(frames,) times of a system in ps."""
         return np.asarray(self.catalogue.entry(number).open().times, np.float64)
 
 
 @dataclass(frozen=True)
 class _Checked:
-    """A trajectory of a catalogue; that it has the vectors is known when it is opened."""
+    """A trajectory of a catalogue; opening it checks that it has the vectors."""
 
     entry: Entry
     vectors: tuple[str, ...]
@@ -138,9 +138,9 @@ class _Checked:
 
 
 class OpenTrajectories:
-    """The trajectories of a data set as one process has them open, each when it is needed; no file is scanned.
+    """The trajectories of a data set as open in one process, each opened when it is needed; no file is scanned.
 
-    Of very many those that were used last stay.
+    If there are very many, those used last stay open.
     """
 
     def __init__(self, systems: Sequence[System]) -> None:
@@ -171,9 +171,10 @@ class OpenTrajectories:
 def systems_of(
     trajectories: Any, select: AtomChoice, vectors: tuple[str, ...], node_cache: NodeCache | None = None
 ) -> list[tuple[System, Trajectory]]:
-    """The systems that users name, and their trajectories; ArgumentError for none, and where one lacks a vector.
+    """The systems that users name, and their trajectories.
 
-    `node_cache`: for those that were not opened with one.
+    `node_cache`: for trajectories that were not opened with one. Raises ArgumentError if there are no trajectories, or
+    one lacks a vector.
     """
     one = isinstance(trajectories, (Trajectory, str, os.PathLike, TrajectoryEntry))
     given = [trajectories] if one else trajectories
@@ -204,7 +205,7 @@ def _system(
         own = sized_for(node_cache, trajectory.core)
     sent = SentTrajectory(*TrajectorySnapshot.take(trajectory.core, absolute=True))
     if trajectory is not item:
-        # of thousands of files that are opened here only as many stay open as the pool has
+        # of thousands of files that are opened here, only as many stay open as the pool has
         trajectory = trajectory.with_core(sent.open(file_pool(own)))
     frames = trajectory.choose()
     atoms = None if select is None else trajectory.select(select).indices

@@ -30,8 +30,8 @@ __all__ = ["OrderSampler", "TensorBatch", "collate"]
 def collate(samples: SingleSamples | Batch) -> TensorBatch:
     """A `collate_fn` of torch's DataLoader for a data set of Kinema: tensors over the memory of the batch.
 
-    A worker process reads into shared memory, which the tensors of the training process are over, by its share of the
-    cores.
+    A worker process reads into shared memory, with its share of the cores; the tensors of the training process use that
+    memory.
     """
     worker = get_worker_info()
     if not isinstance(samples, SingleSamples) or worker is None:
@@ -48,8 +48,8 @@ class OrderSampler(Sampler[int]):  # type: ignore[misc]
     ----------
     order : Order
     rank, ranks : int
-        Rank r has the places r, r + ranks, ... ; every rank the same number: the last ones of an epoch are repeated
-        from its beginning, or left out with `drop_last`.
+        Rank r has the positions r, r + ranks, ... Every rank has the same number: if positions are missing at the end
+        of an epoch, they are filled from its beginning, or the last ones are left out with `drop_last`.
     """
 
     def __init__(self, order: Order, rank: int = 0, ranks: int = 1, drop_last: bool = False) -> None:
@@ -60,7 +60,7 @@ class OrderSampler(Sampler[int]):  # type: ignore[misc]
         self._length = len(order) // ranks if drop_last else -(-len(order) // ranks)
 
     def set_epoch(self, epoch: int) -> None:
-        """The order of another epoch; Lightning calls it, other loops have to."""
+        """Changes to the order of another epoch. Lightning calls this; call it yourself in other loops."""
         self.order = self.order.with_epoch(epoch)
 
     def __len__(self) -> int:

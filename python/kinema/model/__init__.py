@@ -1,1 +1,1 @@
-"""Frames in memory, atoms and topologies, and which of them are selected; no file of a trajectory is opened here."""
+"""Frames in memory, atoms, topologies and selections. Nothing here opens a trajectory file."""

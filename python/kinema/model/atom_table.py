@@ -1,7 +1,8 @@
-"""`Atoms`: one table of what is known of the atoms of a system: names, residues, masses, charges, ids, bonds.
+"""`Atoms`: one table of the atoms of a system: names, residues, masses, charges, ids, bonds.
 
-It is made of an MDAnalysis Universe (`Atoms.from_mdanalysis`), of a file (`kinema.read_atoms`) or of arrays; analyses
-and writers take it. A column that is missing is an error that names it; which ones were guessed is known.
+A table is made from an MDAnalysis Universe (`Atoms.from_mdanalysis`), from a file (`kinema.read_atoms`) or from arrays;
+analyses and writers take it. Using a missing column raises an error that names the column. The table knows which
+columns were guessed.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ T = TypeVar("T", bound=np.generic)
 ColumnSource: TypeAlias = "ArrayLike | Callable[[], Any] | None"
 
 TUPLES: Mapping[str, int] = {"bonds": 2, "angles": 3, "dihedrals": 4, "impropers": 4}
-"""Columns that list tuples of atoms, and how many atoms a tuple has."""
-# any of them says where residues begin
+"""Columns that list tuples of atoms, and the number of atoms in a tuple."""
+# a new residue begins where one of these changes
 _OF_RESIDUES = ("resids", "resnames", "icodes", "segids", "chainIDs")
-# of the types that a note on masses names
+# number of types that a note on masses names
 _SHOWN_TYPES = 8
 
 
 class _AtomColumn(Generic[T]):
-    """Attribute of `Atoms`: the column of its name; ArgumentError where it is missing."""
+    """Attribute of `Atoms` for one column; raises ArgumentError if the column is missing."""
 
     def __init__(self, kind: type[T], words: str) -> None:
         self.kind, self.words = kind, words
@@ -58,34 +59,34 @@ class _AtomColumn(Generic[T]):
 
 
 class Atoms:
-    """What is known of atoms, in the order of a trajectory, a selection or a file. It cannot be changed.
+    """Immutable table of atoms, in the order of a trajectory, a selection or a file.
 
-    Columns are named as MDAnalysis names them; each may be missing: reading one as an attribute is then an
-    ArgumentError, `get` gives None. They are read-only arrays, (n_atoms,) but for tuples.
+    Columns are named as MDAnalysis names them. Each may be missing: reading it as an attribute then raises
+    ArgumentError, and `get` returns None. Columns are read-only arrays of shape (n_atoms,), except tuples.
 
     Parameters
     ----------
     n_atoms : int
     name : str
-        Where it comes from, for messages.
+        Where the table comes from, for messages.
     guessed : names of columns
-        Those that nobody has stated: MDAnalysis guesses masses from types, and types from names.
+        Columns that nobody has stated: MDAnalysis guesses masses from types, and types from names.
     notes : str
-        What a user of the table must know.
-    columns : arrays, functions without arguments that give one when it is first needed, or None (missing)
-        names, types, elements, resnames, icodes, segids, chainIDs : text, without blanks around
-        resids, ids, molnums : whole numbers; ids are those of the file
-        resindices : whole numbers, the same for atoms of one residue, which are counted from 0 in their order; by
-        default from where the columns of residues change
-        masses : u
-        charges : elementary charges
-        bonds (m, 2), angles (m, 3), dihedrals (m, 4), impropers (m, 4) : atoms, counted from 0 in this table
+        Notes for users of the table.
+    columns : arrays, functions without arguments that return one when it is first needed, or None (missing)
+    |    names, types, elements, resnames, icodes, segids, chainIDs : text, without leading or trailing blanks
+    |    resids, ids, molnums : whole numbers; ids are those of the file
+    |    resindices : whole numbers, the same for all atoms of a residue; residues are counted from 0 in their order; by
+    |    default a residue begins where the columns of residues change
+    |    masses : u
+    |    charges : elementary charges
+    |    bonds (m, 2), angles (m, 3), dihedrals (m, 4), impropers (m, 4) : atoms, counted from 0 in this table
 
     Raises
     ------
     ArgumentError
-        For unknown columns, other shapes or types, tuples with atoms that are not there; of a column that is a function
-        when it is first needed.
+        If a column is unknown, has another shape or type, or a tuple names an atom that is not in the table. A column
+        given as a function is checked when it is first needed.
     """
 
     names = _AtomColumn(np.str_, "names of atoms")
@@ -129,7 +130,7 @@ class Atoms:
         if self._residues_follow:
             self._sources["resindices"] = self._runs_of_residues
             self._sources = {column: self._sources[column] for column in COLUMNS if column in self._sources}
-        # numbers of residues are nobody's guess, but follow
+        # residue numbers are derived, not guessed
         self._guessed = frozenset(guessed) & (self._sources.keys() - {"resindices"})
         self._values: dict[str, NDArray[Any]] = {}
         for column, source in self._sources.items():
@@ -141,8 +142,8 @@ class Atoms:
     def from_mdanalysis(cls, source: Any, *, name: str | None = None) -> Atoms:
         """The table of a Universe, or of an AtomGroup in its order; a column is read when it is first needed.
 
-        Tuples with atoms outside of the group are left out; those that name an atom that is in the group several times
-        name the first. What MDAnalysis has guessed is in `guessed`.
+        Tuples with atoms outside the group are left out; if the group has an atom several times, tuples name the first.
+        Columns that MDAnalysis has guessed are listed in `guessed`.
         """
         universe = getattr(source, "universe", None)
         group = getattr(source, "atoms", None)
@@ -173,12 +174,12 @@ class Atoms:
 
     @property
     def name(self) -> str:
-        """Where it comes from: the name of a file, mostly."""
+        """Where the table comes from, mostly the name of a file."""
         return self._name
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the columns that are there."""
+        """Names of the columns that the table has."""
         return tuple(self._sources)
 
     @property
@@ -188,11 +189,11 @@ class Atoms:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user of the table must know, such as values that change with time in the file."""
+        """Notes for users of the table, for example on values that change with time in the file."""
         return self._notes
 
     def get(self, column: str) -> NDArray[Any] | None:
-        """A column, or None where it is missing; ArgumentError for what is no column."""
+        """A column, or None if it is missing; raises ArgumentError for an unknown column."""
         if column not in COLUMNS:
             raise ArgumentError(f"columns of atoms are {', '.join(COLUMNS)}, found {column!r}")
         source = self._sources.get(column)
@@ -204,7 +205,7 @@ class Atoms:
         return self._values[column]
 
     def __eq__(self, other: object) -> bool:
-        """Whether both have the same columns with the same values, guessed alike."""
+        """Whether both have the same columns with the same values, and the same columns were guessed."""
         if not isinstance(other, Atoms):
             return NotImplemented
         if (self._n_atoms, self.columns, self._guessed) != (other._n_atoms, other.columns, other._guessed):
@@ -212,7 +213,7 @@ class Atoms:
         return not self.differences(other)
 
     def differences(self, other: Atoms) -> tuple[str, ...]:
-        """The columns of this table that the other does not have, or with other values; NaN is NaN."""
+        """The columns of this table that the other lacks or has with other values; NaN equals NaN."""
         return tuple(column for column in self.columns if not _same(self._required(column), other.get(column)))
 
     __hash__ = None  # type: ignore[assignment]
@@ -227,7 +228,7 @@ class Atoms:
     # -- other tables -------------------------------------------------------------------------------------------
 
     def replace(self, **columns: ColumnSource) -> Atoms:
-        """The table with other columns, or without those that are None. What is given is not guessed."""
+        """The table with the given columns, which do not count as guessed; None removes a column."""
         kept: dict[str, ColumnSource] = {column: self._as_source(column) for column in self.columns}
         if self._residues_follow:
             del kept["resindices"]
@@ -240,20 +241,20 @@ class Atoms:
         )
 
     def with_guessed(self, **columns: ColumnSource) -> Atoms:
-        """The table with other columns, which were guessed."""
+        """The table with the given columns, which count as guessed."""
         made = self.replace(**columns)
         made._guessed |= made._sources.keys() & columns.keys()
         return made
 
     def __getitem__(self, key: Any) -> Atoms:
-        """The atoms of a slice, mask, list of numbers or Selection, in this order; one may be named several times.
+        """The atoms of a slice, mask, list of numbers or Selection, in this order; an atom may appear several times.
 
-        Tuples are numbered anew, and those that lose an atom are dropped; of an atom that is named several times they
-        name the first. Raises OutOfRangeError beyond the table, ArgumentError for what names no atoms.
+        Tuples are renumbered; those that lose an atom are dropped. If an atom appears several times, tuples name the
+        first. Raises OutOfRangeError for numbers beyond the table, ArgumentError if `key` does not choose atoms.
         """
         indices = getattr(key, "indices", None)
         if isinstance(indices, np.ndarray):
-            # of a Selection, or an AtomGroup
+            # a Selection or an AtomGroup
             key = indices
         try:
             rows = np.arange(self._n_atoms)[key]
@@ -273,7 +274,7 @@ class Atoms:
                 return lambda: _renumbered(self._required(column), rows, self._n_atoms)
             source = self._sources[column]
             if isinstance(source, _GroupColumn) and column not in self._values:
-                # no need of the column of all atoms
+                # the column of all atoms is not needed
                 return source.select(rows)
             return lambda: self._required(column)[rows]
 
@@ -285,7 +286,7 @@ class Atoms:
     def mass_weights(self) -> NDArray[np.float64]:
         """The masses as weights of an analysis, (n_atoms,) in u. Emits `mass_notes`.
 
-        ArgumentError where there are none, where one is below zero, and where all are zero.
+        Raises ArgumentError if there are no masses, if one is negative or not finite, or if all are zero.
         """
         masses = self.get("masses")
         if masses is None:
@@ -302,7 +303,7 @@ class Atoms:
         return masses
 
     def mass_notes(self) -> list[str]:
-        """What a user of the masses must know: that they were guessed, and for which atoms they are zero."""
+        """Notes for users of the masses: that they were guessed, and for which atoms they are zero."""
         masses = self.get("masses")
         if masses is None:
             return []
@@ -318,7 +319,7 @@ class Atoms:
         return notes
 
     def _types(self, rows: NDArray[Any]) -> str:
-        """The types of these atoms (elements or names where there are none), the first in alphabetical order."""
+        """The types of these atoms (without types, their elements or names), the first few in alphabetical order."""
         for kind in ("types", "elements", "names"):
             values = self.get(kind)
             if values is not None:
@@ -339,7 +340,7 @@ class Atoms:
         return lambda: self._required(column)
 
     def _runs_of_residues(self) -> NDArray[np.int64]:
-        """A residue is a run of atoms that agree in all that is known of residues."""
+        """Residue number of each atom: a residue is a run of atoms that agree in all columns of residues."""
         starts = np.zeros(self._n_atoms, dtype=bool)
         for column in _OF_RESIDUES:
             values = self.get(column)
@@ -393,7 +394,7 @@ def _unpickled(
 
 @dataclass(frozen=True)
 class _GroupColumn:
-    """A function that gives a column of a static AtomGroup."""
+    """A function that returns a column of a static AtomGroup."""
 
     group: Any
     column: str
@@ -406,14 +407,14 @@ class _GroupColumn:
         return _renumbered(tuples, self.group.indices, self.group.universe.atoms.n_atoms)
 
     def select(self, rows: NDArray[Any]) -> _GroupColumn:
-        """The same of some atoms of the group."""
+        """The same column for some atoms of the group."""
         return _GroupColumn(self.group[rows], self.column)
 
 
 def _renumbered(tuples: NDArray[np.int64], rows: NDArray[Any], n_atoms: int) -> NDArray[np.int64]:
     """Tuples of `n_atoms` atoms as tuples of `rows` of them; those with other atoms are left out."""
     place = np.full(n_atoms, -1, np.int64)
-    # the last that is written stays: the first of each atom
+    # the last write wins, so each atom gets its first place
     place[rows[::-1]] = np.arange(len(rows))[::-1]
     placed = place[tuples]
     kept: NDArray[np.int64] = placed[(placed >= 0).all(axis=1)]

@@ -30,9 +30,9 @@ __all__ = [
 # fields of one vector an atom
 VECTOR_FIELDS = ("positions", "velocities", "forces")
 
-# the least that the core's reader works with, besides a frame
+# least memory that the core's reader works with, besides a frame
 WORKING_MEMORY = 3 << 20
-# cell (9 float64), step, time, number (8 bytes each), what is present
+# cell (9 float64), step, time, number (8 bytes each), the fields that are present
 _STAMP_BYTES = 9 * 8 + 3 * 8 + 4
 _TURNS_NOTED = 3
 
@@ -45,18 +45,18 @@ def frame_bytes(n_atoms: int, n_fields: int, item_bytes: int) -> int:
 def block_length(
     limit: int, n_atoms: int, n_fields: int, item_bytes: int, *, path: str, least: int = 1, reserved: int = 0
 ) -> tuple[int, int]:
-    """Frames of a block, and bytes for the reader, where blocks are read ahead within `limit` bytes.
+    """Frames of a block, and bytes for the reader, if blocks are read ahead within `limit` bytes.
 
-    Three blocks exist at a time: that of the caller, the next one, and one that is being read while the caller still
-    holds the former. `reserved` bytes of the limit are for others. Raises MemoryLimitError, with the path, where not
-    even `least` frames fit.
+    Three blocks exist at a time: the caller's, the next one, and one that is being read while the caller still holds
+    the first. `reserved` bytes of the limit are kept for others. Raises MemoryLimitError, with the path, if fewer than
+    `least` frames fit.
     """
     needed = frame_bytes(n_atoms, n_fields, item_bytes)
     working = max((limit - reserved) // 4, WORKING_MEMORY + needed)
     length = (limit - reserved - working) // 3 // needed
     if length < least:
         frames = "one frame" if least == 1 else f"{least} frames"
-        # working memory is a quarter where that is more
+        # a quarter is working memory if that is more
         enough = max((3 * least + 1) * needed + WORKING_MEMORY, 4 * least * needed) + reserved
         raise MemoryLimitError(
             f"{path}: blocks of {frames} of {n_atoms} atoms need {enough} bytes, memory allows {limit}; "
@@ -95,10 +95,10 @@ class Frame:
 
     Attributes
     ----------
-    positions : (atoms, 3) float32 in angstrom, or None where the frame has none
+    positions : (atoms, 3) float32 in angstrom, or None if the frame has none
     velocities : (atoms, 3) in angstrom/ps, or None
     forces : (atoms, 3) in kJ/(mol angstrom), or None
-    cell : (3, 3) float64, box vectors as rows in angstrom; zeros without a box, NaN where it is none that can be used
+    cell : (3, 3) float64, box vectors as rows in angstrom; zeros without a box, NaN if the box is unusable
     step : int, number of the simulation's step
     time : float, ps
     frame : int, number in the whole trajectory
@@ -122,14 +122,13 @@ class Block:
 
     Attributes
     ----------
-    positions, velocities, forces : (frames, atoms, 3) or None where not requested; NaN in frames that have none
-    cells : (frames, 3, 3) float64, box vectors as rows in angstrom; zeros without a box, NaN where it is none that can
-        be used
+    positions, velocities, forces : (frames, atoms, 3), or None if not requested; NaN in frames that have none
+    cells : (frames, 3, 3) float64, box vectors as rows in angstrom; zeros without a box, NaN if the box is unusable
     steps : (frames,) int64
     times : (frames,) float64, ps
     frames : (frames,) uint64, numbers in the whole trajectory
     present : (frames,) structured array
-        `present["velocities"]` says which frames have velocities; also of the other requested vectors, and "cells".
+        `present["velocities"]` says which frames have velocities; the same for the other requested vectors and "cells".
     periodic : (frames, 3) bool, which edges of the cells repeat
     """
 
@@ -193,18 +192,18 @@ class Part:
     ----------
     path, format, variant : str
     remarks, warnings : list of str
-        Titles in the file's header; what is odd about it.
+        Titles in the file's header; peculiarities of the file.
     assumptions : list of str
-        What was assumed, as the file does not say it and nothing was stated when it was opened.
+        Assumptions about what neither the file nor the caller of `open` stated.
     size : int, bytes
     fields : list of str
     file_frames : int
         Whole frames in the file.
     kept : (start, stop)
-        Which of them belong to the trajectory.
+        Frames of the file that belong to the trajectory.
     first_frame : int
-        Number of the first kept one in the trajectory.
-    first_step, last_step, first_time, last_time : of the file's first and last frame, ps; None where unknown
+        Number of the first kept frame in the trajectory.
+    first_step, last_step, first_time, last_time : of the file's first and last frame, ps; None if unknown
     fingerprint : str, hexadecimal
     index : {"arithmetic", "structure", "stored", "extended", "built"}
     index_path, index_note : str or None
@@ -243,7 +242,7 @@ class Part:
 
     @classmethod
     def from_core(cls, info: Mapping[str, Any]) -> Self:
-        """Of what the core says."""
+        """The part that the core's description `info` describes."""
         known = {field.name: info[field.name] for field in fields(cls)}
         # a time that was never written is not a number
         for name in ("first_time", "last_time"):
@@ -265,12 +264,12 @@ class Gap:
 
     @classmethod
     def from_core(cls, info: Mapping[str, Any]) -> Self:
-        """Of what the core says."""
+        """The gap that the core's description `info` describes."""
         return cls(**{field.name: info[field.name] for field in fields(cls)})
 
     @property
     def turns_back(self) -> bool:
-        """Whether time, or the step where there are no times, does not go on but back."""
+        """Whether time runs backwards here, or the step if there are no times."""
         if self.time_before is not None and self.time_after is not None and self.time_after != self.time_before:
             return self.time_after < self.time_before
         if self.step_before is not None and self.step_after is not None:
@@ -292,7 +291,7 @@ class Gap:
 
 
 def notes_of(parts: Sequence[Part], gaps: Sequence[Gap]) -> tuple[str, ...]:
-    """What a user of the frames of these files should know."""
+    """Notes for users of the frames of these files."""
     notes = [f"{part.path}: {warning}" for part in parts for warning in [*part.warnings, *part.assumptions]]
     notes += [f"{part.truncation} (left out)" for part in parts if part.truncation]
     notes += [

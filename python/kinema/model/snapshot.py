@@ -30,13 +30,13 @@ __all__ = [
     "opened_again",
 ]
 
-# in a folder of `kinema.cache` on a disk of a node: folders of files that were published there, or fetched to it, and
-# the file with the number of the node
+# in a folder of `kinema.cache` on a node's disk: folders of files that were published there, or fetched to it, and the
+# file with the node's number
 PUBLISHED, FETCHED, NODE = "published", "fetched", "node"
 
 
 class _CachedDescriptions:
-    """The function that describes HDF5 files, with the descriptions that are known already."""
+    """The function that describes HDF5 files, with the descriptions that are already known."""
 
     def __init__(self, describe: Callable[[str], Any], known: dict[str, Any]) -> None:
         self.describe = describe
@@ -60,10 +60,10 @@ def opened_again(
 ) -> _core.Trajectory:
     """The files, or `paths` in their place, as they are now; what is known of them stays known unless `finished`.
 
-    `settled`: they have stood still for long. Raises as opening and scanning them does.
+    `settled`: they have not changed for long. Raises what opening and scanning them raises.
     """
     recipe = fresh_recipe(trajectory) | ({} if paths is None else {"paths": list(paths)})
-    # frames of files that are being written are not looked for in any other way
+    # a file that is being written is not searched for frames in any other way
     damaged = trajectory.scanned and any(part["damaged"] for part in trajectory.parts())
     core = _core.Trajectory(**recipe, settled=settled, previous=None if finished or damaged else trajectory)
     core.scan(skip_damaged=damaged)
@@ -86,7 +86,7 @@ def _node_that_keeps(path: str) -> str | None:
 
 
 class KeptFile(NamedTuple):
-    """A published file that is on the disk of the node that has opened it: other processes read it there alone."""
+    """A published file on the disk of the node that opened it: other processes read it on that node alone."""
 
     path: str
     node: str
@@ -94,32 +94,34 @@ class KeptFile(NamedTuple):
 
     @classmethod
     def from_path(cls, path: str) -> KeptFile | None:
-        """None for a file of any other kind."""
+        """The published file at `path`; None for any other file."""
         node = _node_that_keeps(path)
         return None if node is None else cls(path, node, os.uname().nodename)
 
     def check(self) -> None:
-        """Raises ArgumentError where this process is on another node."""
+        """Raises ArgumentError if this process is on another node."""
         if _node_that_keeps(self.path) != self.node:
             raise ArgumentError(
-                f"{self.path}: this published file is on {self.host}, where it was opened, and a worker or rank is on "
-                f"{os.uname().nodename}, to which it was not fetched; use workers and ranks of one node, or publish "
+                f"{self.path}: this published file is on {self.host}, the node that opened it, and a worker or rank is "
+                f"on {os.uname().nodename}, to which it was not fetched; use workers and ranks of one node, or publish "
                 "it on the shared file system, without local=",
                 path=self.path,
             )
 
 
 class Undescribed(NamedTuple):
-    """In the place of a description that cannot be sent: workers make it themselves."""
+    """Stands in for a description that cannot be sent: workers make it themselves."""
 
     known: Any
-    """What this process knows of the structure of the file, so that they need no walk; it has a method `remember`."""
+    """This process's knowledge of the file's structure, so that workers need no walk; it has a method `remember`."""
 
 
 @dataclass(frozen=True)
 class TrajectorySnapshot:
-    """What every worker is sent of a trajectory: its recipe, the sizes of the two runs of bytes, and which files are on
-    the disk of one node."""
+    """Description of a trajectory for all workers.
+
+    It has the recipe, the sizes of the two runs of bytes, and the files that are on the disk of one node.
+    """
 
     recipe: dict[str, Any]
     core_bytes: int
@@ -128,7 +130,7 @@ class TrajectorySnapshot:
 
     @property
     def size(self) -> int:
-        """Bytes that each node is sent once."""
+        """Number of bytes that each node is sent once."""
         return self.core_bytes + self.described_bytes
 
     @classmethod
@@ -151,7 +153,7 @@ class TrajectorySnapshot:
         return cls(recipe, len(packed), len(described), kept), np.concatenate([packed, described])
 
     def descriptions(self, data: NDArray[np.uint8]) -> dict[str, Any]:
-        """The description of each HDF5 file, by its path, where it can be sent."""
+        """The description of each HDF5 file, by its path, if it can be sent."""
         sent: dict[str, Any] = pickle.loads(data[self.core_bytes : self.core_bytes + self.described_bytes].tobytes())
         for one in sent.values():
             if isinstance(one, Undescribed):
@@ -165,17 +167,17 @@ class TrajectorySnapshot:
         pool: _core.FilePool | None = None,
         catalogue: str | None = None,
     ) -> _core.Trajectory:
-        """The trajectory, opened with the bytes of this node; no file is touched.
+        """Opens the trajectory with the bytes of this node; no file is touched.
 
-        `descriptions`: instead of those that the bytes hold. `pool`: files that are open, shared with others.
-        `catalogue`: the file that all this is kept in, for errors. Raises ArgumentError on another node than the one
-        that keeps a published file, or has fetched it.
+        `descriptions`: used instead of the ones in the bytes. `pool`: open files, shared with others. `catalogue`: the
+        file that holds the bytes, for errors. Raises ArgumentError on a node other than the one that keeps a published
+        file, or has fetched it.
         """
         for file in self.kept:
             file.check()
         recipe = dict(self.recipe)
         if pool is not None:
-            # which has one itself, where files are read through one
+            # the pool has a node cache itself, if files are read through one
             recipe["node_cache"] = None
         if descriptions is None:
             descriptions = self.descriptions(data)
@@ -185,7 +187,7 @@ class TrajectorySnapshot:
 
 
 class SentTrajectory:
-    """A snapshot with its bytes, as it is sent to workers: each process opens its trajectory once, for all threads."""
+    """A snapshot with its bytes, as sent to workers: each process opens its trajectory once, for all threads."""
 
     def __init__(self, snapshot: TrajectorySnapshot, data: NDArray[np.uint8]) -> None:
         self._sent = (snapshot, data)
@@ -196,7 +198,7 @@ class SentTrajectory:
         return SentTrajectory, self._sent
 
     def open(self, pool: _core.FilePool | None = None) -> _core.Trajectory:
-        """A trajectory of its own; no file is touched. `pool`: files that are open, shared with others."""
+        """A trajectory of its own; no file is touched. `pool`: open files, shared with others."""
         snapshot, data = self._sent
         return snapshot.open(data, pool=pool)
 
@@ -218,7 +220,7 @@ def _disable_stored(describe: Any) -> Any:
 def _descriptions(
     paths: Iterable[str], describe: Callable[[str], Any] | None, change: Callable[[Any], Any] | None
 ) -> dict[str, Any]:
-    """The description of each HDF5 file that can be pickled; of others the verdicts on their structure."""
+    """The description of each HDF5 file; if it cannot be pickled, what is known of the file's structure."""
     descriptions: dict[str, Any] = {}
     if describe is None:
         return descriptions

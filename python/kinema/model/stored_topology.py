@@ -1,14 +1,15 @@
-"""What is kept of a topology file in the user's cache folder: its table of atoms, and the atoms of selections.
+"""Records of a topology file in the user's cache folder: its table of atoms, and the atoms of selections.
 
-With it a second run with the same topology and selections imports no MDAnalysis. Kept is what follows from the file,
-the words of a selection, and the versions of MDAnalysis and Kinema alone:
+With them a second run with the same topology and selections does not import MDAnalysis. A record is kept only if it
+follows from the file, the words of a selection, and the versions of MDAnalysis and Kinema alone:
 
-- formats of one file each (`_FORMATS`); the file unchanged by its `FileIdentity`;
-- selections of the words in `_WORDS`, whose columns the topology has and nobody has guessed: none by coordinates;
-- read by a released MDAnalysis that this process had not imported before: what was imported may have been changed, with
-  parsers, masses or names of residues of a user. So a process that has imported it uses nothing that was kept.
+- the format has one file (`_FORMATS`), which is unchanged by its `FileIdentity`;
+- the selection uses only words in `_WORDS`, and columns that the topology has and that were not guessed: no
+  coordinates;
+- a released MDAnalysis read it that this process had not imported before: a user may have changed parsers, masses or
+  residue names of an imported one. So a process that has imported MDAnalysis uses no record.
 
-Warnings of reading are kept with the table, and come again.
+Warnings of reading are kept with the table, and are shown again.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ from kinema.storage.stored_records import Record, RecordFolder
 
 __all__ = ["StoredTopology"]
 
-# endings of formats that MDAnalysis reads of this one file: an ITP includes others
+# extensions of formats that MDAnalysis reads from this one file; an ITP includes others
 _FORMATS = (
     *(".psf", ".gro", ".pdb", ".ent", ".pqr", ".pdbqt", ".tpr", ".prmtop", ".parm7", ".top", ".mol2", ".crd"),
     ".data",
 )
 _COMPRESSED = (".gz", ".bz2")
-# layout of the values and arrays below
+# version of the layout of the values and arrays below
 _LAYOUT = 1
-# words of MDAnalysis' selection language, and the columns that they need; all others are not kept
+# words of MDAnalysis' selection language, and the columns that they need; selections with others are not kept
 _WORDS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("and", "or", "not", "global", "all", "index", "bynum"), ()),
     "byres": ("resindices",),
@@ -54,7 +55,7 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("protein", "nucleic", "water"), ("resnames",)),
     **dict.fromkeys(("backbone", "nucleicbackbone", "nucleicbase", "nucleicsugar"), ("resnames", "names")),
 }
-# the same of "same X as"
+# the same for "same X as"
 _SAME: Mapping[str, tuple[str, ...]] = {
     "residue": ("resindices",),
     **{word: _WORDS[word] for word in ("name", "type", "resid", "resname", "segid")},
@@ -62,12 +63,12 @@ _SAME: Mapping[str, tuple[str, ...]] = {
 _MODULES = ("MDAnalysis.core.selection", "MDAnalysis.core.selection._selectors")
 _KINDS = (UserWarning, DeprecationWarning, PendingDeprecationWarning, RuntimeWarning, FutureWarning)
 _CATEGORIES = {kind.__name__: kind for kind in _KINDS}
-# which warnings Python has shown, as a module has it
+# the warnings that Python has shown, as a module keeps them
 _shown: dict[Any, Any] = {}
 
 
 class _Warning(NamedTuple):
-    """A warning that reading has given, with its place in the code."""
+    """A warning that reading gave, with its place in the code."""
 
     category: type[Warning]
     message: str
@@ -75,7 +76,7 @@ class _Warning(NamedTuple):
     line: int
 
     def is_of_mdanalysis(self) -> bool:
-        """Whether its code gave it, with a category that can be named."""
+        """Whether code of MDAnalysis gave it, with a category that can be named."""
         installed = installed_mdanalysis()
         own = installed is not None and self.place.startswith(installed.folder + os.sep)
         return own and _CATEGORIES.get(self.category.__name__) is self.category
@@ -97,22 +98,22 @@ class StoredTopology:
         self._selections_folder = RecordFolder("selections", index, most=64 << 20)
         self._atoms: Atoms | None = None
         self._asked = False
-        # of the file as it was first looked at; None where nothing is kept of it
+        # identity of the file when it was first seen; None if nothing is kept of it
         self._identity: _core.FileIdentity | None = None
-        # of the classes of selections, as they were imported; None where others may have changed them
+        # tables of the classes of selections, as imported; None if others may have changed them
         self._tables: dict[str, Any] | None = None
 
     # -- what is there ------------------------------------------------------------------------------------------
 
     def atoms(self) -> Atoms | None:
-        """The table that is kept of the file as it is; None without. It is looked for once."""
+        """The table that is kept of the unchanged file, or None. It is looked up once."""
         if not self._asked:
             self._asked = True
             self._atoms = self._load_atoms()
         return self._atoms
 
     def selected(self, text: str) -> NDArray[np.int64] | None:
-        """Indices of the atoms of a selection that are kept; None without."""
+        """The kept indices of a selection's atoms, or None."""
         if self.atoms() is None or self._identity is None:
             return None
         facts = self._facts("selection", text)
@@ -134,7 +135,7 @@ class StoredTopology:
         try:
             self._identity = _core.FileIdentity.of(self._path, places=0)
         except Error:
-            return None  # whoever reads it says what is wrong
+            return None  # reading the file raises the error
         record, why_not = self._atoms_folder.load(self._name(""), self._identity, facts)
         if record is not None:
             try:
@@ -154,9 +155,9 @@ class StoredTopology:
     # -- what is made -------------------------------------------------------------------------------------------
 
     def read(self, load: Callable[[], Any]) -> Any:
-        """The Universe that `load` makes of the file, whose table is kept.
+        """The Universe that `load` makes from the file; its table is kept.
 
-        CorruptFileError where a table that `atoms` has given is not that of the file any more.
+        Raises CorruptFileError if a table that `atoms` returned no longer matches the file.
         """
         known = self.atoms()
         if is_imported() or self._identity is None:
@@ -165,7 +166,7 @@ class StoredTopology:
             self._identity = None
             return universe
         with warnings.catch_warnings(record=True) as recorded:
-            # each once: MDAnalysis gives some for every atom
+            # each once: MDAnalysis repeats some for every atom
             warnings.simplefilter("default")
             universe = load()
         caught = [_Warning(one.category, str(one.message), one.filename, one.lineno) for one in recorded]
@@ -180,7 +181,7 @@ class StoredTopology:
         return universe
 
     def _check(self, known: Atoms | None, universe: Any) -> None:
-        """Raises CorruptFileError where the table that was used is not that of the Universe."""
+        """Raises CorruptFileError if the table that was used differs from the Universe's."""
         if known is not None and known != Atoms.from_mdanalysis(universe, name=self._path):
             raise CorruptFileError(
                 f"{self._path}: the topology file has changed since its atoms were read", path=self._path
@@ -192,21 +193,21 @@ class StoredTopology:
 
     def _keep_atoms(self, universe: Any, caught: list[_Warning]) -> None:
         facts = self._facts("atoms", "")
-        # messages with the file's name are those of this spelling of it
+        # a message with the file's name depends on how the name was spelled
         name = os.path.basename(self._path)
         if facts is None or not all(one.is_of_mdanalysis() and name not in one.message for one in caught):
             return
         try:
             record = _record_of(Atoms.from_mdanalysis(universe, name=self._path), caught)
         except (Error, ValueError, TypeError, AttributeError, LookupError):
-            return  # a column cannot be read: an error for whoever needs it
+            return  # a column cannot be read: whoever needs it gets the error
         assert self._identity is not None
         self._say_not_kept(self._atoms_folder.store(self._name(""), self._identity, facts, record))
 
     def keep_selection(self, text: str, tree: Any, atoms: Atoms, indices: NDArray[np.int64]) -> None:
         """Keeps the atoms of a selection, if they follow from the file and the words alone.
 
-        `tree` is what MDAnalysis has parsed, `atoms` the table of the Universe that it was applied to.
+        `tree` is the selection as MDAnalysis parsed it, `atoms` the table of the Universe that it was applied to.
         """
         facts = self._facts("selection", text)
         if self._identity is None or facts is None or self._tables is None or self._tables != _tables():
@@ -224,7 +225,7 @@ class StoredTopology:
     # -- names --------------------------------------------------------------------------------------------------
 
     def _facts(self, what: str, selection: str) -> dict[str, Any] | None:
-        """What a record depends on besides the content of the file; None where nothing is kept."""
+        """Facts besides the file's content that a record depends on; None if nothing is kept."""
         stem, ending = os.path.splitext(self._path.lower())
         format = os.path.splitext(stem)[1] if ending in _COMPRESSED else ending
         if format not in _FORMATS or not self._atoms_folder.stores:
@@ -235,7 +236,7 @@ class StoredTopology:
         return {
             "what": what,
             "selection": selection,
-            # by the ending MDAnalysis knows the format
+            # MDAnalysis tells the format by the extension
             "format": [format, ending in _COMPRESSED],
             "mdanalysis": [installed.version, installed.written],
             "kinema": _core.__version__,
@@ -255,7 +256,7 @@ class StoredTopology:
 
 
 def _columns_needed(tree: Any) -> set[str] | None:
-    """The columns by which a parsed selection chooses; None where a part of it is no word of `_WORDS`."""
+    """The columns that a parsed selection needs; None if a part of it is not in `_WORDS`."""
     needed: set[str] = set()
     for node in _nodes(tree):
         token = getattr(node, "token", None)
@@ -276,7 +277,7 @@ def _nodes(tree: Any) -> Iterator[Any]:
 
 
 def _tables() -> dict[str, Any]:
-    """What the classes of MDAnalysis' selections hold, such as names of residues: users may have added theirs."""
+    """Tables of the classes of MDAnalysis' selections, such as residue names, which users may have extended."""
     from MDAnalysis.core import selection
 
     return {
@@ -289,7 +290,7 @@ def _tables() -> dict[str, Any]:
 
 
 def _indices_of(record: Record, n_atoms: int) -> NDArray[np.int64]:
-    """ValueError for what is no selection of so many atoms."""
+    """The indices in a record; raises ValueError if they do not select from `n_atoms` atoms."""
     indices = record.arrays["indices"].astype(np.int64)
     if record.values["n_atoms"] != n_atoms or not (np.diff(indices) > 0).all() or (indices >= n_atoms).any():
         raise ValueError(f"its numbers are not those of some of {n_atoms} atoms")
@@ -300,7 +301,7 @@ def _indices_of(record: Record, n_atoms: int) -> NDArray[np.int64]:
 
 
 def _record_of(atoms: Atoms, caught: list[_Warning]) -> Record:
-    """All columns: text as numbers of distinct words, the others as they are."""
+    """The record of all columns: text as numbers of distinct words, the others as they are."""
     words: dict[str, list[str]] = {}
     arrays: dict[str, NDArray[Any]] = {}
     for column in atoms.columns:
@@ -319,7 +320,7 @@ def _record_of(atoms: Atoms, caught: list[_Warning]) -> Record:
 
 
 def _atoms_of(record: Record, name: str) -> Atoms:
-    """The table; columns of text are made when they are needed. ValueError and others where the record is damaged."""
+    """The table; columns of text are made when first needed. Raises ValueError and others if the record is damaged."""
     values = record.values
     n_atoms = values["n_atoms"]
     columns: dict[str, Any] = {}

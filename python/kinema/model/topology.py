@@ -1,7 +1,7 @@
 """Topologies and the selection language: tables of atoms, and selection strings to atom indices.
 
-Both come from MDAnalysis, which is imported when a topology is first used and not before; the table of an HDF5 file is
-read without it.
+Both come from MDAnalysis, which is imported only when a topology is first used. The table of an HDF5 file is read
+without MDAnalysis.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ __all__ = [
 
 # keywords of the selection language whose atoms depend on coordinates
 GEOMETRIC_KEYWORDS = frozenset({"around", "sphlayer", "isolayer", "sphzone", "cyzone", "cylayer", "point"})
-# A topology is read whole, and as objects: one larger than this, or than the memory of the machine, is none. PDB has 81
-# bytes an atom. Of trajectories that serve as topologies the header or the first frame is read, whatever their size.
+# A topology is read whole, into objects: a file larger than this, or than the machine's memory, is refused. PDB has 81
+# bytes an atom. If a trajectory serves as topology, only its header or first frame is read, whatever its size.
 _MOST_BYTES = 16 << 30
 _TRAJECTORIES = (
     *(".xtc", ".trr", ".dcd", ".tng", ".gsd", ".nc", ".ncdf", ".netcdf", ".trz", ".h5md", ".h5"),
     *(".lammpsdump", ".dump", ".lammpstrj", ".xyz", ".arc", ".history"),
 )
-# what MDAnalysis reads that is not lines of text, which its parsers take into memory one by one; XML may be one line
+# formats that MDAnalysis does not read as lines of text, which its parsers load one by one; XML may be one line
 BINARY = frozenset(
     "XTC TRR DCD TNG GSD NC NCDF NETCDF NCRST TRZ H5MD H5 TPR DMS MMTF COOR NAMDBIN XML CHEMFILES".split()
 )
-# of a trajectory that serves as a topology, whose first frame is read
+# for a trajectory that serves as a topology: its first frame is read
 _FIRST_BYTES = 1 << 28
 _INCLUDE = re.compile(rb"""\s*#\s*include\s+["'<]?([^"'>\s]+)""")
 _COORDINATES = frozenset({"x", "y", "z", "position", "positions", "velocity", "force"})
@@ -64,11 +64,11 @@ _HINT = (
 
 @runtime_checkable
 class AtomsSource(Protocol):
-    """A source that reads a table of atoms when it is first needed, such as what an H5MD file says of its atoms."""
+    """A source that reads a table of atoms when it is first needed, such as the atoms of an H5MD file."""
 
     @property
     def name(self) -> str:
-        """Of the file, for messages."""
+        """The file's name, for messages."""
 
     def read_atoms(self) -> Atoms:
         """The table."""
@@ -80,7 +80,7 @@ class UniverseSource(Protocol):
 
     @property
     def name(self) -> str:
-        """Of the file, for messages."""
+        """The file's name, for messages."""
 
     def to_universe(self) -> Any:
         """The MDAnalysis Universe."""
@@ -100,11 +100,11 @@ class TopologySnapshot:
         try:
             return cls(topology.name, pickle.dumps(topology._loaded()._topology, protocol=pickle.HIGHEST_PROTOCOL))
         except Exception as error:
-            # raised where the topology is used
+            # raised when the topology is used
             return cls(topology.name, b"", error)
 
     def to_universe(self) -> Any:
-        """The MDAnalysis Universe; raises what reading it has raised."""
+        """The MDAnalysis Universe; raises the error that reading it raised."""
         if self.failed is not None:
             raise self.failed
         return import_mdanalysis().Universe(pickle.loads(self.data))
@@ -123,25 +123,25 @@ class _TopologyFile:
         return cls(name, os.path.abspath(name), _digest(name))
 
     def to_universe(self) -> Any:
-        """The MDAnalysis Universe; CorruptFileError for a file with another content."""
+        """The MDAnalysis Universe; raises CorruptFileError if the file's content has changed."""
         _check_readable(self.path)
         found = _digest(self.path)
         if found != self.digest:
             raise CorruptFileError(
-                f"{self.path}: the topology file has changed since the trajectory was pickled, or is another one on "
-                f"this machine, expected SHA-256 {self.digest[:16]}, found {found[:16]}",
+                f"{self.path}: the topology file has changed since the trajectory was pickled, or differs on this "
+                f"machine, expected SHA-256 {self.digest[:16]}, found {found[:16]}",
                 path=self.path,
             )
         return _load(self.path)
 
 
 class Topology:
-    """What is known of atoms, and their selection by strings: of a file that MDAnalysis reads, a Universe, a table of
-    atoms, or what makes one of these.
+    """Table of atoms, and their selection by strings.
 
-    That a file exists is checked at once; it is read when it is first used. `index` is that of `kinema.open`, or
-    "memory": whether the table of a file that MDAnalysis reads, and the atoms of selections, are kept and used
-    (`StoredTopology`).
+    The source is a file that MDAnalysis reads, a Universe, a table of atoms, or an `AtomsSource` or `UniverseSource`,
+    which makes one of these when it is first needed. A missing file is an error at once; the file is read when first
+    used. `index` is that of `kinema.open`, or "memory": whether the table of a file that MDAnalysis reads, and the
+    atoms of selections, are kept and used (`StoredTopology`).
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class Topology:
         self._source: AtomsSource | UniverseSource | None = None
         self._origin: object = source
         self._of_universe = False
-        # until the Universe is given to others, who may change it
+        # until others get the Universe, which they may change
         self._stored: StoredTopology | None = None
         if isinstance(source, Atoms):
             self._atoms = source
@@ -180,7 +180,7 @@ class Topology:
             self._stored = StoredTopology(self.name, index)
 
     def __getstate__(self) -> dict[str, Any]:
-        # of a Universe its atoms, of a table all of it; of a file its path and digest: unpickling reads nothing
+        # for a Universe its atoms, for a table all of it; for a file its path and digest: unpickling reads nothing
         source = self._source
         table = self._atoms if isinstance(self._origin, Atoms) else None
         if self._of_universe:
@@ -192,7 +192,7 @@ class Topology:
 
     @property
     def universe(self) -> Any:
-        """The MDAnalysis Universe; ArgumentError where MDAnalysis cannot read the file."""
+        """The MDAnalysis Universe; raises ArgumentError if MDAnalysis cannot read the file."""
         universe = self._loaded()
         self._stored = None
         return universe
@@ -214,7 +214,7 @@ class Topology:
         return self._universe
 
     def _kept(self) -> Atoms | None:
-        """The table that is kept of the file, as long as no Universe is loaded; None without."""
+        """The stored table of the file, as long as no Universe is loaded; None without one."""
         if self._stored is None or self._universe is not None:
             return None
         began = time.perf_counter()
@@ -224,23 +224,22 @@ class Topology:
 
     @property
     def atoms(self) -> Atoms:
-        """The table of all atoms; ArgumentError where there is none in the file.
+        """The table of all atoms; raises ArgumentError if the file has none.
 
-        Masses that a table of a file does not have are guessed by MDAnalysis where it has elements, when they are
-        first needed.
+        If a file's table has elements but no masses, MDAnalysis guesses the masses when they are first needed.
         """
         if (kept := self._kept()) is not None:
             return kept
         table = self._table()
         if table is None:
-            # of a Universe anew: it may have been changed
+            # not cached: the Universe may have been changed
             return Atoms.from_mdanalysis(self._loaded(), name=self.name)
         if "masses" in table.columns or "elements" not in table.columns:
             return table
         return table.with_guessed(masses=lambda: self._loaded().atoms.masses)
 
     def _table(self) -> Atoms | None:
-        """The table that this is made of; None where it is made of a Universe."""
+        """The table that the topology is made from; None if it is made from a Universe."""
         if self._atoms is None and isinstance(self._source, AtomsSource):
             began = time.perf_counter()
             self._atoms = self._source.read_atoms()
@@ -250,15 +249,15 @@ class Topology:
 
     @property
     def source(self) -> AtomsSource | UniverseSource | None:
-        """What the atoms are read from; None for a file that MDAnalysis reads, a Universe and a table."""
+        """Source of the atoms; None for a file that MDAnalysis reads, a Universe and a table."""
         return self._source
 
     def same_source(self, other: Topology) -> bool:
-        """Whether both are of the same file, Universe or other source."""
+        """Whether both come from the same file, Universe or other source."""
         return bool(self._origin == other._origin)
 
     def snapshot(self) -> Atoms | TopologySnapshot:
-        """What makes the same topology in another process; it is read now. An error of reading it is raised there."""
+        """Snapshot, read now, that makes the same topology in another process. An error of reading is raised there."""
         try:
             table = self._table()
         except Exception as error:
@@ -267,7 +266,7 @@ class Topology:
 
     @property
     def seconds(self) -> float:
-        """Seconds that reading it took, also with the import of MDAnalysis; 0 for one that has not been read."""
+        """Seconds that reading took, including the import of MDAnalysis; 0 if nothing has been read."""
         return self._seconds
 
     @property
@@ -277,7 +276,7 @@ class Topology:
         return int(self._loaded().atoms.n_atoms) if table is None else table.n_atoms
 
     def select(self, selection: str) -> NDArray[np.int64]:
-        """Ascending indices of the atoms that a selection string of MDAnalysis names; may be none.
+        """Ascending indices of the atoms that a selection string of MDAnalysis names; may be empty.
 
         Raises ArgumentError for a string that MDAnalysis does not understand, and for one whose atoms depend on
         coordinates.
@@ -286,7 +285,7 @@ class Topology:
             found = None if self._kept() is None else self._stored.selected(selection)
             if found is not None:
                 return found
-            # first: nothing is kept of what another call has imported
+            # first: nothing is kept if another call has imported MDAnalysis
             self._loaded()
         tree = refuse_changing(selection)
         universe = self._loaded()
@@ -331,8 +330,10 @@ def refuse_updating(group: Any) -> None:
 
 
 def refuse_changing(selection: str) -> Any:
-    """MDAnalysis' tree of a selection string; ArgumentError for one whose atoms depend on coordinates, naming the part
-    that does."""
+    """MDAnalysis' tree of a selection string.
+
+    Raises ArgumentError if its atoms depend on coordinates, naming the part that does.
+    """
     import_mdanalysis()
     from MDAnalysis.core.selection import Parser
 
@@ -417,8 +418,10 @@ def _load(path: str) -> Any:
 
 
 def _check_included(path: str) -> None:
-    """Raises ArgumentError or CorruptFileError where what an ITP file includes, and so on, is no regular file or has a
-    line without an end."""
+    """Raises ArgumentError or CorruptFileError if an included file is not regular or has an overlong line.
+
+    Follows the includes of an ITP file, and theirs.
+    """
     left, seen = [path], {path}
     while left:
         name = left.pop()
@@ -428,7 +431,7 @@ def _check_included(path: str) -> None:
                 found = _INCLUDE.match(line)
                 if found is None:
                     continue
-                # as MDAnalysis looks for it: from the working folder, or beside the file
+                # MDAnalysis searches the working folder and the folder of the file
                 stated = os.fsdecode(found[1])
                 places = (stated, os.path.join(os.path.dirname(name), stated))
                 there = {place for place in places if os.path.exists(place)} - seen
@@ -437,7 +440,7 @@ def _check_included(path: str) -> None:
 
 
 def _reason(path: str, error: Exception) -> str:
-    """What the format was taken for and what is wrong, without classes of MDAnalysis and without the path again."""
+    """The assumed format and the problem, without classes of MDAnalysis and without the path again."""
     suffix = os.path.splitext(path)[1]
     # "Failed to construct topology from file PATH with parser <class ...>. Error: ..."
     text = re.sub(r"^Failed to .* with parser .*?>\. Error: ", "", " ".join(str(error).split()))
@@ -448,7 +451,7 @@ def _reason(path: str, error: Exception) -> str:
     if "codec can't decode" in text:
         text = "it is not text"
     elif isinstance(error, (AttributeError, LookupError, StopIteration, TypeError)) or not text:
-        # of code that met something else than it expects, and says nothing of the file
+        # an error of code that met the unexpected, which says nothing about the file
         text = "its content is not of this format, or no atoms are in it"
     if text.startswith("is "):
         text = f"it {text}"

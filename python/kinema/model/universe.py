@@ -1,6 +1,6 @@
-"""MDAnalysis and its Universes: the import of the package by threads, the files of a Universe and how they are read.
+"""MDAnalysis and its Universes: thread-safe import of the package, the files of a Universe and how they are read.
 
-MDAnalysis is imported when a topology or a Universe is first used, and not before.
+MDAnalysis is imported only when a topology or a Universe is first used.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _RELEASE = re.compile(r"""^__version__ = ["'](\d+\.\d+\.\d+)["']""", re.MULTILIN
 
 
 class InstalledPackage(NamedTuple):
-    """MDAnalysis as it is installed: its folder, version, and when the file was written that says so (ns)."""
+    """The installed MDAnalysis: its folder, version, and when the file with the version was written (ns)."""
 
     folder: str
     version: str
@@ -53,7 +53,7 @@ def import_mdanalysis() -> ModuleType:
     with _IMPORTING:
         collects = gc.isenabled() and not is_imported()
         if collects:
-            # what an import makes stays: looking for garbage among it takes a quarter of its time
+            # an import creates lasting objects: collecting garbage meanwhile takes a quarter of its time
             gc.disable()
         try:
             import MDAnalysis
@@ -71,7 +71,7 @@ def is_imported() -> bool:
 
 @functools.cache
 def installed_mdanalysis() -> InstalledPackage | None:
-    """The MDAnalysis that an import would give, without importing it; None for none, and for one that is no release."""
+    """The MDAnalysis that an import would give, found without importing it; None if missing or not a release."""
     try:
         spec = importlib.util.find_spec("MDAnalysis")
     except ValueError:
@@ -90,8 +90,7 @@ def installed_mdanalysis() -> InstalledPackage | None:
 def universe_of(atoms: Atoms) -> Any:
     """An MDAnalysis Universe with these atoms and no coordinates.
 
-    Masses that are missing are guessed by MDAnalysis where elements are known. What a residue or segment has is that of
-    its first atom.
+    MDAnalysis guesses missing masses if elements are known. A residue or segment gets the values of its first atom.
     """
     mda = import_mdanalysis()
     from MDAnalysis.core.topologyattrs import Atomtypes, Elements, Masses
@@ -122,7 +121,7 @@ def universe_of(atoms: Atoms) -> Any:
             continue
         if column in ("resids", "resnames", "icodes", "molnums"):
             values = values[first]
-        # a copy: what users set of a Universe is not the table's
+        # a copy: users who change the Universe must not change the table
         plain = values.astype(object if values.dtype.kind == "U" else values.dtype)
         if column in atoms.guessed and column in can_be_guessed:
             universe.add_TopologyAttr(can_be_guessed[column](plain, guessed=True))
@@ -140,7 +139,7 @@ def universe_of(atoms: Atoms) -> Any:
 
 
 def files_of_universe(universe: Any) -> list[str]:
-    """The trajectory files of a Universe; ArgumentError where its frames are not those of its files."""
+    """The trajectory files of a Universe; raises ArgumentError if its frames are not those of its files."""
     reader = _reader_of(universe)
     names = getattr(reader, "filenames", None)
     if names is None:
@@ -159,7 +158,7 @@ def files_of_universe(universe: Any) -> list[str]:
 def options_of_universe(universe: Any) -> dict[str, Any]:
     """The arguments of `kinema.open` for the frames, times and units that the reader of a Universe gives.
 
-    Also arguments that only MDAnalysis has, with values that change what the reader gives, such as `sub`.
+    They include arguments that only MDAnalysis has, such as `sub`, if their values change what the reader gives.
 
     Raises
     ------
@@ -171,19 +170,19 @@ def options_of_universe(universe: Any) -> dict[str, Any]:
     options: dict[str, Any] = {}
     for reader in [chain] if readers is None else readers:
         given = getattr(reader, "_kwargs", {})
-        # those that a KinemaReader has opened its files with
+        # options with which a KinemaReader opened its files
         options |= getattr(reader, "_options", {})
         if given.get("format") is not None:
             options["format"] = _format_of(reader)
         if _reads_lammps(reader):
-            # a DCD file in the units of the run, which MDAnalysis has as arguments of this reader
+            # a DCD file in the units of the run, which are arguments of this MDAnalysis reader
             options["units"] = {dimension: reader.units[dimension] for dimension in ("length", "time")}
         dump = _options_of_dump(reader)
         if dump:
             options["reader_options"] = dump
         elif given.get("dt") is not None:
             options["dt"] = given["dt"]
-        # also one that was put into the time step later
+        # also an offset that was put into the time step later
         offset = getattr(reader.ts, "data", {}).get("time_offset", given.get("time_offset"))
         if offset:
             options["time_offset"] = offset
@@ -210,7 +209,7 @@ def _reads_lammps(reader: Any) -> bool:
 
 
 def _options_of_dump(reader: Any) -> dict[str, Any]:
-    """What MDAnalysis' reader of LAMMPS dumps was told; its `dt` is the time of a step, not of a frame."""
+    """Options of MDAnalysis' reader of LAMMPS dumps; its `dt` is the time of a step, not of a frame."""
     if reader.format != "LAMMPSDUMP":
         return {}
     given = {"dt": getattr(reader, "_kwargs", {}).get("dt"), "unwrap_images": reader._unwrap or None}
@@ -220,7 +219,7 @@ def _options_of_dump(reader: Any) -> dict[str, Any]:
 
 
 def _format_of(reader: Any) -> str:
-    """The name of the format that the user has stated, Kinema's or that of MDAnalysis; ArgumentError for no files."""
+    """The format that the user stated, by Kinema's or MDAnalysis' name; raises ArgumentError if it has no files."""
     if _reads_lammps(reader):
         return "DCD"
     names = [reader.format] if isinstance(reader.format, str) else list(reader.format)

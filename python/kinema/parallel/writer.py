@@ -195,7 +195,7 @@ class ParallelWriter(RanksWriter):
         self._calling(lambda file: file.take(frame))
         if rows[:, 3].any() and not self._not_finite_noted and not format_named(self.format).packed:
             self._not_finite_noted = True
-            self._note([f"frame {taken} has positions that are no numbers (NaN or infinite)"])
+            self._note([f"frame {taken} has positions that are not numbers (NaN or infinite)"])
 
     def fail(self, error: BaseException) -> NoReturn:
         """As `RanksWriter.fail`; collective."""

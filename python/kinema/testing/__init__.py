@@ -1,13 +1,13 @@
 """Conformance suites for formats, kernels and runners, to be subclassed in tests, and synthetic trajectories.
 
-It needs pytest and hypothesis, which Kinema itself does not; nothing else in the package imports it. Public names are
-imported when they are first used: child processes of tests need few of them.
+They need pytest and hypothesis, which Kinema itself does not; nothing else in the package imports them. Public names
+are imported when they are first used, because child processes of tests need few of them.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-# here at once: the module of that name would hide the function
+# imported at once: the module of that name would hide the function
 from kinema.testing.synthetic import Synthetic, random_cells, random_walk, synthetic
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""How much the tests try: a little in each run, everything in `make test-long`."""
+"""How many cases the tests try: a few in each run, all in `make test-long`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 __all__ = ["LONG", "each", "pairs", "wanted_kills"]
 
-#: whether this run is a long one, which `make test-long` asks for by the number of kills
+#: whether this run is a long one: `make test-long` sets the number of kills
 LONG = "KINEMA_TEST_KILLS" in os.environ
 
 
 def wanted_kills(least: int) -> int:
-    """How often to kill at random moments: `least` times, or as often as a long run asks for if that is more."""
+    """Number of kills at random moments: `least`, or the number of a long run if that is larger."""
     return max(least, int(os.environ.get("KINEMA_TEST_KILLS", "0")))
 
 

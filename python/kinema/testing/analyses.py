@@ -1,4 +1,4 @@
-"""All registered analyses with arguments made from what they declare, and a small peptide to run them on."""
+"""All registered analyses with arguments made from their declarations, and a small peptide to run them on."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from kinema.trajectory import Trajectory
 
 __all__ = ["every_analysis", "examples_of", "option_words", "write_peptide"]
 
-#: atoms of a peptide that analyses are given where they take a selection
+#: atoms of a peptide for analyses that take a selection
 SOME_ATOMS = "resid 2:5"
 
 
 def write_peptide(folder: Path, n_frames: int) -> tuple[Path, Path]:
-    """A PDB file of residues 1 to 8 of adenylate kinase, and a DCD of its atoms walking at random from there."""
+    """A PDB file of residues 1 to 8 of adenylate kinase, and a DCD of a random walk of its atoms from there."""
     import MDAnalysis
     from MDAnalysisTests import datafiles
 
@@ -37,11 +37,11 @@ def write_peptide(folder: Path, n_frames: int) -> tuple[Path, Path]:
 
 
 def examples_of(analysis: type[DeclaredAnalysis]) -> list[dict[str, Any]]:
-    """Constructor arguments for a peptide: what must be given, alone and with each other argument that may be."""
+    """Constructor arguments for a peptide: the required ones, alone and with each optional one."""
     arguments = arguments_of(analysis)
     given = {one.name: next(_values(one)) for one in arguments if one.required}
     choices = [{one.name: value} for one in arguments if not one.required for value in _values(one)]
-    # where one of several must be given, the first that may be alone
+    # if one of several is required, the first that may be alone
     needed = next((one for one in ({}, *choices) if _may_be({**given, **one}, analysis)), {})
     given |= needed
     found = [given, *({**given, **one} for one in choices if one != needed and _may_be({**given, **one}, analysis))]
@@ -52,7 +52,7 @@ def examples_of(analysis: type[DeclaredAnalysis]) -> list[dict[str, Any]]:
 
 
 def _may_be(given: dict[str, Any], analysis: type[DeclaredAnalysis]) -> bool:
-    """Whether arguments do not exclude each other, and do not lack one."""
+    """Whether the arguments do not exclude each other, and none is missing."""
     try:
         analysis.check_arguments(given)
     except ArgumentError:
@@ -67,7 +67,7 @@ def every_analysis(trajectory: Trajectory) -> list[DeclaredAnalysis]:
 
 
 def _values(argument: Argument) -> Iterator[Any]:
-    """Values besides the default. Files of a reference are for tests of their own."""
+    """Values besides the default. Files of a reference have tests of their own."""
     match argument.kind:
         case "flag":
             yield not argument.default
@@ -88,7 +88,7 @@ def _values(argument: Argument) -> Iterator[Any]:
 
 
 def option_words(analysis: type[DeclaredAnalysis], given: dict[str, Any], folder: Path) -> list[str]:
-    """The words of the command line for arguments that `examples_of` gave; what is read of files is written first."""
+    """The words of the command line for arguments from `examples_of`; files that they read are written first."""
     words = []
     for one in arguments_of(analysis):
         if one.name not in given:

@@ -1,4 +1,4 @@
-"""Part of the suite of formats: a file that is changed while it is open is an error, and what is no change is none."""
+"""Part of the suite of formats: a change of an open file is an error, and a harmless operation is not."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _touched(path: Path, other: Path, longer: Path) -> None:
     os.utime(path)
 
 
-#: changes of a file (a file of the same shape with other values, and a longer one, are given), and what errors say
+#: changes of a file, given a file of the same shape with other values and a longer one, with the words of the error
 CHANGES: dict[str, tuple[Callable[[Path, Path, Path], None], str]] = {
     "overwritten": (_overwritten, "in place|shorter|longer"),
     # a thread that reads ahead may look before the time of modification has been set back
@@ -63,7 +63,7 @@ CHANGES: dict[str, tuple[Callable[[Path, Path, Path], None], str]] = {
     "longer": (_longer, "it is longer"),
     "touched": (_touched, "in place, time of modification"),
 }
-#: what may be done to a file that is open
+#: operations that an open file allows
 HARMLESS: dict[str, Callable[[Path], Any]] = {
     "mode": lambda path: path.chmod(0o600),
     "link": lambda path: os.link(path, path.with_name("another name")),
@@ -88,7 +88,7 @@ def _one_frame(traj: Any) -> Iterator[None]:
 
 
 def _blocks(traj: Any) -> Iterator[None]:
-    # of one frame each, of which one is read in advance
+    # of one frame each; one is read in advance
     blocks = traj.blocks(memory=_memory_of_few_frames(traj))
     next(blocks)
     yield
@@ -107,11 +107,11 @@ def _run(runner: str) -> Callable[[Any], Iterator[None]]:
 
 
 def _memory_of_few_frames(traj: Any) -> int:
-    """For blocks of one frame."""
+    """Memory for blocks of one frame."""
     return WORKING_MEMORY + 4 * frame_bytes(traj.n_atoms, 1, 4)
 
 
-#: ways to read: what is before the yield is done before the change
+#: ways to read: the code before the yield runs before the change
 WAYS: dict[str, Callable[[Any], Iterator[None]]] = {
     "read": _read,
     "frame": _one_frame,
@@ -122,7 +122,7 @@ WAYS: dict[str, Callable[[Any], Iterator[None]]] = {
 
 
 class ChangedFileTests:
-    """To be inherited by a suite of a format, which writes files: see `FormatTests`."""
+    """Base class for the suite of a format, which writes files: see `FormatTests`."""
 
     suffix = ""
     index = "arithmetic"
@@ -133,14 +133,14 @@ class ChangedFileTests:
         raise NotImplementedError("a subclass writes files of its format")
 
     def _three(self, folder: Path) -> tuple[Path, Path, Path]:
-        """A file, one of the same shape with other values, and a longer one with others."""
+        """A file, a file of the same shape with other values, and a longer one with other values."""
         names = [folder / f"{name}{self.suffix}" for name in ("open", "other", "longer")]
         for seed, (name, n_frames) in enumerate(zip(names, (20, 20, 31), strict=True)):
             self.write(name, random_walk(n_frames, self.n_atoms, seed=seed), 0)
         settle(names[0])
         return names[0], names[1], names[2]
 
-    # a change in place that leaves size and time of modification is the hardest to see: in each way
+    # a change in place that keeps size and time of modification is the hardest to see: tried in each way
     @pytest.mark.parametrize(
         ("change", "way"),
         dict.fromkeys([*each(tuple(CHANGES), tuple(WAYS)), *(("middle", way) for way in WAYS)]),
@@ -185,13 +185,13 @@ class ChangedFileTests:
         self.write(longer, positions, 0)
         traj = kn.open(path, stored=False)
         expected = traj.read()
-        # a count in the head is another too
+        # the count in the head changes as well
         path.write_bytes(longer.read_bytes())
         np.testing.assert_array_equal(traj.read(), expected)
 
 
 class GrowingFileTests(ABC):
-    """To be inherited by a suite of a writer: see `WriterTests`."""
+    """Base class for the suite of a writer: see `WriterTests`."""
 
     suffix = ""
     fields: tuple[str, ...] = ()

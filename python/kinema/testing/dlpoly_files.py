@@ -15,13 +15,13 @@ __all__ = ["DL_POLY_3", "DL_POLY_4", "general", "history_bytes", "unformatted_by
 _RECORD, _SHORT = 72, 34
 
 DL_POLY_4 = "{step:10d}{atoms:10d}{keytrj:2d}{imcon:2d}{between:20.6f}{time:20.6f}"
-"""What the line `timestep` of a frame says in DL_POLY_4."""
+"""The line `timestep` of a frame in DL_POLY_4."""
 DL_POLY_3 = "{step:10d}{atoms:10d}{keytrj:10d}{imcon:10d}{between:12.6f}{time:12.6f}"
 """The same in DL_POLY_3 and early DL_POLY_4: (a8,4i10,2f12.6)."""
 
 
 def general(value: float) -> str:
-    """Fortran's G20.10: ten digits, with an exponent where the number is below 0.1 or from 10^10 on."""
+    """Fortran's G20.10: ten digits, with an exponent if the number is below 0.1 or from 10^10 on."""
     mantissa, _, power = f"{value:.9e}".partition("e")
     exponent = int(power) + 1
     if value == 0 or 0 <= exponent <= 10:
@@ -53,8 +53,9 @@ def history_bytes(
     """The bytes of a file as DL_POLY_4 writes it.
 
     Positions (frames, atoms, 3) in angstrom, velocities in angstrom/ps, forces in Da angstrom/ps^2; cells (frames, 3,
-    3) or none. `order` (frames, atoms): which atom stands where; `counted`: frames that the head names, by default all.
-    `heads`: the layout of the line `timestep`, of `step`, `atoms`, `keytrj`, `imcon`, `between` and `time`.
+    3) or none. `order` (frames, atoms): the atom at each position of the file; `counted`: frames that the head names,
+    by default all. `heads`: the layout of the line `timestep`, of `step`, `atoms`, `keytrj`, `imcon`, `between` and
+    `time`.
     """
     n_frames, n_atoms, _ = positions.shape
     vectors = [one for one in (positions, velocities, forces) if one is not None]

@@ -41,25 +41,25 @@ class Golden:
 
 
 def _opened(*args: Any, **options: Any) -> Any:
-    """As `kinema.open`; where nothing is stored, a file that was just written is not waited for."""
+    """As `kinema.open`, but if nothing is stored, it does not wait for a file that was just written."""
     with files_stay():
         return kn.open(*args, **options)
 
 
 class FormatTests(ChangedFileTests):
-    """Subclass with `suffix`, `write`, and `golden_files`; change `index` for formats without arithmetic index."""
+    """Subclass it with `suffix`, `write` and `golden_files`; change `index` for formats without arithmetic index."""
 
     #: of the files that `write` makes
     suffix = ""
-    #: what `Part.index` says: "arithmetic" or "structure", or "table" for an index that is stored
+    #: value of `Part.index`: "arithmetic" or "structure", or "table" for an index that is stored
     index = "arithmetic"
-    #: whether the complete frames of a file that was cut can be read: not where a library checks the file's end
+    #: whether the complete frames of a truncated file can be read: not if a library checks the file's end
     reads_cut_files = True
-    #: whether the bytes of a frame lie side by side
+    #: whether the bytes of a frame are contiguous
     frames_lie_alone = True
-    #: whether Kinema reads the bytes itself; where another library does, which ones are read is its affair
+    #: whether Kinema reads the bytes itself; if another library does, it decides which bytes it reads
     reads_bytes = True
-    #: whether each frame says which fields it has
+    #: whether each frame states which fields it has
     may_lack_fields = False
     #: angstrom by which positions of a file may differ from those written, which are rounded to 0.01
     tolerance = 1e-5
@@ -73,7 +73,7 @@ class FormatTests(ChangedFileTests):
         raise NotImplementedError("a subclass of FormatTests writes files of its format")
 
     def write_synthetic(self, path: Path, made: Synthetic) -> tuple[bool, bool]:
-        """Writes what the format can hold of a trajectory; whether that includes the cells, and the velocities."""
+        """Writes as much of a trajectory as the format holds; returns whether that includes cells, and velocities."""
         raise NotImplementedError("a subclass of FormatTests writes files of its format")
 
     def golden_files(self) -> list[Golden]:
@@ -118,7 +118,7 @@ class FormatTests(ChangedFileTests):
         assert double.dtype == np.float64
         np.testing.assert_allclose(double, whole[frames], rtol=1e-6, atol=1e-6)
 
-    # each example writes its file anew, so that all can use one folder; each subclass runs the test by itself, and no
+    # each example rewrites its file, so that all can use one folder; each subclass runs the test by itself, and no
     # failing example is stored for another
     @settings(
         deadline=None,
@@ -165,7 +165,7 @@ class FormatTests(ChangedFileTests):
             memory = WORKING_MEMORY + 16 * frame_bytes(len(order), 1, 8)
             for block in traj.blocks(memory=memory, select=select, dtype=dtype):
                 np.testing.assert_array_equal(block.positions, whole[block.frames.astype(np.int64)])
-        # analyses see them so as well; those of Kinema refuse an atom that is named twice
+        # analyses see the frames in this order as well; Kinema's own analyses refuse an atom that is named twice
         seen = kn.analysis.from_function(lambda frame: frame.positions, traj, order).run()
         np.testing.assert_array_equal(seen.results.values, traj.read(select=order))
 
@@ -215,7 +215,7 @@ class FormatTests(ChangedFileTests):
         traj.scan()
         shuffled = np.random.default_rng(5).permutation(np.r_[:600, 17, 17])
         for frames in (shuffled, shuffled[:150]):
-            # in memory for a few frames at a time, and for all of them
+            # with memory for a few frames at a time, and for all of them
             for memory in (WORKING_MEMORY + 40 * frame_bytes(self.n_atoms, 1, 8), None):
                 how: dict[str, Any] = {"select": atoms, "fields": ["positions"], "dtype": dtype, "memory": memory}
                 traj.take_reads()
@@ -223,7 +223,7 @@ class FormatTests(ChangedFileTests):
                 sorted_reads = traj.take_reads()
                 found = traj.read(frames, workers=1, **how)
                 shuffled_reads = traj.take_reads()
-                # one after the other through the file, and no byte more than for the sorted request
+                # sequentially through the file, and not one byte more than for the sorted request
                 assert bool(sorted_reads) == self.reads_bytes
                 offsets = [offset for _, offset, _ in shuffled_reads]
                 assert offsets == sorted(offsets)
@@ -292,7 +292,7 @@ class FormatTests(ChangedFileTests):
         }[overlap]
         np.testing.assert_allclose(traj.read(), expected, rtol=0, atol=self.tolerance)
         assert sum(part.kept[1] - part.kept[0] for part in traj.parts) == len(expected) == len(traj)
-        # nothing is missing; where all frames are kept, time goes back
+        # nothing is missing; if all frames are kept, time goes back
         assert [gap.turns_back for gap in traj.gaps] == [True] * (overlap == "all")
 
     def test_gaps_are_reported(self, tmp_path: Path) -> None:
@@ -368,7 +368,7 @@ class FormatTests(ChangedFileTests):
         self._made(tmp_path, 3)
         source, path = tmp_path / f"made{self.suffix}", tmp_path / f"flipped{self.suffix}"
         for seed in range(self._n_damaged()):
-            # some file systems flush a file that is written over
+            # some file systems flush a file that is overwritten
             path.unlink(missing_ok=True)
             path.write_bytes(self._flipped(source, seed))
             try:
@@ -391,11 +391,11 @@ class FormatTests(ChangedFileTests):
     # -- inside -------------------------------------------------------------------------------------------------
 
     def _n_damaged(self) -> int:
-        """How many damaged files are tried: fewer where each is looked at by another process beforehand, as of HDF5."""
+        """Number of damaged files to try: fewer if another process checks each beforehand, as for HDF5."""
         return (1 if self.index == "structure" else 3) * settings().max_examples
 
     def _lengths(self, traj: Any, size: int) -> list[int]:
-        """Lengths of a file that is cut, from the longest: around the ends of frames, and any; all in a long run."""
+        """Lengths of a truncated file, from the longest: around the ends of frames, and any; all in a long run."""
         places = [traj.core.locate(frame) for frame in range(traj.n_frames)]
         ends = {0, size, *(at for _, _, offset, length in places for at in (offset, offset + length))}
         around = {at + shift for at in ends for shift in range(-8, 9)}

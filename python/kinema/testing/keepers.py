@@ -1,6 +1,7 @@
-"""Conformance suite of what keeps knowledge of files: it is used as long as a file is what it was, and no longer.
+"""Conformance suite for stored knowledge of files: it is used as long as the file is unchanged, and no longer.
 
-What is kept and wrong is the one way to a wrong number without an error: so whatever keeps something must pass this.
+Outdated knowledge is the one way to a wrong number without an error, so everything that stores knowledge must pass
+this.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from kinema.trajectory.opening import files_stay
 
 __all__ = ["KeeperTests", "nobody_changes_files", "rewrite_middle", "settle"]
 
-# how far apart the places are that are tried
+# distance between the positions that are tried
 _STRIDE = 997
 
 
@@ -41,7 +42,7 @@ def nobody_changes_files() -> Iterator[None]:
 
 
 def rewrite_middle(path: Path) -> int:
-    """Changes one byte in the middle of a file, which the samples of a `FileIdentity` do not hold; returns its place.
+    """Changes one byte in the middle of a file, outside the samples of a `FileIdentity`; returns its position.
 
     Size and time of modification are restored.
     """
@@ -65,31 +66,32 @@ def rewrite_middle(path: Path) -> int:
 
 
 class KeeperTests(ABC):
-    """To be subclassed by the tests of each keeper.
+    """Base class of the tests of each keeper.
 
     Attributes
     ----------
     knows_copies : bool
-        Whether what is kept of a file is used for a copy of it under the same name: of other inode and times.
+        Whether the knowledge of a file is used for a copy of it under the same name, with another inode and other
+        times.
     """
 
     knows_copies: bool = False
 
     @abstractmethod
     def make(self, folder: Path) -> Path:
-        """A file, of more than 200 KiB so that samples leave something out."""
+        """Makes a file of more than 200 KiB, so that samples leave something out."""
 
     @abstractmethod
     def keep(self, path: Path) -> None:
-        """Has what is to be kept of the file stored."""
+        """Stores the knowledge of the file."""
 
     @abstractmethod
     def is_known(self, path: Path) -> bool:
-        """Whether what is kept is used for the file as it is now; it may be made anew, and stored."""
+        """Whether the stored knowledge is used for the file as it is now; it may be computed again, and stored."""
 
     @pytest.fixture
     def kept(self, tmp_path: Path) -> Path:
-        """A file of which something is kept."""
+        """A file with stored knowledge."""
         path = self.make(tmp_path)
         settle(path)
         self.keep(path)
@@ -105,7 +107,7 @@ class KeeperTests(ABC):
         assert not self.is_known(kept)
 
     def test_the_middle_was_rewritten_twice(self, kept: Path) -> None:
-        """Also where it is what it was again, nobody can know that."""
+        """The second rewrite restores the bytes, but nobody can know that."""
         place = rewrite_middle(kept)
         before = kept.stat()
         with kept.open("r+b") as file:
@@ -145,6 +147,6 @@ class KeeperTests(ABC):
         assert not self.is_known(kept)
 
     def _replace(self, path: Path) -> None:
-        """The same bytes and times under another inode."""
+        """Replaces the file by the same bytes and times under another inode."""
         shutil.copy2(path, path.with_name("copy"))
         os.replace(path.with_name("copy"), path)

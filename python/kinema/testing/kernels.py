@@ -22,11 +22,11 @@ Job = tuple[_core.Kernel, Sequence[_core.Transform]]
 
 
 class KernelTests:
-    """Subclass with `jobs`."""
+    """Subclass it and define `jobs`."""
 
     #: False: results of one atom, or of atoms at one place, may be nan
     defined_for_one_atom = True
-    #: lengths of a rectangular cell, angstrom, for kernels that need one
+    #: lengths of a rectangular cell in angstrom, for kernels that need one
     cell: tuple[float, float, float] | None = None
     #: whether results depend on the order of frames by more than rounding
     depends_on_order = False
@@ -113,7 +113,7 @@ class KernelTests:
                     "time": expected["time"]
                 }
             for name in values:
-                # per-frame results come in the order asked for; over frames the order matters in the last bits only
+                # per-frame results come in the order asked for; over frames the order affects the last bits only
                 per_frame = "time" in values and (first is None or name == "time")
                 wanted = expected[name][order.numbers()] if per_frame else expected[name]
                 np.testing.assert_allclose(values[name], wanted, rtol=1e-9, atol=1e-9)
@@ -128,7 +128,7 @@ class KernelTests:
 def _run(
     trajectory: _core.Trajectory, frames: int | FrameSelection, jobs: Sequence[Job], workers: int = 1, memory: int = 0
 ) -> list[_core.Partial]:
-    """The partials of all leaves; `frames`: so many from the first, or a choice of them."""
+    """The partials of all leaves. `frames`: the first n frames, or a choice of frames."""
     selected = FrameSelection(range(frames)) if isinstance(frames, int) else frames
     plan = _core.Plan(trajectory, selected, jobs, memory=memory, workers=workers)
     ((_, _, partials),), _ = _core.run_leaves(trajectory, plan, jobs, 0, plan.n_leaves)

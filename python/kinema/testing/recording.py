@@ -1,6 +1,6 @@
 """`RecordedTrajectory`: a trajectory that records every read of its files, for tests of which bytes are read.
 
-Reads through libhdf5, as of a file's structure, are not recorded.
+Reads through libhdf5, for example of a file's structure, are not recorded.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["RecordedTrajectory", "open_recorded"]
 
 
 class RecordedTrajectory(Trajectory):
-    """A trajectory whose `take_reads` gives the reads since its last call."""
+    """A trajectory whose `take_reads` returns the reads since its last call."""
 
     def take_reads(self) -> list[tuple[str, int, int]]:
         """Path, offset and length of each read, in their order; opening and the scan for frames count as well."""

@@ -1,4 +1,4 @@
-"""What tests of runners run: analyses, functions of a frame, a kernel that is slow to be sent."""
+"""Work for tests of runners: analyses, functions of a frame, a kernel that is slow to be sent."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ __all__ = [
 N_FRAMES = 300
 N_ATOMS = 30
 ANALYSES = ("rmsd", "rmsf", "rmsf on the average", "radius of gyration")
-# counted exactly; any number of rows a frame
+# counted exactly; any number of rows for each frame
 OF_PAIRS = ("histogram of distances", "pairs that are near")
-# of `kept_analyses`
+# names in `kept_analyses`
 KEPT = ("slow corner", *ANALYSES, *OF_PAIRS)
 
 
@@ -71,13 +71,13 @@ def corner(frame: Any) -> Any:
 
 
 def slow_corner(frame: Any) -> Any:
-    """Takes its time, so that a run can be stopped while it lasts."""
+    """Takes its time, so that a run can be stopped meanwhile."""
     time.sleep(0.002)
     return corner(frame)
 
 
 def waiting_for(go: Path) -> Callable[[Any], float]:
-    """A function of a frame that waits, at the last quarter of the frames, until there is a file."""
+    """A function of a frame that waits, in the last quarter of the frames, until a file exists."""
 
     def waiting(frame: Any) -> float:
         until = time.monotonic() + 120
@@ -91,7 +91,7 @@ def waiting_for(go: Path) -> Callable[[Any], float]:
 
 
 def save_at_work(runner: Runner, folder: Path, workers: int | None = None) -> None:
-    """A run whose last quarter waits until a checkpoint has something of the frames before."""
+    """A run whose last quarter waits until a checkpoint has some of the frames before."""
     go, path = folder / "go", folder / "run.ckpt"
 
     def look(_done: int, _total: int) -> None:
@@ -121,19 +121,19 @@ def with_another_thread() -> Callable[[Any], float]:
 
 
 class Large:
-    """A function whose values are 500,000 bytes; it leaves a file of each call."""
+    """A function whose values are 500,000 bytes; it leaves a file for each call."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def __call__(self, number: int) -> bytes:
-        """So many times the byte of that number."""
+        """500,000 times the byte of that number."""
         (self._folder / str(number)).touch()
         return bytes([number]) * 500_000
 
 
 def callers_of(runner: Runner) -> int | None:
-    """How many workers call functions; None where the runner refuses to."""
+    """Number of workers that call functions; None if the runner refuses to."""
     try:
         return runner.concurrency(None)
     except kn.ArgumentError:
@@ -161,7 +161,7 @@ class Sealed:
 
 
 class SealedCount(kn.analysis.PythonKernel):
-    """Counts frames in what is slow to be sent; it takes as long to come by the kernel itself where it is sent to."""
+    """Counts frames in an object that is slow to send; unpickling the kernel takes as long."""
 
     def __init__(self) -> None:
         self.sent = 0
@@ -171,19 +171,19 @@ class SealedCount(kn.analysis.PythonKernel):
         self.__dict__ |= state
 
     def empty(self) -> Sealed:
-        """None yet."""
+        """The count before the first frame."""
         return Sealed()
 
     def accumulate(self, partial: Sealed, block: kn.Block) -> Sealed:
-        """Those of a block."""
+        """Adds the frames of a block."""
         return Sealed(partial.frames + len(block))
 
     def merge(self, left: Sealed, right: Sealed) -> Sealed:
-        """Of two runs of frames."""
+        """Adds the counts of two runs of frames."""
         return Sealed(left.frames + right.frames)
 
     def finish(self, partial: Sealed) -> dict[str, Any]:
-        """The number."""
+        """The number of frames."""
         return {"frames": np.array(partial.frames)}
 
 
@@ -220,7 +220,7 @@ def kept_analyses(traj: kn.Trajectory) -> list[Analysis]:
 
 
 def stopping_after(frames: int) -> Report:
-    """A progress function that ends the run when that many frames are done."""
+    """A progress function that ends the run when `frames` frames are done."""
 
     def stop(done: int, _total: int) -> None:
         if done >= frames:
@@ -237,13 +237,13 @@ def walk_in(folder: Path) -> kn.Trajectory:
 
 
 def noting_progress(seen: list[tuple[int, int]]) -> Report:
-    """A progress function that writes down its calls."""
+    """A progress function that records its calls."""
     return lambda done, total: seen.append((done, total))
 
 
 @cache
 def alone(which: str) -> Analysis:
-    """The analysis of that name of what `walk_in` gives, by itself on the serial runner: computed once a process."""
+    """The analysis of that name on `walk_in`'s trajectory, on the serial runner; computed once in each process."""
     with tempfile.TemporaryDirectory() as folder:
         return analysis_named(walk_in(Path(folder)), which).run(runner="serial")
 

@@ -1,6 +1,6 @@
-"""`RunnerTests`: what every runner must pass, with the serial runner as the measure. Subclass it in a test module.
+"""`RunnerTests`: what every runner must pass, compared with the serial runner. Subclass it in a test module.
 
-It knows no runner's inside: what becomes of processes or ranks is tested beside it. Times are never asserted.
+It knows nothing of a runner's inside: processes and ranks have tests of their own. Times are never asserted.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ __all__ = ["RunnerTests"]
 
 
 class RunnerTests:
-    """Subclass with `name`, or with `make` for a runner that needs arguments."""
+    """Subclass it with `name`, or with `make` for a runner that needs arguments."""
 
     #: as in `run(runner=...)`
     name = ""
@@ -132,7 +132,7 @@ class RunnerTests:
 
     def test_what_does_not_fit_into_memory_is_not_loaded(self, tmp_path: Path) -> None:
         analysis = analysis_named(walk_in(tmp_path), "rmsd")
-        # room for a frame and what it is read into, but not for all frames
+        # room for a frame and its buffers, but not for all frames
         limit = (2 << 20) + 20 * N_ATOMS * 12
         assert analysis.run(runner=self.make(), access="frame", memory=limit).results
         with pytest.raises(kn.MemoryLimitError, match=f"frames of {N_ATOMS} atoms for each of"):
@@ -172,7 +172,7 @@ class RunnerTests:
     @pytest.mark.parametrize("write", [write_dcd, write_xtc])
     @pytest.mark.parametrize("frames", [1.5, 3.0])
     def test_file_that_grows_while_it_is_read(self, tmp_path: Path, write: Any, frames: float) -> None:
-        """As that of a simulation that still runs: the frames are those that were there when it was opened."""
+        """The file of a simulation that still runs: the frames are those that were there when it was opened."""
         path = tmp_path / "grows"
         positions = random_walk(60, N_ATOMS)
         write(path, positions[:40])
@@ -207,7 +207,7 @@ class RunnerTests:
             analysis_named(walk_in(tmp_path), "rmsd").run(runner=self.make(), workers=workers)
 
     def _same_error(self, first: Analysis, second: Analysis) -> kn.Error:
-        """The error of the runner, which must be that of the serial runner to the word."""
+        """The error of the runner, which must equal that of the serial runner to the word."""
         with pytest.raises(kn.Error) as expected:
             first.run(runner="serial")
         with pytest.raises(kn.Error) as found:
@@ -390,7 +390,7 @@ class RunnerTests:
         def receive(number: int, value: bytes) -> None:
             assert value == bytes([number]) * 500_000
             assert done == received, "progress is reported after the value was received"
-            # workers go on meanwhile, with a bounded number of values that nobody has received
+            # workers continue meanwhile, with a bounded number of values that nobody has received
             time.sleep(0.02 if number < 10 else 0.0)
             begun = len(list(tmp_path.iterdir()))
             received.append(number)
@@ -417,7 +417,7 @@ class RunnerTests:
         assert values == {number: number for number in range(8)}
 
     def _stop_after(self, frames: int, path: Path, analyses: list[Analysis], **options: Any) -> None:
-        """Runs until that many frames are done, with a checkpoint at every look."""
+        """Runs until `frames` frames are done, with a checkpoint at every look."""
         with pytest.raises(Stop) as caught:
             kn.run(
                 analyses,

@@ -1,4 +1,4 @@
-"""Hypothesis strategies: synthetic trajectories, every way to choose frames and atoms of one, and tables of atoms.
+"""Hypothesis strategies: synthetic trajectories, every way to choose their frames and atoms, and tables of atoms.
 
 Shrinking works towards few frames, few atoms, no cell and few columns.
 """
@@ -15,7 +15,7 @@ from kinema.testing.synthetic import Synthetic, synthetic
 
 __all__ = ["atom_choices", "atom_tables", "frame_choices", "trajectories"]
 
-# names, elements known and not, and any text; HDF5 ends a text at a zero character
+# names, known and unknown elements, and any text; HDF5 ends a text at a zero character
 _WORDS = st.sampled_from(["CA", "C", "Cl", "CL", "H", "", "ALA", "X"]) | st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=5
 )
@@ -64,7 +64,7 @@ def atom_choices(draw: st.DrawFn, n_atoms: int) -> Any:
 
 @st.composite
 def atom_tables(draw: st.DrawFn, *, max_atoms: int = 8, unique_ids: bool = True) -> Atoms:
-    """Tables with any columns, none of them at the least; masses and charges may be NaN or infinite."""
+    """Tables with any columns, possibly none; masses and charges may be NaN or infinite."""
     n_atoms = draw(st.integers(1, max_atoms))
     kinds: dict[type[Any], st.SearchStrategy[Any]] = {
         np.str_: _WORDS,

@@ -29,8 +29,8 @@ def random_walk(n_frames: int, n_atoms: int, seed: int = 1) -> NDArray[np.float3
 class Synthetic:
     """A trajectory in memory: angstrom, ps, angstrom/ps.
 
-    `positions` and `velocities` (frames, atoms, 3) float32, `cells` (frames, 3, 3) float32 of row vectors, all zero
-    where there is none, `steps` and `times` (frames,).
+    `positions` and `velocities` (frames, atoms, 3) float32, `cells` (frames, 3, 3) float32 of row vectors, all zero if
+    there is no cell, `steps` and `times` (frames,).
     """
 
     positions: NDArray[np.float32]

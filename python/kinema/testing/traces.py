@@ -1,4 +1,4 @@
-"""Reading traces back, as any reader of lines of JSON does."""
+"""Readers of traces, with a plain parser of lines of JSON."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def lines_of(path: Path) -> list[str]:
 
 
 def events_of(path: Path, *, whole: bool = True) -> list[Event]:
-    """Events and metadata of a file; `whole`: it ends as one does whose process has ended by itself."""
+    """Events and metadata of a file; `whole`: the file must end as if its process had ended by itself."""
     first, *lines = lines_of(path)
     assert first == "["
     if whole or lines[-1] == "]":
@@ -35,7 +35,7 @@ def events_of(path: Path, *, whole: bool = True) -> list[Event]:
 
 
 def all_events(folder: Path, *, whole: bool = True) -> list[Event]:
-    """Those of all files of a folder, each file with its own metadata at its front."""
+    """Events of all files of a folder, each file with its own metadata first."""
     found = []
     for path in sorted(folder.iterdir()):
         events = events_of(path, whole=whole)
@@ -48,7 +48,7 @@ def all_events(folder: Path, *, whole: bool = True) -> list[Event]:
 
 
 def spans(events: Iterable[Event]) -> list[Event]:
-    """Those that took time."""
+    """The events that took time."""
     return [event for event in events if event["ph"] == "X"]
 
 

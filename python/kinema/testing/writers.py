@@ -1,7 +1,7 @@
 """Writers of small DCD, XTC and H5MD files for tests.
 
 The DCD writer is plain Python from the format's description and shares no code with the reader that it tests. All
-hold the whole file in memory.
+writers hold the whole file in memory.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def write_h5md(path: str | os.PathLike[str], made: Synthetic, **storage: Any) ->
 
     from kinema.testing.h5md_files import add_box, add_element, start_h5md
 
-    if "chunks" in storage:  # h5py refuses those that are longer than the data
+    if "chunks" in storage:  # h5py refuses chunks that are longer than the data
         storage["chunks"] = tuple(np.minimum(storage["chunks"], made.positions.shape))
     periodic = bool(made.cells.any())
     with h5py.File(path, "w") as file:
@@ -53,7 +53,7 @@ def dcd_bytes(
     byte_order: str = "<",
     fourth: bool = False,
 ) -> bytes:
-    """A DCD file of CHARMM's kind. `dt` in ps between frames.
+    """The bytes of a DCD file of CHARMM's kind. `dt` in ps between frames.
 
     `cell`: the lengths of an orthorhombic box in angstrom, or (frames, 3, 3) row vectors, a along x, b in the xy plane.
     `fourth`: with a plane of a fourth dimension.
@@ -116,7 +116,7 @@ def write_xtc(
     dt: float = 1.0,
     cell: tuple[float, float, float] | NDArray[np.float32] = (60.0, 60.0, 60.0),
 ) -> None:
-    """Writes an XTC file through MDAnalysis: frame i has step `first_step + i` and its time is the step times `dt`.
+    """Writes an XTC file through MDAnalysis: frame i has step `first_step + i`, and its time is the step times `dt`.
 
     `cell`: lengths of an orthorhombic box, or (frames, 3, 3) row vectors, angstrom.
     """
@@ -141,9 +141,9 @@ def write_trr(
     cell: tuple[float, float, float] | NDArray[np.float32] = (60.0, 60.0, 60.0),
     every: tuple[int, int, int] = (1, 1, 1),
 ) -> None:
-    """Writes a TRR file through MDAnalysis: frame i has step `first_step + i` and its time is the step times `dt`.
+    """Writes a TRR file through MDAnalysis: frame i has step `first_step + i`, and its time is the step times `dt`.
 
-    Vectors in angstrom, angstrom/ps and kJ/(mol angstrom); frame i has positions, velocities and forces where i is a
+    Vectors in angstrom, angstrom/ps and kJ/(mol angstrom). Frame i has positions, velocities and forces if i is a
     multiple of the number in `every`. `cell` as `write_xtc`.
     """
     from MDAnalysis.lib.formats.libmdaxdr import TRRFile
@@ -235,7 +235,7 @@ def write_dl_poly_netcdf(
 ) -> None:
     """Writes DL_POLY's NetCDF history, as its source of 2021 defines it: angstrom, ps, forces in Da angstrom/ps^2.
 
-    All variables are there; those that a frame of its level (0, 1, 2) does not have are not written.
+    All variables exist; those that a frame of its level (0, 1, 2) does not have are not written.
     """
     import netCDF4
 

@@ -1,4 +1,4 @@
-"""Frames in memory that the suites of writers write, and what of them a file gives back."""
+"""Frames in memory that the suites of writers write, and comparisons with the frames that a file returns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kinema.trajectory.opening import files_stay
 
 __all__ = ["GivenFrames", "lost_aspects", "read_frames"]
 
-# what losses are about: the first word that one of them has
+# subjects of losses: the first word that one of them has
 _ASPECTS = {
     "frames without a time": "times",
     "the orientation of cells": "cells",
@@ -32,9 +32,8 @@ _ASPECTS = {
 class GivenFrames:
     """Frames as `Writer.write` takes them, or as they were read.
 
-    `fields` {name: (frames, atoms, 3)} in Kinema's units, NaN where a frame lacks them;
-    `present` {name: (frames,) bool}; `cells` (frames, 3, 3), zero where there is none;
-    `steps` and `times` (frames,), NaN where there is none.
+    `fields` {name: (frames, atoms, 3)} in Kinema's units, NaN if a frame lacks them; `present` {name: (frames,) bool};
+    `cells` (frames, 3, 3), zero if there is none; `steps` and `times` (frames,), NaN if there is none.
     """
 
     fields: Mapping[str, NDArray[Any]]
@@ -65,7 +64,7 @@ class GivenFrames:
         )
 
     def arguments(self) -> dict[str, Any]:
-        """Those of `Writer.write` for all frames at once."""
+        """Arguments of `Writer.write` for all frames at once."""
         given: dict[str, Any] = {**self.fields, "step": self.steps}
         if self.cells.any():
             given["cell"] = self.cells
@@ -74,7 +73,7 @@ class GivenFrames:
         return given
 
     def single(self) -> Iterable[dict[str, Any]]:
-        """Those of `Writer.write` for each frame, with the fields that it has."""
+        """Arguments of `Writer.write` for each frame, with the fields that it has."""
         for i in range(len(self)):
             given: dict[str, Any] = {name: self.fields[name][i] for name in self.fields if self.present[name][i]}
             given["step"] = int(self.steps[i])
@@ -101,7 +100,7 @@ class GivenFrames:
         )
 
     def differing(self, other: GivenFrames) -> set[str]:
-        """Which of fields, cells, steps and times have not the same bits in `other`, or are not in it."""
+        """Fields, cells, steps and times whose bits differ in `other`, or that are missing there."""
         pairs = {name: (values, other.fields.get(name)) for name, values in self.fields.items()}
         pairs |= {name: (getattr(self, name), getattr(other, name)) for name in ("cells", "steps", "times")}
         found = {name for name, (a, b) in pairs.items() if b is None or not np.array_equal(a, b, equal_nan=True)}
@@ -121,7 +120,7 @@ def read_frames(path: str | os.PathLike[str], dtype: str = "float32") -> GivenFr
 
 
 def lost_aspects(path: str | os.PathLike[str], losses: Iterable[str]) -> set[str]:
-    """Which of fields, cells, steps and times the losses of `path` name; each loss must name one of them."""
+    """Fields, cells, steps and times that the losses of `path` name; each loss must name one of them."""
     named = set()
     for loss in losses:
         text = loss.removeprefix(f"{os.fspath(path)}: ")

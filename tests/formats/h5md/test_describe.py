@@ -74,7 +74,7 @@ def test_roots(tmp_path):
     BY_NAME["two_roots"].write(path)
     with pytest.raises(kn.ArgumentError, match=r"several H5MD structures \(/first, /second\); choose one with root="):
         describe(path)
-    with pytest.raises(kn.ArgumentError, match="third is no root"):
+    with pytest.raises(kn.ArgumentError, match="third is not an H5MD root"):
         describe(path, options(root="third"))
 
 
@@ -222,9 +222,9 @@ def test_steps_that_repeat_are_no_reason_to_refuse_but_to_join_by(tmp_path, step
     ("steps", "message"),
     [
         ([0, 10, 20, 15, 40, 50, 60], "step decreases at row 3: 15 after 20; .*dataset="),
-        (np.array([0, 1, 2.5, 3, 4, 5, 6]), "step has at row 2 what is no step: 2.5"),
-        (np.array([0, 1, np.nan, 3, 4, 5, 6]), "what is no step: nan"),
-        (np.array([0, 1, 2, 3, 4, 5, 2**64 - 1], np.uint64), "row 6 what is no step: 18446744073709551615"),
+        (np.array([0, 1, 2.5, 3, 4, 5, 6]), "step has an invalid step at row 2: 2.5"),
+        (np.array([0, 1, np.nan, 3, 4, 5, 6]), "an invalid step at row 2: nan"),
+        (np.array([0, 1, 2, 3, 4, 5, 2**64 - 1], np.uint64), "an invalid step at row 6: 18446744073709551615"),
         (-5, "interval between rows, expected more than zero, found -5"),
         (2**62, "no 64-bit integer"),
         (np.zeros((2, 2)), "not a scalar or a list"),

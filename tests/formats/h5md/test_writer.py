@@ -493,7 +493,7 @@ def test_positions_that_are_no_numbers_are_noted_once(tmp_path: Path) -> None:
     wrong[2:] = np.nan
     with kn.Writer(tmp_path / "out.h5md", 5) as out:
         out.write(large)
-        with pytest.warns(kn.Note, match=r"out\.h5md: frame 3 has positions that are no numbers") as noted:
+        with pytest.warns(kn.Note, match=r"out\.h5md: frame 3 has positions that are not numbers") as noted:
             out.write(wrong)
         with warnings.catch_warnings():
             warnings.simplefilter("error")

@@ -110,7 +110,7 @@ def test_a_frame_that_is_not_finite_is_noted_once(tmp_path: Path) -> None:
         encoders = sink.begin(frames[:1])
         made = {field: encoders[field].encoded(values, 0) for field, values in frames.fields.items()}
         whole = StoredFrames.joined([without_values(frames[:9], made, not_finite=7), without_values(frames[9:])])
-        with pytest.warns(kn.Note, match="frame 7 has positions that are no numbers"):
+        with pytest.warns(kn.Note, match="frame 7 has positions that are not numbers"):
             sink.stored(whole)
         sink.finish()
-    assert sum("no numbers" in note for note in writer.notes) == 1
+    assert sum("not numbers" in note for note in writer.notes) == 1

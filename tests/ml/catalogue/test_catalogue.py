@@ -139,7 +139,7 @@ def test_names_that_are_not_there(made: Path) -> None:
     assert catalogue.get("q") is None
     with pytest.raises(FileNotFound, match=r"nowhere: cannot read the catalogue"):
         ml.Catalogue(made.with_name("nowhere"))
-    with pytest.raises(CorruptFileError, match=r"a.xtc: is no catalogue; one is made with"):
+    with pytest.raises(CorruptFileError, match=r"a.xtc: is not a catalogue; make one with"):
         ml.Catalogue(made.with_name("a.xtc"))
 
 
@@ -335,7 +335,7 @@ def test_damaged_catalogues_are_errors(made: Path) -> None:
 
     tables = int.from_bytes(content[24:32], "little")
     for length in (0, 3, 8, 40, 63, 64, 1000, tables, tables + 100, len(content) - 1):
-        with pytest.raises((TruncatedFileError, CorruptFileError), match=r"other.k.*: .*(cut off|no catalogue)"):
+        with pytest.raises((TruncatedFileError, CorruptFileError), match=r"other.k.*: .*(cut off|not a catalogue)"):
             tried(content[:length])
     file = CatalogueFile(made)
     last = file.offsets[-1] + file.lengths[-1]

@@ -268,10 +268,10 @@ def test_refusals_say_what_to_do(tmp_path: Path) -> None:
         ({"labels": {"step": [0, 10], "energy": [1.0, 2]}}, "1 of 3 frames have no value of energy"),
         ({"labels": {"step": [0, 10, 20], "pbc": [1, 2, 3.0]}}, "label pbc has a name that extxyz uses itself"),
         ({"labels": {"step": [0, 10, 20], "a b": [1, 2, 3.0]}}, "cannot be a key of extxyz"),
-        ({"energy": "nothing"}, "energy='nothing' is no label"),
+        ({"energy": "nothing"}, "energy='nothing' is not a label"),
         (
             {"labels": {"step": [0, 10, 20], "energy": [1, 2, 3.0]}, "label_units": {"energy": "nm"}},
-            "no unit of energy",
+            "not a unit of energy",
         ),
         ({"output": "folder", "shard_size": "many"}, "shard_size is a number of bytes"),
         ({"part": "train"}, "go together"),

@@ -276,7 +276,7 @@ def subfiles_growth() -> None:
     barrier()
     again = lambda **more: kn.Writer("a.h5md", N_ATOMS, comm=COMM, mode="a", **more)  # noqa: E731
     error = raised(kn.Error, lambda: again(strategy="gather"))
-    assert "is a virtual data set, go on with strategy='subfiles'" in str(error)
+    assert "is a virtual data set, continue with strategy='subfiles'" in str(error)
     with again(strategy="subfiles") as out:
         other = np.arange(RANK, N_ATOMS, SIZE)
         moved = raised(
@@ -289,7 +289,7 @@ def subfiles_growth() -> None:
     with kn.Writer("b.h5md", N_ATOMS, comm=COMM, mode="a") as out:
         out.write(values_of(0)[other], ids=other)
     error = raised(kn.Error, lambda: kn.Writer("b.h5md", N_ATOMS, comm=COMM, mode="a", strategy="subfiles"))
-    assert "is no virtual data set, go on with strategy='gather'" in str(error)
+    assert "is not a virtual data set, continue with strategy='gather'" in str(error)
     barrier()
     if RANK == 0:
         os.rename("a.h5md.d", "gone")

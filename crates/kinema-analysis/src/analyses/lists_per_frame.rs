@@ -1,6 +1,6 @@
-//! The kernel behind every quantity that is any number of rows for each frame, such as contacts.
+//! The kernel of all quantities that have any number of rows for each frame, such as contacts.
 //!
-//! It knows no quantity: [`ListPerFrame`] says which columns there are and lists the rows of one frame.
+//! It knows no quantity: [`ListPerFrame`] names the columns and lists the rows of one frame.
 
 use kinema_core::Result;
 use kinema_core::reduce::{Frame, Frames, Kernel, Needs, ResultArray};
@@ -20,12 +20,12 @@ pub trait ListPerFrame: Send + Sync + 'static {
     /// Adds the rows of a frame to all columns.
     ///
     /// # Errors
-    /// `Corrupt` for values that it cannot work with: [`Frame::not_finite`].
+    /// `Corrupt` for values that it cannot use: [`Frame::not_finite`].
     fn list(&self, frame: &Frame<'_>, scratch: &mut Self::Scratch, rows: &mut ListChunk) -> Result<()>;
 }
 
-/// The kernel of a quantity. Results: "time" (n), ps; "first_row" (n + 1), rows `first_row[i]..first_row[i + 1]` are those
-/// of frame i; and the columns.
+/// The kernel of a quantity. Results: "time" (n), ps; "first_row" (n + 1): frame i has the rows
+/// `first_row[i]..first_row[i + 1]`; and the columns.
 #[derive(Debug, Clone)]
 pub struct ListRows<P>(pub P);
 

@@ -1,6 +1,6 @@
 //! Analysis kernels, one file a quantity, in folders by topic; `registry.rs` lists them.
 //!
-//! The files beside the folders are kernels of any topic, which a quantity fills in.
+//! The files beside the folders are generic kernels, which a quantity completes.
 
 pub mod geometry;
 pub mod lists_per_frame;

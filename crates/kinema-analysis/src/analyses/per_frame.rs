@@ -1,4 +1,4 @@
-//! The kernel behind every quantity that is a row of numbers for each frame.
+//! The kernel of all quantities that are a row of numbers for each frame.
 //!
 //! It knows no quantity: [`PerFrame`] says how many columns there are and computes one row.
 
@@ -24,7 +24,7 @@ pub trait PerFrame: Send + Sync + 'static {
     /// Computes the row of a frame; `values` are zero before.
     ///
     /// # Errors
-    /// `Corrupt` for values that it cannot work with: [`Frame::not_finite`].
+    /// `Corrupt` for values that it cannot use: [`Frame::not_finite`].
     fn row(&self, frame: &Frame<'_>, scratch: &mut Self::Scratch, values: &mut [Self::Value]) -> Result<()>;
 }
 

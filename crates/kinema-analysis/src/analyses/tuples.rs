@@ -1,6 +1,6 @@
 //! Numbers of tuples of atoms in each frame: distances of pairs, angles of triples, dihedrals of quadruples.
 //!
-//! It knows none of them: [`TupleNumber`] says how many atoms there are and computes all numbers of a frame.
+//! It knows none of these: [`TupleNumber`] says how many atoms a tuple has and computes all numbers of a frame.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -21,17 +21,17 @@ pub(super) trait TupleNumber<const N: usize>: Send + Sync + 'static {
     const ID: &'static str;
     /// Name of the argument with the tuples.
     const TUPLES: &'static str;
-    /// What results are multiplied by.
+    /// Factor of the results.
     const FACTOR: f64;
-    /// The number of each tuple; whether all of them are finite.
+    /// Computes the number of each tuple; returns whether all of them are finite.
     ///
     /// # Errors
-    /// Those of the function in `geometry`.
+    /// As the function in `geometry`.
     fn numbers(cpu: Cpu, atoms: [Points<'_>; N], lattice: &Lattice, results: Results<'_>) -> Result<bool>;
 }
 
-/// The kernel of a number. Columns: one a tuple. With `minimum_image`, as by default, bonds are the nearest images in the frame's cell;
-/// without it atoms are taken where they stand. Where a number is not defined it is not a number.
+/// The kernel of a number. Columns: one a tuple. With `minimum_image`, the default, bonds are the nearest images in the
+/// frame's cell; without it, positions are used as they are. A number that is not defined is NaN.
 pub(super) const fn kernel<T: TupleNumber<N>, const N: usize>() -> KernelInfo {
     KernelInfo { id: T::ID, make: make::<T, N>, examples: examples::<T, N> }
 }
@@ -56,10 +56,11 @@ pub(super) struct Tuples<T, const N: usize> {
 }
 
 impl<T: TupleNumber<N>, const N: usize> Tuples<T, N> {
-    /// Of the argument with the tuples, atom indices (n, N), with the nearest images unless `minimum_image` is false.
+    /// Reads the argument with the tuples, atom indices (n, N); the nearest images are used unless `minimum_image` is
+    /// false.
     ///
     /// # Errors
-    /// `InvalidArgument` or `OutOfRange` for other arguments.
+    /// `InvalidArgument` or `OutOfRange` for wrong arguments.
     pub(super) fn from_arguments(arguments: &Arguments) -> Result<Self> {
         let (tuples, minimum_image) = (arguments.atom_tuples(T::TUPLES)?, arguments.flag("minimum_image", true)?);
         Ok(Self { cpu: arguments.cpu(), tuples, minimum_image, of: PhantomData })
@@ -95,7 +96,7 @@ impl<T: TupleNumber<N>, const N: usize> Tuples<T, N> {
             &none
         };
         let finite = T::numbers(self.cpu, atoms, lattice, Results::Double(values))?;
-        // atoms at one place or in a line have no angle, which is no error
+        // atoms at one place or in a line do not have an angle; this is not an error
         if !finite && row.iter().any(|value| !value.is_finite()) {
             return Err(frame.not_finite(Fields::POSITIONS, 0));
         }

@@ -1,8 +1,8 @@
 //! Angles of triples of atoms, with the nearest images of both bonds in any lattice.
 //!
-//! With `u = r_1 - r_2` and `v = r_3 - r_2`: `atan2(|u x v|, u.v)`, radians from 0 to pi, which keeps all digits near 0 and
-//! pi, where an arc cosine loses half of them. As MDAnalysis' `calc_angles` and MDTraj's `compute_angles`. Where two atoms of
-//! a bond are at one place there is no angle: the result is not a number (MDAnalysis gives 0, MDTraj not a number).
+//! With `u = r_1 - r_2` and `v = r_3 - r_2`: `atan2(|u x v|, u.v)`, radians from 0 to pi. It keeps all digits near 0
+//! and pi, where an arc cosine loses half of them. As MDAnalysis' `calc_angles` and MDTraj's `compute_angles`. If two
+//! atoms of a bond coincide there is no angle: the result is NaN (MDAnalysis gives 0, MDTraj NaN).
 
 use kinema_core::Result;
 
@@ -19,7 +19,7 @@ use kinema_core::frame::Lattice;
 /// Returns whether all results are finite.
 ///
 /// # Errors
-/// `Internal` where there are not as many atoms in each column as results.
+/// `Internal` if a column does not have as many atoms as there are results.
 pub fn angles(cpu: Cpu, triples: [Points<'_>; 3], lattice: &Lattice, results: Results<'_>) -> Result<bool> {
     check_lengths(&triples, &results)?;
     Ok(dispatch!(

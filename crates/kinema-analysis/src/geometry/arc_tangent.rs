@@ -1,12 +1,12 @@
 //! The angle of a point in the plane, four at once, to 2 units in the last place.
 //!
-//! The lesser of |y| and |x| is divided by the greater one; a quotient q above 2/3 is replaced by (q - 1) / (q + 1) and an
-//! eighth of a turn, so that one polynomial serves. It is the best one for the relative error (Remez' algorithm, computed
-//! with 300 bits): 2^-59.
+//! The lesser of |y| and |x| is divided by the greater. A quotient q above 2/3 is replaced by (q - 1) / (q + 1) and an
+//! eighth of a turn, so that one polynomial serves all. It is the best polynomial for the relative error (Remez'
+//! algorithm, computed with 300 bits): 2^-59.
 
 use crate::lanes::Quad;
 
-/// Of `(atan(z) - z) / z^3` in powers of `z^2`, up to `z = 2/3`.
+/// Coefficients of `(atan(z) - z) / z^3` in powers of `z^2`, up to `z = 2/3`.
 const COEFFICIENTS: [f64; 15] = [
     -0.3333333333333321,
     0.1999999999997048,
@@ -25,12 +25,13 @@ const COEFFICIENTS: [f64; 15] = [
     -0.0018084563779154328,
 ];
 const TURNED: f64 = 2.0 / 3.0;
-/// An eighth of a turn, and what that number lacks; its last bits are zero, so that up to four of it are exact.
+/// An eighth of a turn, and the rest that this number lacks; its last bits are zero, so that up to four times it is
+/// exact.
 const EIGHTH: f64 = f64::from_bits(std::f64::consts::FRAC_PI_4.to_bits() & !0xff);
 const REST: f64 = 2.695_151_429_079_059_5e-15;
 
-/// The angle of `(x, y)` from the x axis, radians from -pi to pi; with y = -0 as with y = 0. Not a number for (0, 0), and
-/// where x or y is none or infinite.
+/// The angle of `(x, y)` from the x axis, radians from -pi to pi; with y = -0 as with y = 0. NaN for (0, 0), and if x
+/// or y is NaN or infinite.
 #[inline(always)]
 pub(super) fn atan2<Q: Quad>(y: Q, x: Q) -> Q {
     let (zero, one, minus) = (Q::all(0.0), Q::all(1.0), Q::all(-1.0));
@@ -53,7 +54,7 @@ pub(super) fn atan2<Q: Quad>(y: Q, x: Q) -> Q {
     angle.with_sign_of(y.add(zero))
 }
 
-/// Of a number between -1/5 and 2/3. Even and odd powers are summed side by side.
+/// Arc tangent of a number between -1/5 and 2/3. Even and odd powers are summed side by side.
 #[inline(always)]
 fn arc_tangent<Q: Quad>(tangent: Q) -> Q {
     let square = tangent.multiply(tangent);

@@ -1,4 +1,5 @@
-//! Loops over items of two, three or four atoms: the vectors from atom to atom, nearest images, give one number an item.
+//! Loops over items of two, three or four atoms: the vectors between consecutive atoms, as nearest images, give one
+//! number an item.
 
 use kinema_core::{Error, ErrorKind, Result};
 
@@ -8,7 +9,7 @@ use super::vectors::{Vectors, difference};
 use crate::lanes::Quad;
 use kinema_core::frame::Lattice;
 
-/// Where results go, one for each item: they are computed in double precision, and rounded to the type asked for.
+/// Destination of results, one for each item: they are computed in double precision, and rounded to the requested type.
 #[derive(Debug)]
 pub enum Results<'a> {
     /// As they are computed.
@@ -40,11 +41,12 @@ pub(super) fn check_lengths(columns: &[Points<'_>], results: &Results<'_>) -> Re
     }
 }
 
-/// A number of an item with so many bonds: the vectors from each of its atoms to the next.
+/// A number computed from the `BONDS` vectors of an item, from each of its atoms to the next.
 ///
-/// A trait, as only functions can be marked for inlining: the instructions of [`Quad`] need the dispatched body around them.
+/// It is a trait, as only functions can be marked for inlining: the instructions of [`Quad`] need the dispatched body
+/// around them.
 pub(super) trait BondNumber<const BONDS: usize> {
-    /// Of the displacements from atom to atom, as they are in the row.
+    /// Computes the number from the displacements between consecutive atoms, as they are in the row.
     fn number<Q: Quad>(displacements: [Vectors<Q>; BONDS], images: &impl Images<Q>) -> Q;
 }
 
@@ -101,7 +103,7 @@ impl<I, const BONDS: usize> Items<'_, I, BONDS> {
         I: Images<Q>,
     {
         let (groups, tail) = values.as_chunks_mut::<4>();
-        // zero times what is finite is zero; the sum is ready long before the next root or division
+        // zero times a finite number is zero; this sum is ready long before the next root or division
         let (zero, mut zeros) = (Q::all(0.0), Q::all(0.0));
         let mut at = 0;
         for group in groups {

@@ -1,8 +1,8 @@
-//! Centres of a set of atoms: of mass, `sum m r / sum m`, or of geometry, all weights being alike, angstrom; and the mean
+//! Centres of a set of atoms: of mass, `sum m r / sum m`, or of geometry, with equal weights, angstrom; and the mean
 //! squares of the distances from them along x, y and z.
 //!
-//! Atoms are taken where they stand: molecules are not made whole. As MDAnalysis' `center`. Sums are taken about the first
-//! atom, so that their accuracy does not depend on how far the set is from the origin.
+//! Positions are used as they are: molecules are not made whole. As MDAnalysis' `center`. Sums are taken about the
+//! first atom, so that their accuracy does not depend on how far the set is from the origin.
 
 use kinema_core::{Error, ErrorKind, Result};
 
@@ -19,7 +19,7 @@ pub struct Center {
 }
 
 impl Center {
-    /// Of mass, with one mass an atom.
+    /// Centre of mass, with one mass an atom.
     ///
     /// # Errors
     /// `InvalidArgument` for no atoms, and for masses that are negative, not finite or all zero.
@@ -27,7 +27,7 @@ impl Center {
         Ok(Self { cpu, n_atoms: masses.len(), weights: atoms_as_lanes(&relative_to_mean(masses, masses.len())?) })
     }
 
-    /// Of geometry, of so many atoms.
+    /// Centre of geometry of `n_atoms` atoms.
     ///
     /// # Errors
     /// `InvalidArgument` for no atoms.
@@ -35,10 +35,10 @@ impl Center {
         Self::mass_weighted(cpu, &vec![1.0; n_atoms])
     }
 
-    /// The centre of one row, `atoms x 3`, angstrom; not a number where a position is not finite.
+    /// The centre of one row, `atoms x 3`, angstrom; NaN if a position is not finite.
     ///
     /// # Errors
-    /// `Internal` for a row of other atoms.
+    /// `Internal` for a row with a different number of atoms.
     pub fn compute(&self, row: &[f32]) -> Result<[f64; 3]> {
         check_row(row, self.n_atoms)?;
         let first = row.first_chunk::<3>().copied().unwrap_or_default();
@@ -53,8 +53,8 @@ impl Center {
         Ok([0, 1, 2].map(|c| f64::from(first[c]) + mean[c]))
     }
 
-    /// Weighted mean squares of x, y and z about the centre, of one row, angstrom^2; not a number where a position is not
-    /// finite, below zero by rounding at most.
+    /// Weighted mean squares of x, y and z about the centre, of one row, angstrom^2; NaN if a position is not finite.
+    /// Only rounding makes them less than zero.
     ///
     /// # Errors
     /// As [`Center::compute`].
@@ -83,7 +83,7 @@ pub(super) fn check_row(row: &[f32], n_atoms: usize) -> Result<()> {
     Ok(())
 }
 
-/// Of positions relative to the first one.
+/// Weighted sum of positions relative to `first`.
 #[inline(always)]
 fn weighted_sum<Q: Quad>(row: &[f32], first: [f32; 3], weights: &[Lanes]) -> [f64; 3] {
     let [x, y, z] = first;

@@ -1,9 +1,9 @@
 //! Dihedral angles of quadruples of atoms, with the nearest images of the three bonds in any lattice.
 //!
-//! With bonds `b_1`, `b_2`, `b_3` from atom to atom: `atan2(|b_2| b_1.(b_2 x b_3), (b_1 x b_2).(b_2 x b_3))`, radians from
-//! -pi to pi (Blondel and Karplus, J. Comput. Chem. 17, 1132, 1996). The sign is IUPAC's: positive where, seen along `b_2`,
-//! the last bond is turned clockwise from the first; 0 is cis. As MDAnalysis' `calc_dihedrals` and MDTraj's
-//! `compute_dihedrals`. Where three atoms in a row lie on one line there is no dihedral: the result is not a number, as in
+//! With bonds `b_1`, `b_2`, `b_3` from atom to atom: `atan2(|b_2| b_1.(b_2 x b_3), (b_1 x b_2).(b_2 x b_3))`, radians
+//! from -pi to pi (Blondel and Karplus, J. Comput. Chem. 17, 1132, 1996). The sign is IUPAC's: positive if, seen along
+//! `b_2`, the last bond is turned clockwise from the first; 0 is cis. As MDAnalysis' `calc_dihedrals` and MDTraj's
+//! `compute_dihedrals`. If three consecutive atoms lie on one line there is no dihedral: the result is NaN, as in
 //! MDAnalysis.
 
 use kinema_core::Result;
@@ -21,7 +21,7 @@ use kinema_core::frame::Lattice;
 /// Returns whether all results are finite.
 ///
 /// # Errors
-/// `Internal` where there are not as many atoms in each column as results.
+/// `Internal` if a column does not have as many atoms as there are results.
 pub fn dihedrals(cpu: Cpu, quadruples: [Points<'_>; 4], lattice: &Lattice, results: Results<'_>) -> Result<bool> {
     check_lengths(&quadruples, &results)?;
     Ok(dispatch!(

@@ -13,11 +13,11 @@ use crate::cpu::{Cpu, dispatch};
 use crate::lanes::Quad;
 use kinema_core::frame::Lattice;
 
-/// The distance between the two atoms of each pair, angstrom; not a number, or infinite, where a position is not finite.
+/// The distance between the two atoms of each pair, angstrom; NaN or infinite if a position is not finite.
 /// Returns whether all results are finite.
 ///
 /// # Errors
-/// `Internal` where there are not as many atoms in each column as results.
+/// `Internal` if a column does not have as many atoms as there are results.
 pub fn distances(cpu: Cpu, pairs: [Points<'_>; 2], lattice: &Lattice, results: Results<'_>) -> Result<bool> {
     check_lengths(&pairs, &results)?;
     Ok(dispatch!(

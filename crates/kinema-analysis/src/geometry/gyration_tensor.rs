@@ -29,7 +29,7 @@ use crate::weights::relative_to_mean;
 pub struct Gyration {
     cpu: Cpu,
     n_atoms: usize,
-    /// Of four atoms each, relative to their mean; zero for atoms that are missing.
+    /// Weights of four atoms each, relative to their mean; zero for missing atoms.
     weights: Vec<[f64; 4]>,
 }
 
@@ -46,12 +46,12 @@ pub struct Shape {
     pub asphericity: f64,
     /// Angstrom^2.
     pub acylindricity: f64,
-    /// From 0 to 1; not a number where all atoms are at one place.
+    /// From 0 to 1; NaN if all atoms are at one place.
     pub anisotropy: f64,
 }
 
 impl Gyration {
-    /// Of a set with one mass an atom.
+    /// For a set with one mass an atom.
     ///
     /// # Errors
     /// `InvalidArgument` for no atoms, and for masses that are negative, not finite or all zero.
@@ -64,7 +64,7 @@ impl Gyration {
         Ok(Self { cpu, n_atoms: masses.len(), weights })
     }
 
-    /// Of a set of so many atoms that weigh alike.
+    /// For a set of `n_atoms` atoms of equal weight.
     ///
     /// # Errors
     /// `InvalidArgument` for no atoms.
@@ -72,10 +72,10 @@ impl Gyration {
         Self::new(cpu, &vec![1.0; n_atoms])
     }
 
-    /// The tensor of one row, `atoms x 3`, angstrom^2; not a number where a position is not finite.
+    /// The tensor of one row, `atoms x 3`, angstrom^2; NaN if a position is not finite.
     ///
     /// # Errors
-    /// `Internal` for a row of other atoms.
+    /// `Internal` for a row with a different number of atoms.
     pub fn tensor(&self, row: &[f32]) -> Result<Matrix3> {
         check_row(row, self.n_atoms)?;
         let first = row.first_chunk::<3>().copied().unwrap_or_default().map(f64::from);
@@ -101,7 +101,7 @@ impl Gyration {
 }
 
 impl Shape {
-    /// Of a gyration tensor. Eigenvalues below zero, which rounding can give to a flat set, become zero.
+    /// Moments of a gyration tensor. Eigenvalues below zero, which a flat set can have by rounding, become zero.
     pub fn from_tensor(tensor: Matrix3) -> Self {
         let mut moments = if tensor.as_flattened().iter().all(|value| value.is_finite()) {
             eigenvalues_and_vectors(tensor).0.map(|value| value.max(0.0))

@@ -1,6 +1,6 @@
 //! Nearest images of four displacements at once, by the kind of lattice: none, along the axes, any.
 //!
-//! They are those of [`Lattice::nearest`] to rounding: multiplications and additions are fused here.
+//! They equal the results of [`Lattice::nearest`] to rounding: multiplications and additions are fused here.
 
 use super::vectors::{Vectors, all, dot, plus_times};
 use crate::lanes::Quad;
@@ -32,7 +32,7 @@ impl<Q: Quad> Images<Q> for Open {
 #[derive(Clone, Copy)]
 pub(crate) struct AlongAxes<Q> {
     minus_edges: Vectors<Q>,
-    /// Zero where the axis is open.
+    /// Zero for an open axis.
     inverse: Vectors<Q>,
 }
 
@@ -86,7 +86,7 @@ impl<'a, Q: Quad> General<'a, Q> {
         rest
     }
 
-    /// Half of what the square of a length falls by with the neighbour or its opposite; and the product with it.
+    /// Half of the decrease of the squared length with the neighbour or its opposite; and the product with it.
     #[inline(always)]
     fn half_gain(neighbour: &Neighbour, rest: Vectors<Q>) -> (Q, Q) {
         let [x, y, z, half_squared] = neighbour.lanes();
@@ -94,7 +94,7 @@ impl<'a, Q: Quad> General<'a, Q> {
         (along.magnitude().subtract(Q::load(half_squared)), along)
     }
 
-    /// Rounded displacements, of which some may have a nearer image, without their nearest neighbours.
+    /// Subtracts the best neighbour from rounded displacements, some of which may have a nearer image.
     #[inline(always)]
     fn subtract_neighbour(&self, rest: Vectors<Q>) -> Vectors<Q> {
         let zero = Q::all(0.0);
@@ -120,10 +120,10 @@ impl<Q: Quad> Images<Q> for General<'_, Q> {
         if Q::any(self.sure.less(dot(rest, rest))) { self.subtract_neighbour(rest) } else { rest }
     }
 
-    /// The neighbours are not subtracted here. Where the nearest image is `v = r - c`, a coordinate of v in the direction of
-    /// each term `b_i` of c is at least 1/2, so that `|v|` is at least half of that height of the cell, which is at least
-    /// `|b_i| / sqrt(2)` in a reduced basis; then `|r|` is at most ten times `|v|`, and the difference of the squares loses two
-    /// digits of sixteen at the worst.
+    /// The neighbours are not subtracted here. If the nearest image is `v = r - c`, a coordinate of v in the direction
+    /// of each term `b_i` of c is at least 1/2. So `|v|` is at least half of that height of the cell, which is at least
+    /// `|b_i| / sqrt(2)` in a reduced basis. Then `|r|` is at most ten times `|v|`, and the difference of the squares
+    /// loses two digits of sixteen at worst.
     #[inline(always)]
     fn shortest_squared(&self, displacements: Vectors<Q>) -> Q {
         let rest = self.rounded(displacements);
@@ -150,7 +150,7 @@ struct Seven<Q> {
 }
 
 impl<Q: Quad> Seven<Q> {
-    /// Of a lattice that has more neighbours than products are saved, all of them among these.
+    /// The neighbours of a lattice, if all of them are among these and they outnumber the saved products.
     #[inline(always)]
     fn from_lattice(lattice: &Lattice) -> Option<Self> {
         let neighbours = lattice.neighbours();

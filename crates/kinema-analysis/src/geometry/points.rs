@@ -1,6 +1,7 @@
-//! Positions of one atom for each item (the first atoms of all pairs, say), read four items at a time as x, y and z.
+//! Positions of one atom for each item (for example, the first atoms of all pairs), read four items at a time as x, y
+//! and z.
 //!
-//! They are a row of gathered positions as it stands, or atoms picked from it by number, without a copy.
+//! They are a row of gathered positions, or atoms picked from it by number without a copy.
 
 use kinema_core::{Error, ErrorKind, Result};
 
@@ -15,7 +16,7 @@ pub struct Column {
 }
 
 impl Column {
-    /// Of atoms, counted from 0 in the row.
+    /// A column of atoms, counted from 0 in the row.
     pub fn new(atoms: Vec<u32>) -> Self {
         let reach = atoms.iter().max().map_or(0, |&last| last as usize + 1);
         Self { atoms, reach }
@@ -33,7 +34,7 @@ impl<'a> Points<'a> {
     /// All atoms of a row (`atoms x 3`) in their order.
     ///
     /// # Errors
-    /// `Internal` for a number of coordinates that is no multiple of 3.
+    /// `Internal` if the number of coordinates is not a multiple of 3.
     pub fn row(positions: &'a [f32]) -> Result<Self> {
         let (atoms, rest) = positions.as_chunks::<3>();
         if !rest.is_empty() {
@@ -46,7 +47,7 @@ impl<'a> Points<'a> {
     /// The atoms of a column, picked from a row.
     ///
     /// # Errors
-    /// `Internal`, as [`Points::row`], and where the row has not all atoms of the column.
+    /// `Internal`, as [`Points::row`], and if some atoms of the column are missing from the row.
     pub fn picked(positions: &'a [f32], column: &'a Column) -> Result<Self> {
         let row = Self::row(positions)?;
         let found = row.len();
@@ -67,10 +68,10 @@ impl<'a> Points<'a> {
         self.len() == 0
     }
 
-    /// Of four items from `at` on; the last item stands for those that are missing.
+    /// Coordinates of four items from `at` on; the last item stands in for missing ones.
     ///
     /// # Panics
-    /// Where there is no item at `at`.
+    /// If there is no item at `at`.
     #[inline(always)]
     pub(crate) fn four<Q: Quad>(&self, at: usize) -> [Q; 3] {
         match self.atoms {

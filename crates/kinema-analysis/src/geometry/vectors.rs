@@ -29,7 +29,7 @@ pub(crate) fn dot<Q: Quad>(u: Vectors<Q>, v: Vectors<Q>) -> Q {
     u[2].multiply_add(v[2], u[1].multiply_add(v[1], u[0].multiply(v[0])))
 }
 
-/// `u x v`. Nothing is fused, so that it is zero where the vectors are parallel and their products exact.
+/// `u x v`. Nothing is fused, so that it is zero if the vectors are parallel and their products exact.
 #[inline(always)]
 pub(crate) fn cross<Q: Quad>(u: Vectors<Q>, v: Vectors<Q>) -> Vectors<Q> {
     [

@@ -1,4 +1,5 @@
-//! Sixteen lanes of `f32`, for estimates that are checked: two registers, so that one is worked with while the other waits.
+//! Sixteen lanes of `f32`, for estimates that are checked: two registers, so that the processor works on one while the
+//! other waits.
 
 use super::Plain;
 #[cfg(target_arch = "x86_64")]
@@ -15,21 +16,22 @@ pub(crate) trait Sixteen: Copy {
     fn multiply(self, other: Self) -> Self;
     /// `self * factor + sum`, rounded once or twice.
     fn multiply_add(self, factor: Self, sum: Self) -> Self;
-    /// The greater one; `other` where one of them is not a number.
+    /// The greater one; `other` if one of them is not a number.
     fn maximum(self, other: Self) -> Self;
     /// Without the sign.
     fn magnitude(self) -> Self;
-    /// Whether it is less in all lanes; not where one is not a number.
+    /// Whether it is less in all lanes; false if a lane is not a number.
     fn all_less(self, other: Self) -> bool;
     /// The x, the y and the z of atoms that follow each other.
     fn xyz_of_row(atoms: &[[f32; 3]; 16]) -> [Self; 3];
     /// Puts them back.
     fn put_xyz(xyz: [Self; 3], atoms: &mut [[f32; 3]; 16]);
-    /// Without the sign, with a number below 8 in place of the last three bits: the greatest of some such values says which it is.
+    /// Without the sign, and with a number below 8 in place of the last three bits: the greatest of several such values
+    /// says which one it is.
     fn numbered(self, number: u32) -> Self;
-    /// What a table has for the number that is in the last three bits.
+    /// Looks up a table by the number in the last three bits.
     fn pick(self, table: &[f32; 8]) -> Self;
-    /// Where all three of `values` are zero `zero`, else `other`.
+    /// `zero` in lanes in which all three of `values` are zero, else `other`.
     fn where_zero(values: [Self; 3], zero: Self, other: Self) -> Self;
     /// Four times four, converted.
     fn fours(self) -> [Self::Quad; 4];
@@ -118,8 +120,8 @@ impl Sixteen for PlainSixteen {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WideSixteen([std::arch::x86_64::__m256; 2]);
 
-/// As [`super::Wide`] it is made and used only in bodies that `dispatch!` compiles for AVX2 and FMA, and calls where
-/// `Cpu::detect` has found both: the reason why each intrinsic below may be called. Its safe twin is [`PlainSixteen`].
+/// Like [`super::Wide`], it is made and used only in bodies that `dispatch!` compiles for AVX2 and FMA, and calls if
+/// `Cpu::detect` has found both: therefore each intrinsic below may be called. Its safe twin is [`PlainSixteen`].
 #[cfg(target_arch = "x86_64")]
 impl Sixteen for WideSixteen {
     type Quad = Wide;
@@ -216,7 +218,7 @@ impl Sixteen for WideSixteen {
         use std::arch::x86_64::{_CMP_NEQ_UQ, _mm256_blendv_ps, _mm256_cmp_ps, _mm256_or_ps, _mm256_setzero_ps};
         // SAFETY: AVX is present (see above).
         Self(unsafe {
-            // bits of several numbers may be those of none, which is not zero either
+            // the bits of several numbers together may form a NaN, which is not zero either
             let first = _mm256_or_ps(_mm256_or_ps(a.0[0], b.0[0]), c.0[0]);
             let last = _mm256_or_ps(_mm256_or_ps(a.0[1], b.0[1]), c.0[1]);
             let first = _mm256_cmp_ps::<_CMP_NEQ_UQ>(first, _mm256_setzero_ps());

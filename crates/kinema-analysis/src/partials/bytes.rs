@@ -1,6 +1,6 @@
 //! Partials as little-endian bytes: written and read back field by field, every length checked before it is used.
 //!
-//! It knows no kernel: which fields there are, and in which order, each kernel says itself.
+//! It knows no kernel: each kernel defines its fields and their order.
 
 use kinema_core::reduce::Number;
 use kinema_core::{Error, ErrorKind, Result};
@@ -69,7 +69,7 @@ impl<'a> Reader<'a> {
         bytes.first_chunk::<8>().map(|b| u64::from_le_bytes(*b)).ok_or_else(|| self.wrong(what, 8, bytes.len()))
     }
 
-    /// `count` numbers; nothing is allocated unless all of them are there.
+    /// `count` numbers; nothing is allocated unless all their bytes are present.
     pub(crate) fn numbers<T: Number>(&mut self, count: u64, what: &str) -> Result<Vec<T>> {
         let length = usize::try_from(count).ok().and_then(|count| count.checked_mul(T::BYTES));
         let Some(length) = length else {

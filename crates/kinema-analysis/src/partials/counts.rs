@@ -1,7 +1,7 @@
 //! Partials of kernels that count: how many times each bin was hit. Sums of whole numbers are exact in any order.
 //!
-//! Few hits are kept as a list of bins, so that a partial costs no more than what was counted into it; the bytes depend on
-//! the counts alone.
+//! Few hits are kept as a list of bins, so that a partial is no larger than its counts require; the bytes depend on the
+//! counts alone.
 
 use kinema_core::Result;
 
@@ -111,7 +111,8 @@ impl Counts {
         }
     }
 
-    /// Number of bins, of frames and of bins that were hit; then these with their counts, or all counts where that is shorter.
+    /// Number of bins, of frames and of bins that were hit; then the hit bins with their counts, or all counts if these
+    /// are shorter.
     pub(crate) fn to_bytes(&self, id: &str, n_bins: usize) -> Vec<u8> {
         let (bins, counts) = self.pairs();
         let mut writer = Writer::new(id);
@@ -129,10 +130,11 @@ impl Counts {
         writer.finish()
     }
 
-    /// The counts back.
+    /// Restores the counts.
     ///
     /// # Errors
-    /// `Corrupt` when the bytes are not of this kernel, version and number of bins, or not as they are written.
+    /// `Corrupt` if the bytes are not of this kernel, version and number of bins, or do not have the form in which they
+    /// are written.
     pub(crate) fn from_bytes(id: &str, n_bins: usize, bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(id, bytes)?;
         reader.same(n_bins as u64, "number of bins")?;

@@ -1,6 +1,6 @@
 //! Partials of kernels that give any number of rows for each frame: chunks that merging moves and never copies.
 //!
-//! It keeps times, numbers of rows, and columns of one type each; the plan knows which frames they belong to.
+//! It keeps times, numbers of rows, and columns of one type each; the plan knows their frames.
 
 use kinema_core::frame::Stamp;
 use kinema_core::reduce::{Number, ResultArray, Values};
@@ -22,10 +22,10 @@ pub struct ListChunk {
 }
 
 impl ListChunk {
-    /// The numbers of a column, to be added to; one for each row.
+    /// The numbers of a column, one for each row; more can be added.
     ///
     /// # Panics
-    /// For a column that is not there, or of another type.
+    /// For a column that does not exist, or has a different type.
     #[expect(clippy::expect_used, reason = "a kernel that asks for another type is a defect, caught at the border")]
     pub fn column<T: Number>(&mut self, at: usize) -> &mut Vec<T> {
         T::of_mut(&mut self.columns[at]).expect("a column of this type")
@@ -44,10 +44,10 @@ pub struct Lists {
 }
 
 impl Lists {
-    /// Adds the rows of a frame, which `add` adds to the columns, the same number to each.
+    /// Adds the rows of a frame: `add` appends them to the columns, the same number to each.
     ///
     /// # Errors
-    /// Those of `add`.
+    /// Errors of `add`.
     pub(crate) fn add_frame(
         &mut self,
         columns: &[ListColumn],
@@ -67,7 +67,7 @@ impl Lists {
         Ok(())
     }
 
-    /// Moves the rows of later frames behind these.
+    /// Appends the rows of later frames.
     pub(crate) fn append(&mut self, mut later: Self) {
         if self.chunks.is_empty() {
             *self = later;
@@ -76,10 +76,10 @@ impl Lists {
         }
     }
 
-    /// "time" (n), ps; "first_row" (n + 1): rows `first_row[i]..first_row[i + 1]` are those of frame i; and the columns.
+    /// "time" (n), ps; "first_row" (n + 1): frame i has the rows `first_row[i]..first_row[i + 1]`; and the columns.
     ///
     /// # Errors
-    /// `InvalidArgument` when there is no frame.
+    /// `InvalidArgument` if there is no frame.
     pub(crate) fn results(self, id: &str, columns: &[ListColumn]) -> Result<Vec<ResultArray>> {
         let times: Vec<f64> = self.chunks.iter().flat_map(|chunk| chunk.times.iter().copied()).collect();
         if times.is_empty() {
@@ -130,10 +130,10 @@ impl Lists {
         writer.finish()
     }
 
-    /// The rows back, as one chunk.
+    /// Restores the rows, as one chunk.
     ///
     /// # Errors
-    /// `Corrupt` when the bytes are not of this kernel, version and columns.
+    /// `Corrupt` if the bytes are not of this kernel, version and columns.
     pub(crate) fn from_bytes(id: &str, columns: &[ListColumn], bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(id, bytes)?;
         reader.same(columns.len() as u64, "number of columns")?;

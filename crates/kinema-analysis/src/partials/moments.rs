@@ -1,9 +1,10 @@
 //! First and second moments of each coordinate over frames, mergeable: the partial of averages and fluctuations.
 //!
 //! It takes no root and no mean: kernels do. Sums are kept about the first frame, not about zero. That frame is one of
-//! the samples, so its squared distance from the mean is at most n times the variance: the differences taken at the end
-//! lose at most log10(n) of sixteen digits, without a division for each frame as in Welford's method. When two sets of
-//! sums merge, the right one is moved to the left one's frame (as in Chan, Golub and LeVeque 1979, for sums).
+//! the samples, so its squared distance from the mean is at most n times the variance. The differences taken at the end
+//! therefore lose at most log10(n) of sixteen digits, without a division for each frame as in Welford's method. When
+//! two sets of sums merge, the right one is moved to the left one's frame (as in Chan, Golub and LeVeque 1979, for
+//! sums).
 
 use kinema_core::Result;
 use kinema_core::frame::Fields;
@@ -19,9 +20,9 @@ const TILE: usize = 16;
 /// Which sums are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// Of the coordinates.
+    /// Sums of the coordinates.
     First,
-    /// Of the coordinates and of their squares.
+    /// Sums of the coordinates and of their squares.
     Second,
 }
 
@@ -111,7 +112,8 @@ impl Moments {
                 *square += right_square + apart * (2.0 * right_sum + n * apart);
             }
         }
-        // Counts from bytes may be any; sums over so many frames are not, so nothing is hidden by stopping at the end.
+        // Counts read from bytes may have any value, but sums are never over that many frames, so saturation hides
+        // nothing.
         self.n_frames = self.n_frames.saturating_add(right.n_frames);
     }
 
@@ -126,10 +128,10 @@ impl Moments {
         writer.finish()
     }
 
-    /// The sums back.
+    /// Restores the sums.
     ///
     /// # Errors
-    /// `Corrupt` when the bytes are not of this kernel, version and number of coordinates.
+    /// `Corrupt` if the bytes are not of this kernel, version and number of coordinates.
     pub(crate) fn from_bytes(id: &str, order: Order, n_coordinates: usize, bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(id, bytes)?;
         reader.same(n_coordinates as u64, "number of coordinates")?;

@@ -1,7 +1,7 @@
 //! Partials of kernels that give one row of values for each frame: chunks of rows that merging moves and never copies.
 //!
-//! It keeps times and values only; the plan knows which frames they belong to. Where all results stay in memory a chunk is a
-//! place in the buffer for all of them, so that the whole is there with the last row.
+//! It keeps times and values only; the plan knows their frames. If all results stay in memory, a chunk is a place in
+//! one buffer for all of them, so that the result is complete with the last row.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ enum Chunk<T: Number> {
 }
 
 impl<T: Number> Chunk<T> {
-    /// Whether there is no room for so many more rows.
+    /// Whether there is no room for `n_rows` more rows.
     fn is_full(&self, n_rows: usize) -> bool {
         matches!(self, Self::InBuffer(slice) if slice.left() < n_rows)
     }
@@ -36,7 +36,7 @@ impl<T: Number> Chunk<T> {
         self.rows().0
     }
 
-    /// Adds a chunk whose place is behind this one's; gives back any other.
+    /// Adds a chunk that follows this one in the buffer; gives back any other.
     fn join(&mut self, later: Self) -> Option<Self> {
         match (self, later) {
             (Self::InBuffer(slice), Self::InBuffer(later)) => slice.join(later).err().map(Self::InBuffer),
@@ -58,7 +58,7 @@ impl<T: Number> Default for Series<T> {
 }
 
 impl<T: Number> Series<T> {
-    /// No rows yet; those of the frames at a place are written into the buffer.
+    /// No rows yet; the rows of the frames at these places are written into the buffer.
     pub(crate) fn in_buffer(buffer: &Arc<RowBuffer<T>>, rows: Range<usize>) -> Self {
         Self { chunks: buffer.slice(rows).map(Chunk::InBuffer).into_iter().collect() }
     }
@@ -84,7 +84,7 @@ impl<T: Number> Series<T> {
         }
     }
 
-    /// Moves the rows of later frames behind these.
+    /// Appends the rows of later frames.
     pub(crate) fn append(&mut self, later: Self) {
         for chunk in later.chunks {
             let apart = match self.chunks.last_mut() {
@@ -140,10 +140,10 @@ impl<T: Number> Series<T> {
         writer.finish()
     }
 
-    /// The rows back, as one chunk.
+    /// Restores the rows, as one chunk.
     ///
     /// # Errors
-    /// `Corrupt` when the bytes are not of this kernel, version and width.
+    /// `Corrupt` if the bytes are not of this kernel, version and width.
     pub(crate) fn from_bytes(id: &str, width: usize, bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(id, bytes)?;
         reader.same(width as u64, "number of columns")?;
@@ -155,7 +155,7 @@ impl<T: Number> Series<T> {
     }
 }
 
-/// What `finish` answers without a single frame.
+/// The error of `finish` if there was no frame.
 pub(crate) fn nothing_gathered(id: &str) -> Error {
     Error::new(ErrorKind::InvalidArgument, format!("{id} has no frames to compute results from"))
 }

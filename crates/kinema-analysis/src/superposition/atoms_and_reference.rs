@@ -14,10 +14,12 @@ pub struct AtomsAndReference {
 }
 
 impl AtomsAndReference {
-    /// Of `atoms`, `reference`, (atoms, 3) in angstrom, and `weights` (for example masses), which are divided by their mean.
+    /// Reads the arguments `atoms`, `reference`, (atoms, 3) in angstrom, and `weights` (for example masses), which are
+    /// divided by their mean.
     ///
     /// # Errors
-    /// `InvalidArgument` for an empty set, an atom requested twice, a reference of another size or not finite, and useless weights.
+    /// `InvalidArgument` for an empty set, an atom requested twice, a reference of another size or not finite, and
+    /// useless weights.
     pub fn from_arguments(arguments: &Arguments) -> Result<Self> {
         let atoms = arguments.unique_atoms("atoms")?;
         let reference = arguments.vectors("reference")?;

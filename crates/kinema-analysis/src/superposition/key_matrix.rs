@@ -9,8 +9,8 @@ use crate::symmetric_matrix::eigenvalues_and_vectors;
 /// A 3x3 matrix of rows.
 pub type Matrix3 = [[f64; 3]; 3];
 
-/// Newton's method is trusted where `P'(l) > SEPARATED * l^3`: there the root is simple enough for its error to stay
-/// below about `f64::EPSILON / SEPARATED`, and the adjoint matrix holds its eigenvector as exactly.
+/// Newton's method is trusted if `P'(l) > SEPARATED * l^3`: the root is then simple enough for its error to stay below
+/// about `f64::EPSILON / SEPARATED`, and the adjoint matrix holds its eigenvector as exactly.
 const SEPARATED: f64 = 1e-3;
 
 /// Steps after which Newton's method is given up; well-separated roots take four to eight.
@@ -120,7 +120,7 @@ impl KeyMatrix {
 
     /// The rotation (mobile onto reference, determinant 1) that belongs to the largest eigenvalue.
     ///
-    /// Where several rotations are equally good (collinear atoms, mirror images), it is one of them.
+    /// If several rotations are equally good (collinear atoms, mirror images), it is one of them.
     #[inline(always)]
     pub(crate) fn rotation(&self, m: &Matrix3, bound: f64) -> (f64, Matrix3) {
         match self.newton(m, bound) {
@@ -200,7 +200,7 @@ fn determinant3(m: &Matrix3) -> f64 {
     a[2].mul_add(third, a[0].mul_add(first, -(a[1] * second)))
 }
 
-/// The rotation of a quaternion of any length; no rotation where it is zero.
+/// The rotation of a quaternion of any length; the identity if it is zero.
 fn rotation_of(quaternion: [f64; 4]) -> Matrix3 {
     let largest = quaternion.iter().fold(0.0_f64, |most, value| most.max(value.abs()));
     if largest == 0.0 {

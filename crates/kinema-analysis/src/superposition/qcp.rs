@@ -3,9 +3,10 @@
 //! It reads rows of coordinates only: atom sets, frames and results belong to the kernels. Sources: Theobald 2005 (Acta
 //! Cryst A61:478); Liu, Agrafiotis and Theobald 2010 (J Comput Chem 31:1561).
 //!
-//! Coordinates are taken relative to the frame's first atom, in `f64`, where the difference of two `f32` of like size is
-//! exact: so the accuracy does not depend on how far the molecule is from the origin. Centroid, norm and the nine inner
-//! products are gathered together; the reference is centred and weighted beforehand and repeated in the lanes' pattern.
+//! Coordinates are taken relative to the frame's first atom, in `f64`, in which the difference of two `f32` of similar
+//! size is exact. The accuracy therefore does not depend on how far the molecule is from the origin. Centroid, norm and
+//! the nine inner products are gathered together; the reference is centred and weighted beforehand and repeated in the
+//! lanes' pattern.
 
 use kinema_core::{Error, ErrorKind, Result};
 
@@ -33,7 +34,7 @@ impl Motion {
     /// The motion that leaves everything in its place.
     pub const NONE: Self = Self { rotation: IDENTITY, from: [0.0; 3], to: [0.0; 3] };
 
-    /// Where the motion brings a position.
+    /// The place to which the motion brings a position.
     #[inline(always)]
     pub fn apply(&self, position: [f64; 3]) -> [f64; 3] {
         let d = [position[0] - self.from[0], position[1] - self.from[1], position[2] - self.from[2]];
@@ -52,7 +53,7 @@ impl Motion {
     }
 }
 
-/// What one pass over a frame's atoms gathers.
+/// Sums from one pass over a frame's atoms.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pass {
     /// Weighted centre, angstrom.
@@ -63,7 +64,7 @@ pub(crate) struct Pass {
     inner: Matrix3,
 }
 
-/// A reference structure, made ready for superposing any number of frames on it.
+/// A reference structure, prepared for superposing any number of frames on it.
 #[derive(Debug, Clone)]
 pub struct Reference {
     cpu: Cpu,
@@ -86,8 +87,8 @@ impl Reference {
     /// Weights are divided by their mean, as in MDAnalysis.analysis.rms.rmsd.
     ///
     /// # Errors
-    /// `InvalidArgument` for no atoms, values that are not finite, and weights that are negative, all zero or of
-    /// another number.
+    /// `InvalidArgument` for no atoms, values that are not finite, weights that are negative or all zero, and a wrong
+    /// number of weights.
     pub fn new(coordinates: &[f64], weights: Option<&[f64]>) -> Result<Self> {
         Self::with_build(Cpu::detect(), coordinates, weights)
     }
@@ -102,7 +103,7 @@ impl Reference {
         Self::weighted(cpu, atoms, weights)
     }
 
-    /// Of a row with finite positions, for weights that are relative to their mean.
+    /// Reference from a row with finite positions, for weights that are relative to their mean.
     ///
     /// # Errors
     /// `InvalidArgument` for positions that are too far apart.
@@ -196,7 +197,7 @@ impl Reference {
         Err(Error::new(ErrorKind::InvalidArgument, what))
     }
 
-    /// As `rmsd`, for a row of the right length; `None` where a position is not finite.
+    /// As `rmsd`, for a row of the right length; `None` if a position is not finite.
     #[inline]
     pub(crate) fn least_rmsd(&self, row: &[f32]) -> Option<f64> {
         let pass = self.pass(row);
@@ -209,13 +210,13 @@ impl Reference {
         if square < CANCELLED * norms { self.superposed(&pass, row).map(|(rmsd, _)| rmsd) } else { self.root(square) }
     }
 
-    /// As `superpose`, for a row of the right length; `None` where a position is not finite.
+    /// As `superpose`, for a row of the right length; `None` if a position is not finite.
     pub(crate) fn least_motion(&self, row: &[f32]) -> Option<(f64, Motion)> {
         let pass = self.pass(row);
         if pass.norm.is_finite() { self.superposed(&pass, row) } else { None }
     }
 
-    /// As `rmsd_after`, for a row of the right length; `None` where a position is not finite.
+    /// As `rmsd_after`, for a row of the right length; `None` if a position is not finite.
     pub(crate) fn moved_rmsd(&self, motion: &Motion, row: &[f32]) -> Option<f64> {
         let pass = self.pass(row);
         if !pass.norm.is_finite() {

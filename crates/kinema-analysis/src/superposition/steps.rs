@@ -20,7 +20,8 @@ impl Steps {
         Self { cpu: reference.cpu(), weights: reference.relative_weights().map(<[f64]>::to_vec) }
     }
 
-    /// The best rotation of a row on another one, which has finite positions; `None` where `row` has others.
+    /// The best rotation of `row` on the row `before`, whose positions are finite; `None` if `row` has positions that
+    /// are not.
     ///
     /// # Errors
     /// `InvalidArgument` for positions that are too far apart.
@@ -30,8 +31,8 @@ impl Steps {
     }
 }
 
-/// The rotation `step`, and then `behind`; brought back to a rotation by a step of Newton's method for the nearest orthogonal
-/// matrix, `R (3 - R'R) / 2`, so that rounding does not grow with the number of frames.
+/// The rotation `step` followed by `behind`. A step of Newton's method for the nearest orthogonal matrix,
+/// `R (3 - R'R) / 2`, brings the product back to a rotation, so that rounding does not grow with the number of frames.
 pub(crate) fn turned(behind: &Matrix3, step: &Matrix3) -> Matrix3 {
     let product = times(behind, step);
     let transposed: Matrix3 = std::array::from_fn(|a| std::array::from_fn(|b| product[b][a]));

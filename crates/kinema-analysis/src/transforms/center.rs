@@ -15,7 +15,7 @@ use super::superpose::not_finite;
 use crate::cpu::Cpu;
 use crate::geometry;
 
-/// `atoms`, `masses`, one for each of them, and `point`, x, y and z.
+/// `atoms`, `masses`, one for each of them, and `point`: x, y and z.
 pub(super) const TRANSFORM: TransformInfo = TransformInfo {
     id: "center/1",
     make: |arguments| {
@@ -28,7 +28,7 @@ pub(super) const TRANSFORM: TransformInfo = TransformInfo {
     },
 };
 
-/// Moves the centre of some atoms, and all others with it.
+/// Moves all atoms so that the centre of some of them is at a given place.
 #[derive(Debug, Clone)]
 pub struct Center {
     atoms: AtomSelection,
@@ -37,8 +37,8 @@ pub struct Center {
 }
 
 impl Center {
-    /// Of mass where there are masses, one for each of `atoms` in the requested order, else of geometry; to a point
-    /// (angstrom), or the middle of the cell.
+    /// Moves the centre of mass, if there are masses, one for each of `atoms` in the requested order, otherwise the
+    /// centre of geometry. It moves to a point (angstrom), or to the middle of the cell.
     ///
     /// # Errors
     /// `InvalidArgument` for no atoms, and for masses that are negative, not finite or all zero.
@@ -51,7 +51,7 @@ impl Center {
     }
 }
 
-/// What a worker has for its rows.
+/// Buffers of one worker.
 #[derive(Debug, Default)]
 pub struct CenterState {
     cell: CellOfFrame,

@@ -1,7 +1,8 @@
-//! Centres of groups of atoms in place of the atoms: one position a group, `sum w x / sum w`, with the velocity of that point,
-//! `sum w v / sum w`, and the sum of the forces on the atoms.
+//! Centres of groups of atoms in place of the atoms: one position a group, `sum w x / sum w`, with the velocity of that
+//! point, `sum w v / sum w`, and the sum of the forces on the atoms.
 //!
-//! Atoms are taken where they stand: what makes molecules whole comes before. Sums are in `f64` and rounded once.
+//! Positions are used as they are: a transform that makes molecules whole comes before. Sums are in `f64` and rounded
+//! once.
 
 use std::sync::Arc;
 
@@ -17,8 +18,8 @@ use crate::cpu::Cpu;
 use crate::geometry::Center;
 use crate::weights::check_each;
 
-/// `members`, the atoms of the first group, those of the second, and so on; `sizes`, (groups, 1), how many each has; `weights`,
-/// one a member, or none.
+/// `members`: the atoms of the first group, followed by those of the second, and so on; `sizes`, (groups, 1): number of
+/// atoms of each group; `weights`: one a member, or none.
 pub(super) const TRANSFORM: TransformInfo = TransformInfo {
     id: "centers/1",
     make: |arguments| Ok(Arc::new(Centers { groups: Arc::new(Groups::from_arguments(arguments)?) })),
@@ -33,9 +34,9 @@ struct Centers {
 struct Groups {
     n_atoms: u32,
     members: Vec<u32>,
-    /// The first member of each group, and behind the last one.
+    /// Index of the first member of each group, followed by the number of all members.
     firsts: Vec<usize>,
-    /// One a member.
+    /// One weight a member.
     weights: Option<Vec<f64>>,
 }
 
@@ -142,7 +143,7 @@ impl Groups {
 
 struct CenterRows {
     atoms: AtomSelection,
-    /// Of the members of all groups.
+    /// Columns of the members of all groups.
     columns: Vec<u32>,
     /// Number of members, and their centre.
     centers: Vec<(usize, Center)>,

@@ -1,9 +1,9 @@
-//! Keeps molecules together: each is moved to the image that is nearest to one of the others, along the shortest tree.
+//! Keeps molecules together: moves each to the image that is nearest to one of the others, along the shortest tree.
 //!
-//! The anchor stays. Then the molecule whose centre is nearest to one that is in place comes next, and so on, so that a
-//! chain of molecules may be longer than the cell. Which molecules are nearest to each other does not depend on the anchor:
-//! the pairs are the edges of the shortest tree that joins the centres, and are found without looking at all pairs. Centres
-//! are taken of atoms where they stand.
+//! The anchor stays. The molecule whose centre is nearest to a placed molecule comes next, and so on, so that a chain
+//! of molecules may be longer than the cell. The pairs of neighbouring molecules do not depend on the anchor: they are
+//! the edges of the shortest tree that joins the centres, and are found without examining all pairs. Centres are
+//! computed from positions as they are.
 
 use std::sync::Arc;
 
@@ -38,11 +38,11 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// By centres of mass where there are masses, one for each atom of the trajectory, else of geometry. The anchor is the
-    /// molecule with an atom.
+    /// Uses centres of mass if there are masses, one for each atom of the trajectory, otherwise centres of geometry.
+    /// The anchor is the molecule with the atom `anchor`.
     ///
     /// # Errors
-    /// `InvalidArgument` for an anchor that is in no molecule of these, and for masses as of [`super::wrap::Wrap`].
+    /// `InvalidArgument` for an anchor that is in none of these molecules, and for masses as in [`super::wrap::Wrap`].
     pub fn new(labels: Labels, masses: Option<Vec<f64>>, anchor: u32) -> Result<Self> {
         if let Some(masses) = &masses {
             check_each(masses, labels.n_atoms() as usize)?;
@@ -67,7 +67,7 @@ pub struct ClusterRow {
 }
 
 impl ClusterRow {
-    /// Of groups, of which one is the anchor.
+    /// Clusters groups, one of which is the anchor.
     pub fn new(groups: Groups, anchor: usize) -> Self {
         Self { groups, anchor, centres: Vec::new() }
     }
@@ -133,7 +133,7 @@ impl ClusterRow {
     }
 }
 
-/// What a worker has for its rows.
+/// Buffers of one worker.
 #[derive(Debug)]
 pub struct ClusterState {
     atoms: AtomSelection,

@@ -18,12 +18,12 @@ use super::TransformInfo;
 use super::images::{CellOfFrame, Fault, MOST_CELLS, PeriodicCell, dot, shift};
 use super::tracked::Tracked;
 
-/// What is added and subtracted again to round to multiples of 2^-28.
+/// Added and then subtracted to round to multiples of 2^-28.
 const TO_UNITS: f64 = ROUNDING / (1_u64 << 28) as f64;
-/// Angstrom: up to here sums of such multiples, and their differences, are exact.
+/// Angstrom: up to this value, sums of such multiples, and their differences, are exact.
 pub(crate) const MOST: f64 = (1_u64 << 24) as f64;
 
-/// The edges of a cell, and what makes reduced coordinates; both zero where it is open.
+/// The edges of a cell, and the matrix that gives reduced coordinates; both zero along open edges.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Edges {
     pub(crate) edges: Cell,
@@ -42,8 +42,8 @@ impl Edges {
     }
 }
 
-/// The step of an atom from frame to frame: adds what it takes to the nearest image in the cell of the later one. Gives the
-/// longest part of it in reduced coordinates, without its jump.
+/// The step of an atom from one frame to the next: adds to `shift` what brings the atom to the nearest image in the
+/// cell of the later frame. Returns the longest part of the step in reduced coordinates, without its jump.
 #[inline(always)]
 pub(crate) fn step(
     before: [f32; 3],
@@ -78,19 +78,19 @@ struct Walk {
     n_columns: usize,
     /// Positions in the frame before.
     before: Vec<[f32; 3]>,
-    /// What is added to positions.
+    /// Shifts added to positions.
     shifts: Vec<[f64; 3]>,
 }
 
 impl Walk {
-    /// Of the atoms in these columns of rows of `n_columns`.
+    /// For the atoms in these columns of rows of `n_columns`.
     fn new(columns: Vec<u32>, n_columns: usize) -> Self {
         let n_atoms = columns.len();
         Self { columns, n_columns, before: vec![[0.0; 3]; n_atoms], shifts: vec![[0.0; 3]; n_atoms] }
     }
 
-    /// Sees a frame, which is the `first` one or follows the one before. Gives the longest step of a reduced coordinate
-    /// without its jump.
+    /// Sees a frame, which is the `first` one or follows the one before. Returns the longest step of a reduced
+    /// coordinate without its jump.
     fn see(&mut self, positions: &[f32], cell: &Edges, first: bool) -> std::result::Result<f64, Fault> {
         Fault::check_row(positions, self.n_columns)?;
         let rows = positions.as_chunks::<3>().0;
@@ -111,7 +111,7 @@ impl Walk {
     }
 }
 
-/// `atoms` (all where they are left out), `every`, frames from station to station, and `stations`, (stations x atoms, 3): the
+/// `atoms` (default: all), `every`, frames from station to station, and `stations`, (stations x atoms, 3): the
 /// "stations" of the kernel "displacements".
 pub(super) const TRANSFORM: TransformInfo = TransformInfo {
     id: "displacement/1",
@@ -131,7 +131,7 @@ struct Displacement {
     stations: Arc<[[f64; 3]]>,
 }
 
-/// What a worker has for its rows.
+/// Buffers of one worker.
 #[derive(Debug)]
 struct DisplacementState {
     row_atoms: AtomSelection,
@@ -143,7 +143,7 @@ struct DisplacementState {
 }
 
 impl Displacement {
-    /// The last station at or before a frame. Behind the last of all a file has grown since.
+    /// The last station at or before a frame. Frames long after the last station belong to a file that has grown since.
     fn station_before(&self, frame: u64) -> u64 {
         (frame / self.every).min((self.stations.len() / self.atoms.len() - 1) as u64)
     }
@@ -179,7 +179,7 @@ impl Transform for Displacement {
         if station * self.every != frame {
             return Err(Error::new(
                 ErrorKind::Internal,
-                "displacements are asked for from a frame on that is no station",
+                "displacements are requested from a frame that is not a station",
             ));
         }
         let start = station as usize * self.atoms.len();

@@ -1,4 +1,4 @@
-//! Groups of atoms that are worked with four at a time: their centres, and how they move.
+//! Groups of atoms that are processed four at a time: their centres, and their moves.
 
 use super::groups::Groups;
 use super::images::{Vector, shift, shift_all};
@@ -23,7 +23,7 @@ pub(super) trait Members {
     fn shift<Q: Quad>(&self, four: usize, which: usize, by: Vector, rows: &mut [[f32; 3]]);
 }
 
-/// Atoms that follow each other, with the same weights in all groups: water, above all.
+/// Adjacent atoms, with the same weights in all groups: above all, water.
 #[derive(Debug, Clone)]
 pub(super) struct InOrder {
     /// The first atoms of four groups.
@@ -55,7 +55,7 @@ impl Members for InOrder {
 #[derive(Debug, Clone)]
 pub(super) struct Anywhere {
     size: usize,
-    /// The first atoms of four groups, their second ones, and so on; then those of the next four.
+    /// The first atoms of four groups, their second atoms, and so on; then the atoms of the next four groups.
     fours: Vec<Four>,
 }
 
@@ -84,7 +84,7 @@ impl Members for Anywhere {
     }
 }
 
-/// Groups of atoms that follow each other, by their weights, and all other groups.
+/// Groups of adjacent atoms, by their weights, and all other groups.
 pub(super) fn split_consecutive(groups: &Groups) -> (Vec<Alike<InOrder>>, Vec<u32>) {
     let weights = |group: &u32| groups.weights(*group as usize);
     let follow = |group: &u32| groups.atoms(*group as usize).windows(2).all(|two| two[0] + 1 == two[1]);

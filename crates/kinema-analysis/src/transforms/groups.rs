@@ -9,16 +9,16 @@ use super::images::Vector;
 use crate::arguments::Arguments;
 use crate::weights::check_each;
 
-/// For each atom of a trajectory the group that it moves with: its residue, or the first atom of its molecule;
+/// For each atom of a trajectory, the group that it moves with: its residue, or the first atom of its molecule;
 /// [`Groups::NONE`] for atoms that do not move.
 #[derive(Debug, Clone)]
 pub struct Labels(Arc<[u32]>);
 
 impl Labels {
-    /// One for each atom, below their number or [`Groups::NONE`].
+    /// One label for each atom, below the number of atoms, or [`Groups::NONE`].
     ///
     /// # Errors
-    /// `OutOfRange` for others.
+    /// `OutOfRange` for other labels.
     pub fn new(labels: Vec<u32>) -> Result<Self> {
         let n_atoms = labels.len();
         match labels.iter().find(|&&label| label as usize >= n_atoms && label != Groups::NONE) {
@@ -29,10 +29,10 @@ impl Labels {
         }
     }
 
-    /// Of the argument `labels`.
+    /// Reads the argument `labels`.
     ///
     /// # Errors
-    /// As [`Labels::new`]; `InvalidArgument` where there is not one for each atom.
+    /// As [`Labels::new`]; `InvalidArgument` if there is not one label for each atom.
     pub(super) fn from_arguments(arguments: &Arguments) -> Result<Self> {
         let labels = arguments.index_rows::<1>("labels")?.as_flattened().to_vec();
         if labels.len() != arguments.n_atoms() as usize {
@@ -46,12 +46,12 @@ impl Labels {
         self.0.len() as u32
     }
 
-    /// Of an atom.
+    /// Label of an atom.
     pub fn get(&self, atom: u32) -> u32 {
         self.0[atom as usize]
     }
 
-    /// Of the atoms of a row.
+    /// Labels of the atoms of a row.
     pub fn row_labels(&self, atoms: &AtomSelection) -> Vec<u32> {
         atoms.iter().map(|atom| self.get(atom)).collect()
     }
@@ -63,7 +63,7 @@ impl Labels {
         Self(self.0.iter().map(|&label| if there[slot(label)] { label } else { Groups::NONE }).collect())
     }
 
-    /// All atoms of the groups that have one of these; `None` where these are all atoms of the trajectory.
+    /// All atoms of the groups of `users`; `None` if these are all atoms of the trajectory.
     ///
     /// # Errors
     /// `InvalidArgument` for atoms of another trajectory.
@@ -83,7 +83,7 @@ impl Labels {
         AtomSelection::from_sorted(atoms, expected).map(Some)
     }
 
-    /// Whether an atom of each group is chosen; the first place is that of no group.
+    /// Whether an atom of each group is chosen; the first place is for no group.
     fn there(&self, chosen: &AtomSelection) -> Vec<bool> {
         let mut there = vec![false; self.0.len() + 1];
         chosen.iter().for_each(|atom| there[slot(self.get(atom))] = true);
@@ -92,7 +92,7 @@ impl Labels {
     }
 }
 
-/// The place of a label, of which the first is that of no group.
+/// The place of a label; the first place is for no group.
 fn slot(label: u32) -> usize {
     label.wrapping_add(1) as usize
 }
@@ -101,10 +101,10 @@ fn slot(label: u32) -> usize {
 #[derive(Debug, Clone)]
 pub struct Groups {
     n_atoms: usize,
-    /// Where the atoms of each group begin, and the end of the last.
+    /// Index of the first atom of each group, followed by the number of all atoms.
     starts: Vec<u32>,
     atoms: Vec<u32>,
-    /// Of each atom, divided by the sum of its group.
+    /// Weight of each atom, divided by the sum of its group.
     weights: Vec<f64>,
 }
 
@@ -112,12 +112,12 @@ impl Groups {
     /// The label of atoms without a group.
     pub const NONE: u32 = u32::MAX;
 
-    /// Of a number for each atom (of its residue, or the first atom of its molecule): atoms with the same are a group, those with
-    /// [`Groups::NONE`] are in none. Weights
-    /// are masses, for centres of mass; without them, and in groups where all are zero, centres are of geometry.
+    /// Groups by a number for each atom (of its residue, or the first atom of its molecule): atoms with the same number
+    /// are a group, atoms with [`Groups::NONE`] are in none. Weights are masses, for centres of mass; without them, and
+    /// in groups whose weights are all zero, centres are of geometry.
     ///
     /// # Errors
-    /// `InvalidArgument` for weights of another number, negative or not finite.
+    /// `InvalidArgument` for a wrong number of weights, and for weights that are negative or not finite.
     pub fn new(labels: &[u32], weights: Option<&[f64]>) -> Result<Self> {
         if let Some(weights) = weights {
             check_each(weights, labels.len())?;
@@ -138,7 +138,7 @@ impl Groups {
         Ok(Self { n_atoms: labels.len(), starts, atoms, weights: Vec::new() }.weighted(weights.as_deref()))
     }
 
-    /// With weights, one for each of `atoms`, divided by the sum of its group.
+    /// Sets weights, one for each of `atoms`, divided by the sum of its group.
     fn weighted(mut self, weights: Option<&[f64]>) -> Self {
         for ends in self.starts.windows(2) {
             let range = ends[0] as usize..ends[1] as usize;
@@ -160,7 +160,7 @@ impl Groups {
         self.len() == self.atoms.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no groups.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -179,7 +179,7 @@ impl Groups {
         &self.weights[self.starts[group] as usize..self.starts[group + 1] as usize]
     }
 
-    /// The centre of a group, where its atoms stand.
+    /// The centre of a group, from positions as they are.
     pub fn center(&self, group: usize, positions: &[[f32; 3]]) -> Vector {
         let atoms = self.atoms(group);
         let origin = atoms.first().map_or([0.0; 3], |&first| positions[first as usize].map(f64::from));

@@ -1,4 +1,4 @@
-//! A periodic cell as transforms need it: the lattice, the edges as they were given, and images of whole edges.
+//! A periodic cell as transforms need it: the lattice, the given edges, and images by whole edges.
 //!
 //! Atoms move by whole edges only, in double precision and rounded once, so that no error adds up along a molecule.
 
@@ -12,16 +12,17 @@ use crate::geometry::Lattice;
 use crate::geometry::vectors::{Vectors, all};
 use crate::lanes::{Quad, Sixteen};
 
-/// An image is another one only if it is shorter by more than this share, squared: what has been moved once stays.
+/// An image replaces a position only if its squared length is shorter by more than this share: atoms are not moved
+/// twice.
 pub(super) const SHORTER: f64 = 1.0 - 1e-5;
-/// Beyond so many vectors of the basis they are not even counted.
+/// Beyond this many vectors of the basis, they are not even counted.
 const COUNTED: f64 = (1_u64 << 40) as f64;
-/// Positions farther than so many cells from where they belong have lost the digits that say where that is.
+/// Positions farther than this many cells from where they belong have lost the digits that say where that is.
 pub(crate) const MOST_CELLS: i64 = 1 << 20;
 
 pub(super) type Vector = [f64; 3];
 
-/// Why a row cannot be worked with. Atoms are columns of the row, whose numbers in the trajectory others know.
+/// The reason why a row cannot be used. Atoms are columns of the row; the caller knows their numbers in the trajectory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     /// A position that is not finite.
@@ -82,13 +83,13 @@ impl Fault {
         Err(Self::Row { expected, found: positions.len() / 3 })
     }
 
-    /// Of a displacement of an atom that has no image.
+    /// The fault of an atom whose displacement has no image.
     #[cold]
     pub(super) fn from_displacement(displacement: Vector, atom: u32) -> Self {
         if displacement.iter().all(|x| x.is_finite()) { Self::TooFar(atom) } else { Self::NotFinite(atom) }
     }
 
-    /// The same of a group of atoms, for one of them that is not finite.
+    /// The same for a group of atoms: names one atom that is not finite.
     #[cold]
     pub(super) fn locate_among(self, atoms: &[u32], rows: &[[f32; 3]]) -> Self {
         match self {
@@ -110,7 +111,7 @@ impl Fault {
 #[derive(Debug, Clone)]
 pub struct PeriodicCell {
     lattice: Lattice,
-    /// Zero where it is open.
+    /// Zero for open edges.
     edges: Cell,
     middle: Vector,
     /// A displacement up to this length, squared, is within [`COUNTED`].
@@ -118,10 +119,10 @@ pub struct PeriodicCell {
 }
 
 impl PeriodicCell {
-    /// Of row vectors, angstrom, and which of them are periodic.
+    /// A cell from row vectors, angstrom, and which of them are periodic.
     ///
     /// # Errors
-    /// `InvalidArgument` for a cell that is none: no periodic edge, no volume, not finite.
+    /// `InvalidArgument` for a cell with no periodic edge, with no volume, or not finite.
     pub fn new(cell: &Cell, periodic: [bool; 3]) -> kinema_core::Result<Self> {
         let lattice = Lattice::new(cell, periodic)?;
         if lattice.is_open() {
@@ -144,7 +145,7 @@ impl PeriodicCell {
         &self.lattice
     }
 
-    /// The edges, zero where they are open.
+    /// The edges; zero for open ones.
     pub(super) fn edges(&self) -> &Cell {
         &self.edges
     }
@@ -166,15 +167,15 @@ impl PeriodicCell {
         [0, 1, 2].map(|x| a * ea[x] + b * eb[x] + c * ec[x])
     }
 
-    /// How many of each edge are to be added to a displacement so that it is its nearest image; none where it is as near.
-    /// `atom` is the one that a fault names.
+    /// Number of each edge to add to a displacement to get its nearest image; zeros if the displacement is as short. A
+    /// fault names `atom`.
     #[inline]
     pub(super) fn to_nearest(&self, displacement: Vector, atom: u32) -> Result<[i64; 3], Fault> {
         let squared = dot(displacement, displacement);
         if squared <= self.lattice.sure() {
             return Ok([0; 3]);
         }
-        // how far away an atom is along open edges does not make an image of it a nearer one
+        // along open edges, the distance of an atom does not make an image of it a nearer one
         if self.has_open_edges() {
             self.image_of_long(self.project_on_periodic(displacement), atom)
         } else {
@@ -197,7 +198,7 @@ impl PeriodicCell {
         Ok(if dot(nearest, nearest) < SHORTER * squared { counts } else { [0; 3] })
     }
 
-    /// So many of each edge.
+    /// Sum of `counts` edges.
     #[inline(always)]
     pub(super) fn sum(&self, counts: [i64; 3]) -> Vector {
         let [a, b, c] = counts.map(|count| count as f64);
@@ -228,7 +229,7 @@ impl<Q: Quad> Edges<Q> {
         sum
     }
 
-    /// As [`shift`], of atoms that are at these points, by so many of each edge; one to which none are added keeps its bits.
+    /// As [`shift`], for atoms at these points, by `counts` edges; an atom whose counts are zero keeps its bits.
     #[inline(always)]
     pub(super) fn shift(&self, atoms: &mut [[f32; 3]; 4], points: Vectors<Q>, counts: Vectors<Q>) {
         let [a, b, c] = counts;
@@ -263,14 +264,14 @@ impl<Q: Quad> Edges<Q> {
     }
 }
 
-/// The cells of frames, each made once where it does not change.
+/// The cells of frames; a cell that does not change is made once.
 #[derive(Debug, Default)]
 pub(crate) struct CellOfFrame {
     last: Option<(Cell, [bool; 3], PeriodicCell)>,
 }
 
 impl CellOfFrame {
-    /// Of a frame.
+    /// The cell of a frame.
     ///
     /// # Errors
     /// As [`PeriodicCell::new`].
@@ -322,7 +323,7 @@ pub(super) fn shift_all<Q: Quad>(positions: &mut [[f32; 3]], by: Vector) {
     for (four, by) in others.iter_mut().zip(by_lane) {
         *four = Q::widen(four).add(by).narrow();
     }
-    // behind one and two of four values
+    // which coordinate comes next, after one or two groups of four values
     let by = [by, [y, z, x], [z, x, y]][others.len()];
     for (value, by) in rest.iter_mut().zip(by) {
         *value = (f64::from(*value) + by) as f32;

@@ -1,4 +1,4 @@
-//! Transforms by name: what is done to a frame before anybody sees it, see [`kinema_core::reduce::Transform`].
+//! Transforms by name: changes of a frame before anybody sees it, see [`kinema_core::reduce::Transform`].
 
 pub mod center;
 mod centers;
@@ -48,7 +48,7 @@ impl TransformInfo {
     /// The transform.
     ///
     /// # Errors
-    /// Those of the transform; `InvalidArgument` for an argument that it does not know.
+    /// Errors of the transform; `InvalidArgument` for an argument that it does not know.
     pub fn transform(&self, arguments: &Arguments) -> Result<Arc<dyn AnyTransform>> {
         let transform = (self.make)(arguments)?;
         arguments.check_known()?;

@@ -1,4 +1,5 @@
-//! Molecules: what bonds hold together, as trees that are walked from the first atom of each, a parent before its children.
+//! Molecules: atoms held together by bonds, as trees that are walked from the first atom of each, a parent before its
+//! children.
 //!
 //! It knows bonds and no positions. A tree has all atoms of a molecule; bonds that close rings are kept beside it, as
 //! they show whether a molecule is bonded to its own image.
@@ -9,7 +10,7 @@ use kinema_core::{Error, ErrorKind, Result};
 
 use crate::geometry::Column;
 
-/// One molecule of two atoms or more: where its bonds are.
+/// One molecule of two atoms or more: the ranges of its bonds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Molecule {
     /// Bonds of its tree.
@@ -22,7 +23,7 @@ pub(super) struct Molecule {
 #[derive(Debug, Clone)]
 pub struct Molecules {
     n_atoms: usize,
-    /// Of each bond the atom farther from the first atom of the molecule, and the one nearer to it.
+    /// For each bond, the atom farther from the first atom of the molecule, and the nearer one.
     children: Vec<u32>,
     parents: Vec<u32>,
     molecules: Vec<Molecule>,
@@ -30,10 +31,10 @@ pub struct Molecules {
 }
 
 impl Molecules {
-    /// Of atoms counted from 0 below `n_atoms`. Bonds may be given in any order and more than once.
+    /// Molecules of atoms counted from 0 below `n_atoms`. Bonds may be given in any order and more than once.
     ///
     /// # Errors
-    /// `OutOfRange` for a bond to an atom that is not there, `InvalidArgument` for one of an atom to itself.
+    /// `OutOfRange` for a bond to an atom that does not exist, `InvalidArgument` for a bond of an atom to itself.
     pub fn new(n_atoms: usize, bonds: &[[u32; 2]]) -> Result<Self> {
         let neighbours = Neighbours::new(n_atoms, bonds)?;
         let (children, parents, molecules) = (Vec::new(), Vec::new(), Vec::new());
@@ -61,7 +62,7 @@ impl Molecules {
         self.children.len()
     }
 
-    /// For each atom the first atom of its molecule, which an atom without bonds is itself.
+    /// For each atom, the first atom of its molecule; an atom without bonds is its own first atom.
     pub fn first_atoms(&self) -> Vec<u32> {
         let mut first: Vec<u32> = (0..self.n_atoms as u32).collect();
         for molecule in &self.molecules {
@@ -122,7 +123,7 @@ impl Neighbours {
                 next[from as usize] += 1;
             }
         }
-        // the walk, and with it the last bits of what is moved, does not depend on the order of the bonds
+        // the order of the walk, and with it the last bits of moved atoms, does not depend on the order of the bonds
         for i in 0..n_atoms {
             atoms[starts[i]..starts[i + 1]].sort_unstable();
         }
@@ -139,7 +140,7 @@ struct Walk {
     children: Vec<u32>,
     parents: Vec<u32>,
     molecules: Vec<Molecule>,
-    /// Of each atom that was reached.
+    /// Parent of each atom that was reached.
     parent_of: Vec<u32>,
 }
 

@@ -1,5 +1,5 @@
-//! The points that are nearest to the middle of a cell: whether four or sixteen are among them, and how many of each edge bring them
-//! there.
+//! The points that are nearest to the middle of a cell: tests whether four or sixteen points are among them, and finds
+//! the number of each edge that brings them there.
 
 use super::images::{PeriodicCell, SHORTER, Vector, dot};
 use super::unit_cell::{FAR, Home, UNSURE, Within, all_less};
@@ -62,13 +62,13 @@ impl<Q: Quad> Nearest<Q> {
 /// Pairs of opposite faces that the points nearest to the origin of a lattice can have.
 const MOST_FACES: usize = 7;
 
-/// Lengths, squared, up to this share longer are equal, as in a cell whose edges are of single precision. Without their face
-/// a point is the nearest one to four times this share of its square, and [`SHORTER`] allows ten.
+/// Squared lengths that differ by no more than this share are equal, as in a cell whose edges are of single precision.
+/// Without its face a point is the nearest one to four times this share of its square, and [`SHORTER`] allows ten.
 const EQUAL: f64 = 1.0 + 1e-6;
 
-/// A face of the points that are nearest to the origin of a lattice, and the opposite one.
+/// A face of the points that are nearest to the origin of a lattice, together with the opposite face.
 struct Face {
-    /// The point of the lattice behind it.
+    /// The point of the lattice on the far side of the face.
     behind: Vector,
     /// The same in vectors of the basis.
     of_basis: [i32; 3],
@@ -76,11 +76,12 @@ struct Face {
     across: Vector,
 }
 
-/// The faces of the points that are nearest to the origin of all points of a lattice. The basis is Minkowski-reduced, and zero
-/// beyond the number of dimensions.
+/// The faces of the cell of points that are nearer to the origin than to any other lattice point. The basis is
+/// Minkowski-reduced, and zero beyond the number of dimensions.
 ///
-/// Of vectors that differ by twice another one, the shortest has a face, unless several are as short (Voronoi; Conway and
-/// Sloane, Proc. R. Soc. Lond. A 436, 55, 1992). Its coefficients are -1, 0 and 1 in a reduced basis.
+/// Vectors are sorted into classes whose members differ by twice a lattice vector. The shortest vector of a class has a
+/// face, unless several are equally short (Voronoi; Conway and Sloane, Proc. R. Soc. Lond. A 436, 55, 1992). Its
+/// coefficients are -1, 0 and 1 in a reduced basis.
 fn faces(basis: &[Vector; 3]) -> Vec<Face> {
     let mut shortest = [([0; 3], f64::INFINITY, f64::INFINITY); MOST_FACES + 1];
     let range = |i: usize| if basis[i] == [0.0; 3] { 0..=0 } else { -1..=1 };
@@ -114,7 +115,7 @@ fn sum_of(counts: [i32; 3], basis: &[Vector; 3]) -> Vector {
     [0, 1, 2].map(|x| (0..3).map(|i| f64::from(counts[i]) * basis[i][x]).sum())
 }
 
-/// What single precision says of sixteen points at once: only what is farther from all faces than its errors is sure.
+/// Single-precision estimates for sixteen points at once: only points farther from all faces than the errors are sure.
 pub(super) struct Estimate<E> {
     middle: [E; 3],
     /// [`Face::across`] of all faces; zero for those that are missing.
@@ -122,18 +123,18 @@ pub(super) struct Estimate<E> {
     has_all_faces: bool,
     minus_dual: [[E; 3]; 3],
     basis: [[E; 3]; 3],
-    /// The vectors of the basis in edges; none where they are the edges.
+    /// The vectors of the basis in edges; `None` if they are the edges.
     of_edges: Option<[[E; 3]; 3]>,
     behind: Behind,
     /// Products with faces are sure up to it.
     limit: E,
 }
 
-/// Points of the lattice behind faces, by the number of the face.
+/// Points of the lattice on the far side of faces, by the number of the face.
 struct Behind {
     vector: [[f32; 8]; 3],
     of_edges: [[f32; 8]; 3],
-    /// Of the square of the vector, with the opposite sign.
+    /// Inverse of the squared vector, with the opposite sign.
     minus_inverse: [f32; 8],
 }
 
@@ -150,11 +151,11 @@ impl Behind {
     }
 }
 
-/// Estimates reach so many cells of the basis, squared and summed up.
+/// Squared reach of estimates, in cells of the basis.
 const REACH: f32 = 64.0;
-/// The basis is at most so many edges: of these there are fewer than 2^24 within reach.
+/// Most edges that make up a vector of the basis: fewer than 2^24 of them are within reach.
 const MOST_EDGES: i64 = 1000;
-/// The share of cells whose points are not sure that is too large for estimates to save time.
+/// If the share of cells whose points are not sure is larger than this, estimates do not save time.
 const TOO_UNSURE: f64 = 0.05;
 
 /// How near to a face, in products with [`Face::across`], estimates are not sure.
@@ -213,7 +214,7 @@ impl<E: Sixteen> Estimate<E> {
         self.farthest(self.subtract_middle(points), E::all(0.0)).all_less(self.limit)
     }
 
-    /// How many of each edge bring each of them home. `None` where one is not sure.
+    /// Number of each edge that brings each point home. `None` if a point is not sure.
     #[inline(always)]
     pub(super) fn edges_home(&self, points: [E; 3]) -> Option<[E; 3]> {
         let from_middle = self.subtract_middle(points);
@@ -230,7 +231,7 @@ impl<E: Sixteen> Estimate<E> {
                 counts = plus(counts, of_basis[i], of_edges[i]);
             }
         }
-        // through the face that it is farthest behind
+        // through the face that it is farthest beyond
         let mut farthest = E::all(0.0);
         for number in 0..MOST_FACES - 1 {
             farthest = farthest.maximum(product(self.faces[number], rest).numbered(number as u32));
@@ -253,8 +254,8 @@ impl<E: Sixteen> Estimate<E> {
         [x.subtract(mx), y.subtract(my), z.subtract(mz)]
     }
 
-    /// The greatest product with a face, if it is more than another number. Not a number for what is not finite: no product is
-    /// one then, and the last one stays.
+    /// The greatest product with a face, if it is more than another number. NaN if a point is not finite: all its
+    /// products are NaN then, and the last one stays.
     #[inline(always)]
     fn farthest(&self, from_middle: [E; 3], at_least: E) -> E {
         let mut most = at_least;
@@ -326,7 +327,7 @@ impl<Q: Quad> Within<Q> for Nearest<Q> {
                 *count = count.subtract(of_edges.multiply(cells));
             }
         }
-        // by which the square falls, halved, with the best neighbour, and with the best but one
+        // half of the decrease of the square with the best neighbour, and with the second best
         let (mut most, mut second, mut sign, mut found) = (zero, Q::all(f64::MIN), zero, [zero; 3]);
         for neighbour in &self.neighbours {
             let along = dot4(rest, all(neighbour.vector));
@@ -341,7 +342,7 @@ impl<Q: Quad> Within<Q> for Nearest<Q> {
         }
         counts = plus_times(counts, Q::all(-1.0).with_sign_of(zero.subtract(sign)), found);
         let shortest = Q::all(-2.0).multiply_add(most, dot4(rest, rest));
-        // what is as near stays
+        // an image that is only as near does not replace a point
         let limit = Q::all(SHORTER).multiply(squared);
         let nearer = shortest.less(limit);
         let mut moved = zero;

@@ -1,9 +1,9 @@
-//! Unwraps trajectories: atoms go on where they would jump to the other side of the cell, in a cell that may change.
+//! Unwraps trajectories: atoms continue instead of jumping to the other side of the cell, in a cell that may change.
 //!
-//! A jump is the whole number that is nearest to the step of a reduced coordinate from one frame to the next. Jumps of all
-//! frames from the first one on are summed up in whole numbers, so a sum does not depend on where it is begun: sums are
-//! kept for some frames, the stations, and a worker runs from the station before its frames. Positions are those of the
-//! frame and whole edges of its own cell, as with MDAnalysis' `NoJump`.
+//! A jump is the whole number nearest to the step of a reduced coordinate from one frame to the next. Jumps of all
+//! frames from the first one on are summed up in whole numbers, so a sum does not depend on where it begins. Sums are
+//! kept for some frames, the stations, and a worker starts from the station before its frames. Positions are those of
+//! the frame plus whole edges of its own cell, as in MDAnalysis' `NoJump`.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::lanes::Quad;
 #[derive(Debug, Clone, Default)]
 #[repr(align(32))]
 struct Four {
-    /// Where they were in the frame before: x, y and z.
+    /// Positions in the frame before: x, y and z.
     before: [[f32; 4]; 3],
     /// Edges that are added, by edge.
     counts: [[i32; 4]; 3],
@@ -37,16 +37,16 @@ pub struct Tracks {
     n_tracked: usize,
     n_columns: usize,
     fours: Vec<Four>,
-    /// So many fours are the first atoms of a row, in its order.
+    /// Number of fours that are the first atoms of a row, in its order.
     n_in_order: usize,
-    /// Where the atoms of the others are in a row: the last atom stands for those that are missing.
+    /// Columns of the atoms of the other fours; the last atom stands in for missing ones.
     columns: Vec<[u32; 4]>,
     /// Products with it are the reduced coordinates of the frame before.
     dual: Cell,
 }
 
 impl Tracks {
-    /// Of the atoms in these columns of rows of `n_columns`.
+    /// Tracks of the atoms in these columns of rows of `n_columns`.
     pub fn new(cpu: Cpu, columns: &[u32], n_columns: usize) -> Self {
         let is_in_order = |(number, four): (usize, &[u32; 4])| *four == [0, 1, 2, 3].map(|i| 4 * number as u32 + i);
         let fours = columns.as_chunks::<4>().0.iter().enumerate();
@@ -63,7 +63,7 @@ impl Tracks {
         }
     }
 
-    /// Begins with the next frame, where these edges are added to each atom (atoms x 3).
+    /// Begins with the next frame, in which these edges are added to each atom (atoms x 3).
     pub fn begin(&mut self, counts: impl Fn(usize) -> [i32; 3]) {
         let last = self.n_tracked.saturating_sub(1);
         for (number, four) in self.fours.iter_mut().enumerate() {
@@ -136,7 +136,7 @@ fn follow<Q: Quad>(
 ) -> bool {
     let mut pass = Pass::<Q>::new(duals, cell, first);
     let (in_order, others) = tracks.fours.split_at_mut(tracks.n_in_order);
-    // all are shifted, most by nothing: which have jumped cannot be foreseen, and a branch costs more
+    // all are shifted, most of them by zero: jumps are unpredictable, and a branch costs more
     for (four, atoms) in in_order.iter_mut().zip(rows.as_chunks_mut::<4>().0) {
         let points = Q::xyz_of_row(atoms);
         let counts = pass.jumped(four, points);
@@ -147,7 +147,7 @@ fn follow<Q: Quad>(
         let points = Q::xyz([&rows[a], &rows[b], &rows[c], &rows[d]]);
         let (counts, mut atoms) = (pass.jumped(four, points), [[0.0; 3]; 4]);
         pass.edges.shift(&mut atoms, points, counts);
-        // the last atom may be there several times
+        // the last atom may occur several times
         [rows[a], rows[b], rows[c], rows[d]] = atoms;
     }
     let [a, b, c, d] = pass.sum.store();
@@ -161,7 +161,7 @@ struct Pass<Q: Quad> {
     edges: Edges<Q>,
     /// Whether jumps from the frame before are counted: not in the first one.
     follows: Q::Mask,
-    /// Of reduced coordinates: of what is not finite the sum is neither.
+    /// Sum of reduced coordinates; not finite if one of them is not finite.
     sum: Q,
 }
 
@@ -174,7 +174,7 @@ impl<Q: Quad> Pass<Q> {
         Self { before, now, edges: Edges::new(cell), follows, sum: Q::all(0.0) }
     }
 
-    /// Four atoms go to where they are now. Gives the edges that are added.
+    /// Moves four atoms to their positions now. Returns the edges that are added.
     #[inline(always)]
     #[expect(clippy::needless_range_loop, reason = "functions of iterators are compiled for every processor")]
     fn jumped(&mut self, four: &mut Four, points: Vectors<Q>) -> Vectors<Q> {
@@ -194,9 +194,9 @@ impl<Q: Quad> Pass<Q> {
     }
 }
 
-/// `atoms` (all where they are left out), `every`, frames from station to station, and `stations`: whole numbers of
-/// 32 bits with a sign, as those without one, (stations x atoms, 3). `frames`, ascending: those between which jumps were
-/// counted; all of the file where they are left out. Where `every` is 0 there are no jumps: all frames have the one station.
+/// `atoms` (default: all), `every`, frames from station to station, and `stations`, (stations x atoms, 3): signed
+/// 32-bit integers, passed as unsigned. `frames`, ascending (default: all of the file): the frames between which jumps
+/// were counted. If `every` is 0 there are no jumps: all frames share the only station.
 pub(super) const TRANSFORM: TransformInfo = TransformInfo {
     id: "nojump/1",
     make: |arguments| {
@@ -215,14 +215,14 @@ pub struct NoJump {
     atoms: AtomSelection,
     /// Frames from station to station; 0: there is one, for all of them.
     every: u64,
-    /// Those between which jumps were counted, ascending; none: all.
+    /// The frames between which jumps were counted, ascending; `None`: all.
     frames: Option<FrameSelection>,
     /// For each station the sums of jumps, atoms x 3.
     stations: Arc<[i32]>,
 }
 
 impl NoJump {
-    /// Of sums at frame 0 of `frames` (all where there are none), frame `every`, twice that, and so on.
+    /// From sums at frame 0 of `frames` (of all frames if `None`), at frame `every`, twice that, and so on.
     ///
     /// # Errors
     /// `InvalidArgument` for sums of other atoms, and frames that are not ascending.
@@ -238,7 +238,7 @@ impl NoJump {
         Ok(Self { atoms, every, frames, stations: stations.into() })
     }
 
-    /// Where a frame is among those between which jumps were counted.
+    /// Position of a frame among the frames between which jumps were counted.
     fn place(&self, frame: u64) -> Option<u64> {
         let Some(frames) = &self.frames else { return Some(frame) };
         let (mut start, mut end) = (0, frames.len());
@@ -259,14 +259,15 @@ impl NoJump {
         &self.stations[number * of_one..(number + 1) * of_one]
     }
 
-    /// The last station at or before a place. Behind the last of all a file has grown since its jumps were counted.
+    /// The last station at or before a place. Places long after the last station belong to a file that has grown since
+    /// its jumps were counted.
     fn station_before(&self, place: u64) -> u64 {
         let last = (self.stations.len() / (3 * self.atoms.len()) - 1) as u64;
         (place / self.every).min(last)
     }
 }
 
-/// What a worker has for its rows.
+/// Buffers of one worker.
 #[derive(Debug)]
 pub struct NoJumpState {
     row_atoms: AtomSelection,
@@ -324,7 +325,7 @@ impl Transform for NoJump {
         };
         let station = self.station_before(place);
         if station * self.every != place {
-            return Err(Error::new(ErrorKind::Internal, "jumps are asked for from a frame on that is no station"));
+            return Err(Error::new(ErrorKind::Internal, "jumps are requested from a frame that is not a station"));
         }
         state.tracks.begin(sums_of(&state.places, self.station(station as usize)));
         state.first = true;

@@ -1,9 +1,10 @@
-//! Superposes each frame on the one before it, as that one was superposed: the progressive fit of `gmx trjconv`.
+//! Superposes each frame on the frame before it, as superposed: the progressive fit of `gmx trjconv`.
 //!
-//! A frame turns with the frame that it is superposed on, so that its rotation is the product of those from frame to frame
-//! ([`crate::analyses::motion::rotations`]); its centre is brought to that of the first frame. Products are multiplied in
-//! the order of frames and kept for every so many of them, the stations. A worker begins at the station before its frame,
-//! with the product of that frame, and goes on as the product was made: its bits are those of one run through all frames.
+//! A frame turns with the frame that it is superposed on, so its rotation is the product of the rotations from frame to
+//! frame ([`crate::analyses::motion::rotations`]); its centre moves to that of the first frame. Rotations are
+//! multiplied in the order of frames, and the product is kept every `every` frames, at the stations. A worker begins at
+//! the station before its frame with the product of that station, and multiplies on in the same order: its bits are
+//! those of a single run through all frames.
 
 use std::sync::Arc;
 
@@ -30,10 +31,10 @@ pub(super) struct Progressive {
 }
 
 impl Progressive {
-    /// Of `rotations` and `every`.
+    /// Reads the arguments `rotations` and `every`.
     ///
     /// # Errors
-    /// `InvalidArgument` for what are no matrices.
+    /// `InvalidArgument` for values that are not matrices.
     pub(super) fn from_arguments(fitted: AtomsAndReference, arguments: &Arguments) -> Result<Self> {
         let (stations, rest) = arguments.vectors("rotations")?.as_chunks::<3>();
         if stations.is_empty() || !rest.is_empty() {
@@ -43,7 +44,7 @@ impl Progressive {
         Ok(Self { steps: Steps::from_reference(fitted.reference()), fitted, every, stations: stations.into() })
     }
 
-    /// The rotation of a frame, of which the set has these positions.
+    /// The rotation of a frame in which the set has these positions.
     fn rotation(&self, state: &ProgressiveState, number: u64, positions: &[f32]) -> Result<Matrix3> {
         if let Some(rotation) = state.at_station {
             return Ok(rotation);
@@ -56,14 +57,14 @@ impl Progressive {
     }
 }
 
-/// What a worker has for its rows.
+/// Buffers of one worker.
 #[derive(Debug)]
 pub(super) struct ProgressiveState {
     gathered: Vec<f32>,
-    /// Positions of the set in the frame that was seen last, before it was moved; empty where the next one is a station.
+    /// Positions of the set in the last frame seen, before it was moved; empty if the next frame is a station.
     before: Vec<f32>,
     rotation: Matrix3,
-    /// The rotation of the next frame, where it is known.
+    /// The rotation of the next frame, if it is known.
     at_station: Option<Matrix3>,
 }
 

@@ -1,9 +1,10 @@
-//! Rotates each frame so that its cell lies as lengths and angles say it: the first edge along x, the second in the xy plane,
-//! and right-handed.
+//! Rotates each frame so that its cell has the orientation that lengths and angles imply: the first edge along x, the
+//! second in the xy plane, right-handed.
 //!
-//! A rotation keeps the hand of the edges. Of left-handed ones the third is reversed first: the lattice is the same, as each edge
-//! and its opposite are vectors of it, and no atom moves by that. Positions, velocities and forces turn with the cell. Frames
-//! without a cell, with one that lies so already, and with edges in one plane, which no rotation helps, stay as they are.
+//! A rotation keeps the handedness of the edges, so the third edge of a left-handed cell is reversed first. The lattice
+//! stays the same, as an edge and its opposite are both vectors of it, and no atom moves. Positions, velocities and
+//! forces turn with the cell. Frames stay as they are if they have no cell, if the cell has this orientation already,
+//! or if its edges lie in one plane, which no rotation changes.
 
 use std::sync::Arc;
 
@@ -20,10 +21,10 @@ use crate::superposition::qcp::Motion;
 /// Without arguments.
 pub(super) const TRANSFORM: TransformInfo = TransformInfo { id: "rotate_cell/1", make: |_| Ok(Arc::new(RotateCell)) };
 
-/// Of an edge that lies along the others but for this share of it nothing is left: the cell is flat.
+/// An edge counts as lying along the others if no more than this share of it remains: the cell is then flat.
 const FLAT: f64 = 1e-7;
 
-/// Rotates cells, and what is in them.
+/// Rotates cells, and their content.
 #[derive(Debug, Clone, Copy)]
 pub struct RotateCell;
 
@@ -54,10 +55,11 @@ impl Transform for RotateCell {
     }
 }
 
-/// The rotation, as rows, after which a cell lies as lengths and angles say, and the cell then; `None` if nothing is to be done.
+/// The rotation, as rows, that gives a cell the orientation that lengths and angles imply, and the rotated cell; `None`
+/// if the cell need not be rotated.
 fn upright(cell: &Cell) -> Option<([Vector; 3], Cell)> {
     let has_length = cell.map(|edge| edge != [0.0; 3]);
-    // along edges without a length no other edge has a share
+    // no other edge has a share along an edge without a length
     let stays = |i: usize, j: usize| j <= i && has_length[j];
     let lies = (0..3).all(|i| cell[i][i] >= 0.0 && (0..3).all(|j| stays(i, j) || cell[i][j] == 0.0));
     if lies {
@@ -83,13 +85,13 @@ fn upright(cell: &Cell) -> Option<([Vector; 3], Cell)> {
     Some((axes, made))
 }
 
-/// What is left of an edge, as a direction.
+/// The rest of an edge, as a direction.
 fn unit(rest: Vector, edge: Vector) -> Option<Vector> {
     let length = dot(rest, rest).sqrt();
     (length > FLAT * dot(edge, edge).sqrt()).then(|| rest.map(|value| value / length))
 }
 
-/// Three right-handed axes, of which the last is turned if that needs it, and those that are missing are made.
+/// Three right-handed axes: the last is reversed if necessary, and missing ones are made.
 fn right_handed(axes: [Option<Vector>; 3]) -> [Vector; 3] {
     match axes {
         [Some(a), Some(b), _] => [a, b, cross(a, b)],
@@ -115,7 +117,7 @@ fn cross(a: Vector, b: Vector) -> Vector {
     [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
 }
 
-/// A direction across another one: within the plane of the two axes along which that one is longest.
+/// A direction perpendicular to another, in the plane of the two axes along which the other is longest.
 fn perpendicular(axis: Vector) -> Vector {
     let shortest = (0..3).fold(0, |least, i| if axis[i].abs() < axis[least].abs() { i } else { least });
     let mut along = [0.0; 3];
@@ -164,7 +166,7 @@ mod tests {
             for (expected, found) in products(&same).iter().zip(products(&made)) {
                 assert!((expected - found).abs() < 1e-9, "{cell:?} {made:?}");
             }
-            // what is at an edge is there still, or at its opposite
+            // a vector at an edge is still at that edge, or at its opposite
             for (edge, new) in same.iter().zip(made) {
                 let moved = axes.map(|axis| dot(*edge, axis));
                 assert!(moved.iter().zip(new).all(|(a, b)| (a - b).abs() < 1e-9), "{cell:?} {made:?}");

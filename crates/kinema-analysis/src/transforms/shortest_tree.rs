@@ -1,9 +1,9 @@
 //! The shortest tree that joins points of a periodic cell, each edge from a point to the nearest image of another.
 //!
-//! It knows points and no atoms. The tree is made as Borůvka's (each component takes the shortest edge to another one, the
-//! largest alone waits), with a tree of balls in which the nearest point of other components is looked for: a ball is passed by
-//! if it is farther than what is known, or holds the own component only. Edges of the same length follow each other by the
-//! numbers of their points, so that there is one shortest tree.
+//! It knows points and no atoms. The tree is built as Borůvka's (each component except the largest takes the shortest
+//! edge to a different component). A tree of balls finds the nearest point of a different component: it skips a ball
+//! that is farther than the best point found, or that has only points of the same component. Edges of the same length
+//! are ordered by the numbers of their points, so that there is one shortest tree.
 
 use super::images::{Fault, PeriodicCell, Vector, dot, minus};
 
@@ -13,7 +13,7 @@ const UNDIVIDED: usize = 8;
 const ROOM: f64 = 1e-9;
 const NONE: u32 = u32::MAX;
 
-/// The nearest image of a point from another one.
+/// An edge from a point to the nearest image of another point.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Edge {
     /// Its length, squared.
@@ -39,7 +39,7 @@ impl Edge {
     }
 }
 
-/// The edges of the shortest tree, in no order. Where an image has no place, the fault names the point.
+/// The edges of the shortest tree, in no order. If an image has no place, the fault names the point.
 ///
 /// # Errors
 /// [`Fault`]
@@ -61,7 +61,7 @@ pub(super) fn shortest_tree(centres: &[Vector], cell: &PeriodicCell) -> Result<V
 
 /// Points that are joined.
 struct Components {
-    /// Of each point another one of its component, or itself.
+    /// For each point, another point of its component, or itself.
     toward: Vec<u32>,
 }
 
@@ -89,11 +89,11 @@ struct Ball {
     radius: f64,
     points: [u32; 2],
     second: u32,
-    /// Of all its points; none where they are of several.
+    /// Component of all its points; none if they are in several.
     component: u32,
 }
 
-/// What is known of the points between two rounds.
+/// State of the points between two rounds.
 struct Search<'a> {
     cell: &'a PeriodicCell,
     centres: &'a [Vector],
@@ -103,11 +103,11 @@ struct Search<'a> {
     balls: Vec<Ball>,
     components: Components,
     component_of: Vec<u32>,
-    /// The shortest edge of each point to another component, when it was looked for.
+    /// The shortest edge from each point to a different component, at the time of its search.
     known: Vec<Option<Edge>>,
-    /// Edges of each point to other components are not shorter than this, squared.
+    /// Edges of each point to different components are at least this long, squared.
     at_least: Vec<f64>,
-    /// The shortest edge of each component but the largest to another one.
+    /// The shortest edge from each component except the largest to a different component.
     best: Vec<Option<Edge>>,
 }
 
@@ -195,7 +195,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The shortest edge of a point to another component, if it is before one that is known.
+    /// The shortest edge from a point to a different component, if it comes before a known one.
     fn nearest(
         &self,
         place: usize,
@@ -240,7 +240,7 @@ impl<'a> Search<'a> {
         self.apart(ball.middle, image) - ball.radius
     }
 
-    /// Of the nearest images.
+    /// Distance between nearest images.
     fn apart(&self, one: Vector, other: Vector) -> f64 {
         let displacement = minus(one, other);
         let squared = dot(displacement, displacement);
@@ -262,7 +262,7 @@ fn order_of(n: usize) -> Vec<u32> {
     (0..n as u32).collect()
 }
 
-/// Orders points so that those of each ball are side by side.
+/// Orders points so that the points of each ball are adjacent.
 fn divide(order: &mut [u32], start: usize, images: &[Vector], balls: &mut Vec<Ball>) {
     let (mut low, mut high) = ([f64::INFINITY; 3], [f64::NEG_INFINITY; 3]);
     for &point in order.iter() {
@@ -296,7 +296,7 @@ fn divide(order: &mut [u32], start: usize, images: &[Vector], balls: &mut Vec<Ba
 mod tests {
     use super::*;
 
-    /// Prim's: the edge that comes first of all that leave the tree, until all points are in it.
+    /// Prim's algorithm: adds the first of all edges that leave the tree, until all points are in the tree.
     fn compare_all_pairs(centres: &[Vector], cell: &PeriodicCell) -> Vec<Edge> {
         let n = centres.len();
         let edge = |a: usize, b: usize| Edge::connect([a as u32, b as u32], centres, cell).unwrap();

@@ -1,9 +1,8 @@
 //! Moves each frame by the best superposition of an atom set on its reference, or on the frame before as it was moved.
 //!
-//! It does not report the deviation: that is [`crate::analyses::structure::rmsd`]. All atoms of the row move, not only
-//! those of the set; velocities, forces and the cell turn with them. Values are `f32` as before, the motion is found and
-//! applied in `f64`. A position outside the set that is not finite stays so: the kernel behind it refuses it, or nobody
-//! asked for it.
+//! It does not report the deviation: [`crate::analyses::structure::rmsd`] does. All atoms of the row move, not only the
+//! set; velocities, forces and the cell turn with them. Values stay `f32`; the motion is found and applied in `f64`. A
+//! position outside the set that is not finite stays so: a kernel that needs it refuses it.
 
 use std::sync::Arc;
 
@@ -21,8 +20,9 @@ use crate::lanes::Quad;
 use crate::superposition::AtomsAndReference;
 use crate::superposition::qcp::Motion;
 
-/// `atoms`, `reference`, `weights`, and `mode`: "rot+trans" or "trans". With `rotations`, (3 x stations, 3), those of the
-/// kernel of this name for every `every`th frame: each frame is superposed on the one before, and the reference is the first.
+/// `atoms`, `reference`, `weights`, and `mode`: "rot+trans" or "trans". `rotations`, (3 x stations, 3), are the results
+/// of the kernel "rotations" for every `every`th frame: with them, each frame is superposed on the one before, and the
+/// reference is the first frame.
 pub(super) const TRANSFORM: TransformInfo = TransformInfo {
     id: "superpose/1",
     make: |arguments| {
@@ -35,16 +35,16 @@ pub(super) const TRANSFORM: TransformInfo = TransformInfo {
     },
 };
 
-/// What is done to a frame.
+/// Motion applied to a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Superposition {
-    /// The rotation and translation after which the set is nearest to its reference.
+    /// The rotation and translation that bring the set nearest to its reference.
     RotationAndTranslation,
-    /// The translation that brings the centre of the set to that of its reference.
+    /// The translation that brings the centre of the set to the centre of its reference.
     Translation,
 }
 
-/// Superposes each frame; the set may hold more atoms than the kernel behind it, or others.
+/// Superposes each frame; the set may differ from the atoms of the kernel that follows.
 #[derive(Debug, Clone)]
 pub struct Superpose {
     fitted: AtomsAndReference,
@@ -107,7 +107,8 @@ pub(crate) fn not_finite(set: &AtomSelection, positions: &[f32]) -> Error {
     Error::new(ErrorKind::Corrupt, what)
 }
 
-/// Moves positions by the shift of the frame and this motion at once; where `turns` velocities, forces and the cell turn, too.
+/// Moves positions by the shift of the frame and by this motion at once; if `turns`, velocities, forces and the cell
+/// turn too.
 pub(crate) fn move_frame(frame: &mut FrameMut<'_>, motion: &Motion, turns: bool) {
     let cpu = Cpu::detect();
     let from = frame.shift.take().map_or(motion.from, |by| minus(motion.from, by));

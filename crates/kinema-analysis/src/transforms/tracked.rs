@@ -1,4 +1,4 @@
-//! Which atoms of a row a transform tracks from frame to frame, and where its tables have them.
+//! Atoms of a row that a transform tracks from frame to frame, and their places in its tables.
 
 use kinema_core::selection::AtomSelection;
 use kinema_core::{Error, ErrorKind, Result};
@@ -13,7 +13,7 @@ pub(super) struct Tracked {
 }
 
 impl Tracked {
-    /// Of rows of `atoms`, and tables of `known` ones, ascending.
+    /// For rows of `atoms`, and tables of `known` atoms, ascending.
     ///
     /// # Errors
     /// `InvalidArgument` for atoms of another trajectory.

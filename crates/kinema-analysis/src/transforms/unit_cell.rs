@@ -1,5 +1,5 @@
-//! The unit cell that atoms and groups are brought home to: in which of its three shapes a point is inside, and how many of each
-//! edge bring it there; of one point, and of four at once.
+//! The unit cell to which atoms and groups are brought home: tests whether a point is inside one of its three shapes,
+//! and finds the number of each edge that brings it there; for one point, and for four at once.
 
 use kinema_core::frame::lattice::ROUNDING;
 
@@ -8,14 +8,14 @@ use crate::geometry::nearest_images::whole;
 use crate::geometry::vectors::{Vectors, all, dot as dot4, plus_times};
 use crate::lanes::Quad;
 
-/// How far outside, in reduced coordinates, a centre may lie that is not moved: what was moved once stays. Atoms in cells along
-/// the axes are inside exactly.
+/// How far outside, in reduced coordinates, a centre may lie without being moved, so that moved atoms stay. Atoms in
+/// cells along the axes are inside exactly.
 pub(super) const EDGE: f64 = 1.0 / (1_u64 << 22) as f64;
 
-/// What is that near to a face is examined once more, one group after the other.
+/// Groups this near to a face are examined again, one after another.
 pub(super) const UNSURE: f64 = 1e-9;
 
-/// So is what is that many cells away.
+/// Groups this many cells away are examined again as well.
 pub(super) const FAR: f64 = 1024.0;
 
 /// The shape of the unit cell.
@@ -23,14 +23,14 @@ pub(super) const FAR: f64 = 1024.0;
 pub enum UnitCell {
     /// The points nearest to the middle of the cell.
     Compact,
-    /// A brick with a corner in the origin, with the first edge along one of its own.
+    /// A brick with a corner at the origin, and its first edge along the cell's first edge.
     #[default]
     Rect,
     /// The parallelepiped of the edges, with a corner in the origin.
     Tric,
 }
 
-/// Where the unit cell of a frame is.
+/// The place of a frame's unit cell.
 #[derive(Debug, Clone)]
 pub struct Home {
     shape: UnitCell,
@@ -40,11 +40,11 @@ pub struct Home {
     on_axes: Option<OnAxes>,
 }
 
-/// Edges of which each is on an axis: its number, and the edge along it, zero where it is open.
+/// Edges that each lie on an axis: the number of the axis, and the edge along it, zero for an open edge.
 pub(super) type OnAxes = [(usize, f64); 3];
 
 impl Home {
-    /// Of a cell.
+    /// Home cell of a periodic cell.
     pub fn new(shape: UnitCell, cell: &PeriodicCell) -> Self {
         let coordinates = match shape {
             UnitCell::Rect => brick_coordinates(cell.edges()),
@@ -54,7 +54,7 @@ impl Home {
         Self { shape, coordinates, middle: cell.middle(), on_axes }
     }
 
-    /// The edges where each is on an axis, of a parallelepiped or brick.
+    /// The edges of a parallelepiped or brick, if each lies on an axis.
     pub(super) fn on_axes(&self) -> Option<&OnAxes> {
         self.on_axes.as_ref()
     }
@@ -69,14 +69,14 @@ impl Home {
         self.shape
     }
 
-    /// Whether coordinates are those along the axes, divided by lengths: the first edge of the cell is along x, the second in the
-    /// plane of x and y, and the shape a brick.
+    /// Whether coordinates are those along the axes, divided by lengths: the first edge of the cell is along x, the
+    /// second in the plane of x and y, and the shape is a brick.
     pub(super) fn is_along_axes(&self, cell: &PeriodicCell) -> bool {
         let (rows, edges) = (&self.coordinates, cell.edges());
         (0..3).all(|i| (0..3).all(|x| (x == i || rows[i][x] == 0.0) && (x <= i || edges[i][x] == 0.0)))
     }
 
-    /// How many of each edge bring a point home. Up to [`EDGE`] outside is inside.
+    /// Number of each edge that brings a point home. A point up to [`EDGE`] outside counts as inside.
     pub(super) fn counts(&self, point: Vector, cell: &PeriodicCell, atom: u32) -> std::result::Result<[i64; 3], Fault> {
         let counts = match self.shape {
             UnitCell::Compact => return cell.to_nearest(minus(point, self.middle), atom),
@@ -94,8 +94,8 @@ impl Home {
     }
 }
 
-/// The same where each edge is on an axis, exactly: quotients, unlike products with inverses, are 1 only for points that are
-/// not inside, so that one which is brought home twice stays there.
+/// The same for edges that each lie on an axis, exactly. Quotients, unlike products with inverses, are 1 only for
+/// points that are not inside, so that a point that was brought home stays when it is brought home again.
 pub(super) fn counts_on_axes(edges: &OnAxes, point: Vector, atom: u32) -> std::result::Result<[i64; 3], Fault> {
     let coordinate = |(axis, edge): (usize, f64)| if edge == 0.0 { 0.0 * point[axis] } else { point[axis] / edge };
     check_reach(edges.map(|edge| cells_below(coordinate(edge), 0.0)), point, atom)
@@ -128,7 +128,7 @@ fn cells_below(coordinate: f64, margin: f64) -> f64 {
     if inside { 0.0 } else { -floor(coordinate) }
 }
 
-/// The greatest whole number up to a value of less than 2^51; the instruction for it is not one that every processor has.
+/// The greatest whole number up to a value of less than 2^51; not every processor has an instruction for it.
 #[inline(always)]
 fn floor(value: f64) -> f64 {
     let rounded = (value + ROUNDING) - ROUNDING;
@@ -159,17 +159,17 @@ fn brick_coordinates(edges: &[Vector; 3]) -> [Vector; 3] {
     coordinates
 }
 
-/// Where four points are in a unit cell; what is said for sure is what [`Home::counts`] says.
+/// Places of four points relative to a unit cell; results that are sure equal those of [`Home::counts`].
 pub(super) trait Within<Q: Quad> {
     /// Whether all are surely inside, by a test that leaves many open.
     fn surely_inside(&self, points: Vectors<Q>) -> bool;
 
-    /// How many of each edge bring each of them home. `None` where one is too near to a face or too far away to be sure, or not a
-    /// number: then each must be examined by itself.
+    /// Number of each edge that brings each point home. `None` if a point is too near to a face or too far away to be
+    /// sure, or is not a number: each must then be examined by itself.
     fn edges_home(&self, points: Vectors<Q>) -> Option<Vectors<Q>>;
 }
 
-/// Whether it is so in each lane; not where one is not a number.
+/// Whether `value` is less than `limit` in all lanes; false if a lane is not a number.
 #[inline(always)]
 pub(super) fn all_less<Q: Quad>(value: Q, limit: Q) -> bool {
     let one = Q::select(value.less(limit), Q::all(0.0), Q::all(1.0));
@@ -180,7 +180,7 @@ pub(super) fn all_less<Q: Quad>(value: Q, limit: Q) -> bool {
 pub(super) struct Inside<Q> {
     coordinates: [Vectors<Q>; 3],
     less: Vectors<Q>,
-    /// Of a brick, whose coordinates change with what is added along the edges after them.
+    /// Edges of a brick, whose coordinates change with each edge that is added after them.
     edges: Option<[Vectors<Q>; 3]>,
 }
 
@@ -194,12 +194,12 @@ impl<Q: Quad> Inside<Q> {
     }
 }
 
-/// Coordinates of four points, of which those of a brick change with what is added along the edges after them.
+/// Coordinates of four points; the coordinates of a brick change with each edge that is added after them.
 trait Coordinates<Q: Quad> {
     /// From -1/2 to 1/2 inside; 0 along open edges.
     fn subtract_middle(&self, i: usize, points: Vectors<Q>) -> Q;
 
-    /// The points with so many of an edge, as the coordinates before it see them.
+    /// The points with `counts` of an edge added, as the coordinates before it see them.
     fn plus_edges(&self, points: Vectors<Q>, i: usize, counts: Q) -> Vectors<Q>;
 
     /// [`Within::edges_home`]
@@ -210,7 +210,7 @@ trait Coordinates<Q: Quad> {
         for i in [2, 1, 0] {
             let from_middle = self.subtract_middle(i, points);
             let cells = whole(from_middle);
-            // what is not a number makes those after it none, and the last one stays
+            // a NaN makes those after it NaN, and the last one stays
             farthest = farthest.maximum(cells.magnitude());
             nearest = nearest.maximum(from_middle.subtract(cells).magnitude());
             counts[i] = zero.subtract(cells);
@@ -261,7 +261,7 @@ pub(super) struct Upright<Q> {
 }
 
 impl<Q: Quad> Upright<Q> {
-    /// Of a cell where [`Home::is_along_axes`].
+    /// For a cell with [`Home::is_along_axes`].
     #[inline(always)]
     pub(super) fn new(home: &Home, cell: &PeriodicCell) -> Self {
         let Inside { coordinates: [x, y, z], less, .. } = Inside::new(home, cell);
@@ -290,7 +290,7 @@ impl<Q: Quad> Within<Q> for Upright<Q> {
     #[inline(always)]
     fn surely_inside(&self, points: Vectors<Q>) -> bool {
         let (limit, outside) = (Q::all(0.5 - UNSURE), Q::all(1.0));
-        // what is not a number is not less
+        // a NaN is not less
         let mut off = self.subtract_middle(0, points).magnitude();
         for i in 1..3 {
             off = Q::select(off.less(limit), self.subtract_middle(i, points).magnitude(), outside);

@@ -1,8 +1,9 @@
-//! Makes molecules whole: each atom is the image that is nearest to the atom it hangs on, from the first atom of its molecule on.
+//! Makes molecules whole: each atom becomes the image nearest to the atom it hangs on, from the first atom of its
+//! molecule on.
 //!
-//! The first atom stays where it is, as with MDAnalysis' `unwrap` and `gmx trjconv -pbc whole`. Atoms move by whole edges of
-//! the cell alone, so a molecule that is whole keeps its bits. Molecules are examined bond by bond, four at once; only those
-//! with a bond longer than half of the shortest lattice vector are walked.
+//! The first atom stays in its place, as with MDAnalysis' `unwrap` and `gmx trjconv -pbc whole`. Atoms move only by
+//! whole edges of the cell, so a molecule that is whole keeps its bits. Molecules are examined bond by bond, four at
+//! once; only molecules with a bond longer than half of the shortest lattice vector are walked.
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ use crate::geometry::Points;
 use crate::geometry::vectors::{difference, dot as dot4};
 use crate::lanes::Quad;
 
-/// `bonds`, pairs of atoms; `atoms`, of which one must be in a molecule that is made whole.
+/// `bonds`: pairs of atoms; `atoms`: molecules with one of these atoms are made whole.
 pub(super) const TRANSFORM: TransformInfo = TransformInfo {
     id: "whole/1",
     make: |arguments| {
@@ -30,7 +31,7 @@ pub(super) const TRANSFORM: TransformInfo = TransformInfo {
     },
 };
 
-/// Makes the molecules of a trajectory whole, all or those that have an atom of some.
+/// Makes the molecules of a trajectory whole: all, or those that have one of some atoms.
 #[derive(Debug, Clone)]
 pub struct Whole {
     bonds: Arc<[[u32; 2]]>,
@@ -39,7 +40,7 @@ pub struct Whole {
 }
 
 impl Whole {
-    /// Of a trajectory of `n_atoms`, by its bonds.
+    /// For a trajectory of `n_atoms`, by its bonds.
     ///
     /// # Errors
     /// As [`Molecules::new`]; `InvalidArgument` for atoms of another trajectory.
@@ -53,7 +54,7 @@ impl Whole {
     }
 }
 
-/// What a worker has for its rows.
+/// Buffers of one worker.
 #[derive(Debug)]
 pub struct WholeState {
     atoms: AtomSelection,
@@ -95,7 +96,7 @@ impl Transform for Whole {
     }
 }
 
-/// What one worker uses again from frame to frame.
+/// Buffers that one worker reuses from frame to frame.
 #[derive(Debug, Default, Clone)]
 pub struct WholeScratch {
     /// First bonds of groups of four with a long one.
@@ -122,7 +123,7 @@ impl WholeRow {
         &self.molecules
     }
 
-    /// Moves the atoms of a row, `atoms x 3`, angstrom; gives the number of molecules that were not whole.
+    /// Moves the atoms of a row, `atoms x 3`, angstrom; returns the number of molecules that were not whole.
     ///
     /// # Errors
     /// [`Fault`]
@@ -149,7 +150,7 @@ impl WholeRow {
         Ok(broken)
     }
 
-    /// How many molecules are not whole in a row. Nothing is moved.
+    /// Number of molecules in a row that are not whole. Nothing is moved.
     ///
     /// # Errors
     /// As [`WholeRow::apply`].
@@ -237,7 +238,8 @@ impl WholeRow {
     }
 }
 
-/// Finds the groups of four bonds of which one may not be its own nearest image. Gives the sum of all squared lengths.
+/// Finds the groups of four bonds in which one may not be its own nearest image. Returns the sum of all squared
+/// lengths.
 #[inline(always)]
 fn long_bonds<Q: Quad>(children: Points<'_>, parents: Points<'_>, sure: f64, long: &mut Vec<usize>) -> f64 {
     let all_sure = Q::all(sure);

@@ -1,8 +1,8 @@
 //! Puts atoms, or groups of atoms by their centres, into the unit cell.
 //!
-//! Three shapes of it, as `gmx trjconv -ur` has them, which are one for cells with right angles: the parallelepiped of the
-//! edges (`tric`), the brick of the same volume (`rect`), and all points that are nearest to its middle (`compact`). Atoms
-//! move by whole edges alone; what lies inside keeps its bits.
+//! It has three shapes, as in `gmx trjconv -ur`, which coincide for cells with right angles: the parallelepiped of the
+//! edges (`tric`), the brick of the same volume (`rect`), and all points that are nearest to its middle (`compact`).
+//! Atoms move only by whole edges; atoms inside keep their bits.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::lanes::{Quad, Sixteen};
 use crate::weights::check_each;
 use kinema_core::Result;
 
-/// `labels` of what moves together, `masses`, one for each atom, and `shape`: "rect", "tric" or "compact".
+/// `labels` of groups that move together, `masses`, one for each atom, and `shape`: "rect", "tric" or "compact".
 pub(super) const TRANSFORM: TransformInfo = TransformInfo {
     id: "wrap/1",
     make: |arguments| {
@@ -34,7 +34,7 @@ pub(super) const TRANSFORM: TransformInfo = TransformInfo {
     },
 };
 
-/// Brings the groups of a trajectory home; without labels each atom by itself.
+/// Brings the groups of a trajectory home; without labels, each atom by itself.
 #[derive(Debug, Clone)]
 pub struct Wrap {
     labels: Option<Labels>,
@@ -43,10 +43,10 @@ pub struct Wrap {
 }
 
 impl Wrap {
-    /// By centres of mass where there are masses, one for each atom of the trajectory, else of geometry.
+    /// Uses centres of mass if there are masses, one for each atom of the trajectory, otherwise centres of geometry.
     ///
     /// # Errors
-    /// `InvalidArgument` for masses that are not finite or negative, or of another number.
+    /// `InvalidArgument` for masses that are negative or not finite, or for a wrong number of masses.
     pub fn new(labels: Option<Labels>, masses: Option<Vec<f64>>, shape: UnitCell) -> Result<Self> {
         if let (Some(masses), Some(labels)) = (&masses, &labels) {
             check_each(masses, labels.n_atoms() as usize)?;
@@ -55,7 +55,7 @@ impl Wrap {
     }
 }
 
-/// What a worker has for its rows.
+/// Buffers of one worker.
 #[derive(Debug)]
 pub struct WrapState {
     atoms: AtomSelection,
@@ -107,14 +107,14 @@ pub struct WrapRow {
     are_all_atoms: bool,
     /// Groups with the same weights of atoms that follow each other.
     in_order: Vec<Alike<InOrder>>,
-    /// Others of as many atoms.
+    /// Other groups with the same number of atoms.
     alike: Vec<Alike<Anywhere>>,
     /// Groups that are not among these.
     alone: Vec<u32>,
 }
 
 impl WrapRow {
-    /// Of groups whose centres are brought home.
+    /// For groups whose centres are brought home.
     pub fn new(cpu: Cpu, groups: Groups, shape: UnitCell) -> Self {
         let of_atoms = groups.are_of_one();
         let mut own_numbers = (0..groups.len()).map(|group| groups.atoms(group)[0] as usize == group);
@@ -138,7 +138,8 @@ impl WrapRow {
         Self { cpu, groups, shape, of_atoms, are_all_atoms, in_order, alike, alone }
     }
 
-    /// Moves the atoms of a row, `atoms x 3`, angstrom. `unsure` is room for the groups that are examined by themselves.
+    /// Moves the atoms of a row, `atoms x 3`, angstrom. `unsure` is a buffer for the groups that are examined by
+    /// themselves.
     ///
     /// # Errors
     /// [`Fault`]
@@ -178,7 +179,7 @@ impl WrapRow {
         cell: &PeriodicCell,
     ) -> std::result::Result<(), Fault> {
         let (atoms, on_axes) = (self.groups.atoms(group), home.on_axes().filter(|_| self.of_atoms));
-        // an atom that is rounded to the face of a cell along the axes goes on to the other one
+        // an atom that is rounded to a face of a cell along the axes continues to the opposite face
         loop {
             let center = self.groups.center(group, rows);
             let counts = match on_axes {
@@ -200,7 +201,7 @@ impl WrapRow {
     }
 }
 
-/// Brings groups home four at a time, but for those of which one is unsure.
+/// Brings groups home four at a time, except fours with a group that is not sure.
 #[inline(always)]
 fn bring_fours_home<Q: Quad>(
     wrap: &WrapRow,
@@ -223,7 +224,8 @@ fn bring_fours_home<Q: Quad>(
     }
 }
 
-/// Fours that are examined together: first which may be outside, as branches that none can foresee cost more than the test.
+/// Number of fours that are examined together: first those that may be outside, as unpredictable branches cost more
+/// than the test.
 const TOGETHER: usize = 64;
 
 /// The numbers of those that may be outside.
@@ -271,7 +273,7 @@ fn atoms<Q: Quad, W: Within<Q>>(rows: &mut [[f32; 3]], within: &W, cell: &Period
     }
 }
 
-/// Four atoms, of which the first has this number.
+/// Four atoms; `first` is the number of the first of them.
 #[inline(always)]
 fn bring_four_home<Q: Quad, W: Within<Q>>(
     four: &mut [[f32; 3]; 4],
@@ -287,7 +289,7 @@ fn bring_four_home<Q: Quad, W: Within<Q>>(
     }
 }
 
-/// All atoms by themselves, sixteen at a time: what is not sure by estimates as four.
+/// All atoms by themselves, sixteen at a time; groups whose estimates are not sure, four at a time.
 #[inline(always)]
 fn atoms_by_estimates<Q: Quad>(
     rows: &mut [[f32; 3]],
@@ -309,7 +311,7 @@ fn atoms_by_estimates<Q: Quad>(
             for (number, sixteen) in sixteens.iter().enumerate() {
                 found.examined(number, estimate.surely_inside(Q::Sixteen::xyz_of_row(sixteen)));
             }
-            // where most are outside the test saves nothing
+            // if most are outside, the test saves nothing
             without_test = if found.len > sixteens.len() / 2 { 8 } else { 0 };
         }
         for &number in found.numbers() {
@@ -384,7 +386,7 @@ fn groups_alike<Q: Quad, W: Within<Q>, M: Members>(
     }
 }
 
-/// What moves groups home.
+/// Moves that bring groups home.
 struct Moves {
     all: [Move; 4 * TOGETHER],
     len: usize,
@@ -392,7 +394,7 @@ struct Moves {
 
 #[derive(Clone, Copy)]
 struct Move {
-    /// Of the group, among those that are examined together.
+    /// Number of the group among those that are examined together.
     number: usize,
     by: Vector,
 }

@@ -1,4 +1,4 @@
-//! What tests of periodic cells share: random vectors of fixed seeds and sums of edges.
+//! Shared by tests of periodic cells: random vectors of fixed seeds, and sums of edges.
 
 // each test uses a part of it
 #![allow(dead_code)]

@@ -28,7 +28,7 @@ impl Layout {
         payload + 2 * self.marker_len()
     }
 
-    /// The record length at the start of `bytes`; `None` where they are too few or it is negative.
+    /// The record length at the start of `bytes`; `None` if there are too few bytes or it is negative.
     pub fn marker(self, bytes: &[u8]) -> Option<u64> {
         if self.wide_markers {
             let bytes = *bytes.first_chunk::<8>()?;
@@ -39,10 +39,10 @@ impl Layout {
         }
     }
 
-    /// What the record at byte `at` of `bytes` holds, which are `payload` bytes.
+    /// The `payload` bytes of the record at byte `at` of `bytes`.
     ///
     /// # Errors
-    /// The place in `bytes` of the length that is another, and that length, as [`Layout::marker`] gives it.
+    /// The place in `bytes` of the first length that differs, and that length, as [`Layout::marker`] gives it.
     pub fn payload(self, bytes: &[u8], at: u64, payload: u64) -> Result<&[u8], (u64, Option<u64>)> {
         let start = at.saturating_add(self.marker_len());
         let end = start.saturating_add(payload);

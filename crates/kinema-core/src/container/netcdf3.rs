@@ -1,7 +1,8 @@
 //! NetCDF classic files: headers of CDF-1, CDF-2 and CDF-5, read and written; where the values of variables lie.
 //!
-//! Values are big-endian. Variables along the unlimited dimension lie record by record, the others as a whole. What names
-//! mean is the format's business. Source: the specification of the classic file formats in the NetCDF Users' Guide.
+//! Values are big-endian. Variables along the unlimited dimension lie record by record, the others as a whole. The
+//! meaning of names is the format's business. Source: the specification of the classic file formats in the NetCDF
+//! Users' Guide.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::Source;
@@ -73,7 +74,7 @@ impl Kind {
 /// The value of an attribute.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// Of type char, or of bytes that are read as text.
+    /// Text of type char, or of bytes that are read as text.
     Text(String),
     /// A float64; other numbers are read as such, the first of several.
     Double(f64),
@@ -125,12 +126,12 @@ pub struct Variable {
     pub begin: u64,
 }
 
-/// What a header says.
+/// Contents of a header.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Header {
     /// How sizes are written.
     pub version: Version,
-    /// Number of records; `None` where the file was written as a stream: the size of the file tells it.
+    /// Number of records; `None` if the file was written as a stream: the size of the file tells it.
     pub records: Option<u64>,
     /// All dimensions.
     pub dimensions: Vec<Dimension>,
@@ -187,7 +188,7 @@ impl Header {
         self.variables.iter().find(|variable| variable.name == name)
     }
 
-    /// The length of a dimension of that name; `None` where there is none, or it is unlimited.
+    /// The length of the dimension `name`; `None` if there is none, or it is unlimited.
     pub fn dimension(&self, name: &str) -> Option<u64> {
         self.dimensions.iter().find(|one| one.name == name).and_then(|one| one.len)
     }
@@ -202,7 +203,7 @@ impl Header {
         variable.dimensions.first().and_then(|&i| self.dimensions.get(i)).is_some_and(|first| first.len.is_none())
     }
 
-    /// Bytes of the values of a variable, of one record where it has records; without padding.
+    /// Bytes of the values of a variable, without padding; of one record if the variable has records.
     ///
     /// # Errors
     /// `Corrupt` for more than 2^63.
@@ -220,7 +221,7 @@ impl Header {
         Ok(size)
     }
 
-    /// Bytes from one record to the next; 0 where no variable has records.
+    /// Bytes from one record to the next; 0 if no variable has records.
     ///
     /// # Errors
     /// As [`Header::size_of`].
@@ -278,7 +279,7 @@ impl Header {
         Ok(Self { version, records, dimensions, attributes, variables, len: words.at as u64 })
     }
 
-    /// Bytes of the header as it stands, with so many records.
+    /// Bytes of the header as it stands, with its number of records.
     pub fn bytes(&self) -> Vec<u8> {
         let mut out = Out { bytes: b"CDF".to_vec(), wide: self.version == Version::Data64 };
         out.bytes.push(self.version as u8);
@@ -294,7 +295,7 @@ impl Header {
             one.dimensions.iter().for_each(|&i| out.size(i as u64));
             out.attributes(&one.attributes);
             out.word(one.kind as u32);
-            // those of large variables are not used by any reader
+            // no reader uses the sizes of large variables
             let size = self.size_of(one).unwrap_or(u64::MAX - 3).next_multiple_of(4);
             out.size(if out.wide { size } else { size.min(u64::from(u32::MAX) - 3) });
             if self.version == Version::Classic {
@@ -309,7 +310,7 @@ impl Header {
 
 /// Why a header could not be had.
 enum Fault {
-    /// It goes on behind the bytes.
+    /// It continues after the given bytes.
     Short,
     Wrong(Error),
 }

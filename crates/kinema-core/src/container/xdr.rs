@@ -1,6 +1,6 @@
 //! XDR items (RFC 4506): big-endian words, opaque data padded to four bytes.
 //!
-//! What the items mean is the format's business; an absent item is `None` rather than an error.
+//! The meaning of the items is the format's business; an absent item is `None` rather than an error.
 
 /// The four bytes at `at`.
 #[inline]
@@ -8,25 +8,25 @@ fn word(bytes: &[u8], at: usize) -> Option<[u8; 4]> {
     bytes.get(at..at.checked_add(4)?)?.try_into().ok()
 }
 
-/// The signed 32-bit integer at byte `at`; `None` where the bytes end before it does.
+/// The signed 32-bit integer at byte `at`; `None` if the bytes end before it does.
 #[inline]
 pub fn int(bytes: &[u8], at: usize) -> Option<i32> {
     word(bytes, at).map(i32::from_be_bytes)
 }
 
-/// The signed 64-bit integer ("hyper") at byte `at`; `None` where the bytes end before it does.
+/// The signed 64-bit integer ("hyper") at byte `at`; `None` if the bytes end before it does.
 #[inline]
 pub fn hyper(bytes: &[u8], at: usize) -> Option<i64> {
     bytes.get(at..at.checked_add(8)?)?.try_into().ok().map(i64::from_be_bytes)
 }
 
-/// The IEEE single at byte `at`; `None` where the bytes end before it does.
+/// The IEEE single at byte `at`; `None` if the bytes end before it does.
 #[inline]
 pub fn float(bytes: &[u8], at: usize) -> Option<f32> {
     word(bytes, at).map(f32::from_be_bytes)
 }
 
-/// The IEEE double at byte `at`; `None` where the bytes end before it does.
+/// The IEEE double at byte `at`; `None` if the bytes end before it does.
 #[inline]
 pub fn double(bytes: &[u8], at: usize) -> Option<f64> {
     hyper(bytes, at).map(|bits| f64::from_bits(bits as u64))

@@ -4,10 +4,10 @@ use std::io::Read;
 
 use crate::{Error, ErrorKind, Result};
 
-/// At most `most` bytes of what is in a zstd frame of which the first bytes are given; fewer if these end before.
+/// Decodes at most `most` bytes of a zstd frame, given its first bytes; fewer if the given bytes end before.
 ///
 /// # Errors
-/// `Corrupt` for bytes that are no zstd frame.
+/// `Corrupt` for bytes that are not a zstd frame.
 pub fn first_bytes(encoded: &[u8], most: usize) -> Result<Vec<u8>> {
     let wrong = |error| Error::new(ErrorKind::Corrupt, format!("the zstd frame is damaged: {error}"));
     let mut decoder = zstd::stream::read::Decoder::with_buffer(encoded).map_err(wrong)?.take(most as u64);

@@ -2,8 +2,8 @@
 
 use crate::frame::Cell;
 
-/// A height up to this share of its edge is none: rounding to 2^-53 in the cosines, which no two mathematics libraries
-/// do alike, leaves a root of about 1e-8 where there should be zero.
+/// A height up to this share of its edge counts as zero: the cosines are rounded to 2^-53, differently by each
+/// mathematics library, which leaves a root of about 1e-8 in place of zero.
 const FLAT: f64 = 1e-7;
 
 /// Row vectors with the first along x and the second in the xy plane. Edges of length zero stay zero, and their angles count

@@ -14,7 +14,7 @@ use crate::index::{ChunkedIndex, Index, TableIndex};
 use crate::selection::AtomSelection;
 use crate::source::{Extent, Source};
 
-/// What the header of a file says.
+/// Contents of a file's header.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Header {
     /// Number of atoms, the same in all frames.
@@ -29,35 +29,35 @@ pub struct Header {
     pub warnings: Vec<String>,
 }
 
-/// What is known of a file besides its header: how its numbers are to be understood, and what others may do with it.
+/// Facts of a file besides its [`Header`]: how to understand its numbers, and what others may do with it.
 ///
-/// Plain data, the same as long as the file is open. [`Facts::PLAIN`] is true of a file of which nothing special is known;
-/// a format states what differs.
+/// Plain data, constant while the file is open. [`Facts::PLAIN`] holds for a file of which nothing special is known; a
+/// format states what differs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts {
     /// The name of the format if it is one of several that the same storage holds (HDF5); `None`: the format that opened
     /// the file.
     pub stored_format: Option<String>,
-    /// Factors to angstrom and ps, if files of this format differ in their units; `None`: those of the format.
+    /// Factors to angstrom and ps, if files of this format differ in their units; `None`: the format's own factors.
     pub scales: Option<Scales>,
     /// Whether units that the user states are in `scales` already: the file was opened with them (HDF5, NetCDF).
     pub has_stated_units: bool,
     /// The unit, in ps, that the numbers of the file are taken to have, if its times are given in ps (DCD).
     pub time_unit: f64,
-    /// What is assumed of the times if the user states neither their unit nor the time between frames.
+    /// Assumption about the times if the user states neither their unit nor the time between frames.
     pub assumption: Option<String>,
     /// For each of the vectors, by their number in blocks, the values that stand for numbers that were never written.
     pub fills: [Vec<f64>; 3],
     /// Vectors that the file has in numbers that float32 does not hold.
     pub wide_fields: Fields,
-    /// Whether frames may lack fields of the file: `decode` marks them as absent, and the pipeline refuses them where they
-    /// are needed.
+    /// Whether frames may lack fields of the file: `decode` marks them as absent, and the pipeline refuses such frames
+    /// if the fields are needed.
     pub may_lack_fields: bool,
     /// Whether frames are found one after the other only, so that a second worker would begin at the front again.
     pub reads_forward: bool,
     /// Numbers to one unit of length that the first frame was rounded to, if the format rounds.
     pub precision: Option<f64>,
-    /// What the file has besides the fields that are read, in words: only records of the same format keep it.
+    /// Data of the file besides the fields that are read, in words: only records of the same format keep them.
     pub extras: Vec<&'static str>,
     /// Version of the layout of frames, if [`super::Encoder::recode`] of this format can make records of them with it.
     pub recoded_version: Option<i32>,
@@ -66,8 +66,8 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Units and format are those of [`super::FormatInfo`], vectors are float32 and in every frame, and there is nothing
-    /// besides.
+    /// Units and format are those of [`super::FormatInfo`], vectors are float32 and in every frame, and nothing else is
+    /// known.
     pub const PLAIN: Self = Self {
         stored_format: None,
         scales: None,
@@ -91,7 +91,7 @@ impl Default for Facts {
     }
 }
 
-/// What is wanted of some frames.
+/// Fields and atoms to decode from some frames.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// Fields to decode; those that a file does not have are refused before this point.
@@ -132,11 +132,11 @@ pub struct Segment {
     pub wanted: Range<u32>,
     /// Which atoms of the trajectory.
     pub atoms: Range<u32>,
-    /// What is in it; the meaning of the number is the format's own (plane, data set, ...).
+    /// The part of a frame that it holds; the meaning of the number is the format's own (plane, data set, ...).
     pub part: u32,
     /// Bytes to read at first.
     pub extent: Extent,
-    /// The whole segment where `extent` is a guessed prefix of it, else the same.
+    /// The whole segment if `extent` is a guessed prefix of it, else the same extent.
     pub whole: Extent,
 }
 
@@ -153,7 +153,7 @@ impl Segment {
     }
 }
 
-/// What [`Decoder::decode`] made of the bytes it was given.
+/// Outcome of [`Decoder::decode`] for the bytes that it was given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decoded {
     /// The rows are written.
@@ -165,11 +165,11 @@ pub enum Decoded {
 /// Coupling of frames through shared segments: how many frames must be read or decoded as one unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameCoupling {
-    /// Frames that may share a segment; 1 where the bytes of a frame stand alone.
+    /// Frames that may share a segment; 1 if the bytes of a frame stand alone.
     pub frames: u64,
     /// Whether shared segments are decoded whole, however few of their frames are requested: compressed chunks.
     pub decoded_whole: bool,
-    /// Bytes of working memory for the largest segment, encoded and decoded, beyond those of a frame.
+    /// Bytes of working memory for the largest segment, encoded and decoded, beyond the memory for a frame.
     pub working_bytes: u64,
 }
 
@@ -204,7 +204,7 @@ pub struct Scratch {
     /// Header of the frame that was decoded last, and its first byte in the file: of a frame in several segments the
     /// first has it.
     pub header: (u64, Vec<u8>),
-    /// The first frame whose time was never written, of those that were decoded since somebody has taken it.
+    /// The first frame whose time was never written, among those decoded since the value was last taken.
     pub without_time: Option<u64>,
     /// Where the time of the worker goes; what another library reads in the middle of decoding is reading.
     pub meter: Meter,
@@ -222,7 +222,7 @@ impl Scratch {
 
 /// How a scan of a file is to be done.
 pub struct ScanOptions<'a> {
-    /// The index of the same file when it was shorter; the scan continues behind it.
+    /// The index of the same file when it was shorter; the scan continues after its last frame.
     pub previous: Option<Index>,
     /// Threads to use.
     pub workers: usize,
@@ -249,7 +249,7 @@ pub struct Scan {
 pub enum Arrangement<'a> {
     /// One after the other, each with a header that says how long it is: a scan goes from header to header.
     Headers(&'a dyn HeaderScan),
-    /// Of one size: arithmetic finds them.
+    /// Frames of one size: arithmetic finds them.
     Uniform(&'a dyn UniformFrames),
     /// In chunks that were listed when the file was opened.
     Listed {
@@ -262,10 +262,10 @@ pub enum Arrangement<'a> {
 
 /// Finds and decodes the frames of one file; no input or output in `segments` and `decode`.
 pub trait Decoder: Send + Sync {
-    /// What the header says.
+    /// Contents of the header.
     fn header(&self) -> &Header;
 
-    /// What else is known of the file: the same each time.
+    /// Further facts of the file: the same at each call.
     fn facts(&self) -> &Facts {
         static PLAIN: Facts = Facts::PLAIN;
         &PLAIN
@@ -286,16 +286,16 @@ pub trait Decoder: Send + Sync {
         true
     }
 
-    /// How many numbers in the first bytes of a frame stand for such that were never written, and how many there are: of
-    /// formats that fill files with them.
+    /// For formats that fill files with such numbers: how many numbers in the first bytes of a frame mean "never
+    /// written", and how many numbers there are.
     fn unwritten_numbers(&self, bytes: &[u8]) -> (usize, usize) {
         let _ = bytes;
         (0, 0)
     }
 
-    /// The atom checkpoints of a frame, given all its bytes: places at which decoding can start, one for every `every`-th
-    /// atom but the first into `words`, 0 where there is none. Returns the tag by which the frame is recognised; `None`
-    /// where the format has no use for them.
+    /// The atom checkpoints of a frame, given all its bytes: writes to `words` one place at which decoding can start
+    /// for every `every`-th atom except the first, or 0 if there is none. Returns the tag by which the frame is
+    /// recognised; `None` if the format has no use for checkpoints.
     fn atom_checkpoints(&self, bytes: &[u8], every: u32, words: &mut [u64]) -> Option<u32> {
         let _ = (bytes, every, words);
         None
@@ -330,8 +330,8 @@ impl dyn Decoder + '_ {
     /// Finds all frames.
     ///
     /// # Errors
-    /// `Corrupt` where a frame contradicts the format in the middle of the file, the operating system's errors,
-    /// and what `progress` returns. An incomplete last frame is no error but `Scan::truncation`.
+    /// `Corrupt` if a frame contradicts the format in the middle of the file, the operating system's errors, and errors
+    /// that `progress` returns. An incomplete last frame is not an error: `Scan::truncation` reports it.
     pub fn scan(&self, source: &dyn Source, options: &ScanOptions<'_>) -> Result<Scan> {
         self.scan_with_ranges(source, options, &[])
     }
@@ -367,13 +367,13 @@ impl dyn Decoder + '_ {
     }
 }
 
-/// What a decoder knows besides where frames share chunks, each of which is read and decoded as a unit.
+/// Further methods of a decoder whose frames share chunks; each chunk is read and decoded as a unit.
 pub trait ChunkedDecoder {
     /// The coupling of frames if these fields are requested.
     fn coupling(&self, fields: Fields) -> FrameCoupling;
 
-    /// Frames of this file that are decoded a second time if two frames, neighbours in some order, are decoded by different
-    /// tasks: those of the chunks that both need, where chunks are decoded whole.
+    /// Frames of this file that are decoded twice if two frames, neighbours in some order, are decoded by different
+    /// tasks: the frames of the chunks that both need, if chunks are decoded whole.
     fn redecoded_frames(&self, before: u64, after: u64, fields: Fields) -> u64;
 
     /// Whether all chunks that hold a frame have been given a place in the file.

@@ -1,4 +1,4 @@
-//! Encoders: what a format makes of frames, mirror image of its decoder.
+//! Encoders: they turn frames into a format's bytes, as decoders turn bytes into frames.
 //!
 //! An encoder knows frames and bytes; it knows neither files, nor threads, nor where its values come from.
 
@@ -12,7 +12,7 @@ use crate::frame::{BlockView, Cell, Fields, NO_CELL, Stamp};
 use crate::index::TableBuilder;
 use crate::selection::AtomSelection;
 
-/// What is to be written, as far as it is known before the first byte.
+/// The output to write, as far as it is known before the first byte.
 #[derive(Debug, Clone, Default)]
 pub struct Making {
     /// Number of atoms.
@@ -22,33 +22,33 @@ pub struct Making {
     /// Whether all files of the source are of this format, with units and times as they are: records may be taken as they
     /// are, [`Encoder::recode`].
     pub same_format: bool,
-    /// The same but for times, which the user has stated: [`Record::time`].
+    /// As `same_format`, except for the times, which the user has stated: [`Record::time`].
     pub same_but_times: bool,
     /// Whether all atoms are written, in their order.
     pub all_atoms: bool,
-    /// [`super::Facts::recoded_version`], where all files of the source have the same.
+    /// [`super::Facts::recoded_version`], if all files of the source have the same.
     pub recoded_version: Option<i32>,
     /// Vectors to write; `None`: what the format usually holds.
     pub fields: Option<Fields>,
-    /// What all frames of the source have.
+    /// Fields that all frames of the source have.
     pub held: Fields,
     /// The vectors of the source that are stored in float64.
     pub wide: Fields,
     /// Step of each frame.
     pub steps: Vec<i64>,
-    /// Time of each frame, ps; NaN where it is unknown.
+    /// Time of each frame, ps; NaN if unknown.
     pub times: Vec<f64>,
-    /// Cells of some frames in the format's unit of length; [`crate::frame::NO_CELL`] where there is none.
+    /// Cells of some frames in the format's unit of length; [`crate::frame::NO_CELL`] for a frame without a cell.
     pub cells: Vec<Cell>,
-    /// What the source has besides fields: only a record of the same format keeps it.
+    /// Data of the source besides its fields: only a record of the same format keeps them.
     pub extras: Vec<&'static str>,
-    /// Numbers to one unit of length that the user has asked for, where the format rounds.
+    /// Numbers to one unit of length that the user has asked for, if the format rounds.
     pub precision: Option<f64>,
-    /// Whether numbers are float64, in a format that has either; `None`: what is usual.
+    /// Whether numbers are float64, in a format that has both; `None`: the format's default.
     pub double: Option<bool>,
-    /// Those of the source, the most of its files, where all are of this format.
+    /// Precision of the source, the largest of its files, if all are of this format.
     pub source_precision: Option<f64>,
-    /// Names, masses and charges of the atoms that are written, in their order; `None` where they are not known.
+    /// Names, masses and charges of the atoms that are written, in their order; `None` if unknown.
     pub labels: Option<Arc<AtomLabels>>,
     /// A line of text for formats that have one: what the user has asked for, or that of a source of the same format.
     pub title: Option<String>,
@@ -58,11 +58,11 @@ pub struct Making {
 }
 
 impl Making {
-    /// The vectors to write in a format that holds one of `known` at a time, of which the first is the usual one; others
-    /// that the source has are added to `losses`.
+    /// The vectors to write in a format that holds one of `known` at a time; the first of `known` is the usual one.
+    /// Others that the source has are added to `losses`.
     ///
     /// # Errors
-    /// `InvalidArgument` for several, or one that the format or the source has not.
+    /// `InvalidArgument` for several, or for one that the format or the source lacks.
     pub fn only_field(&self, known: &[Fields], losses: &mut Vec<String>) -> Result<Fields> {
         let usual = known.iter().copied().find(|&field| self.held.contains(field)).unwrap_or_default();
         let chosen = self.fields.unwrap_or(usual);
@@ -77,11 +77,11 @@ impl Making {
         Ok(chosen)
     }
 
-    /// The vectors to write in a format that holds any of `known`: all that the source has, or those that were asked for;
-    /// others that the source has are added to `losses`.
+    /// The vectors to write in a format that holds any of `known`: all that the source has, or the ones that were asked
+    /// for. Others that the source has are added to `losses`.
     ///
     /// # Errors
-    /// `InvalidArgument` for those that the format or the source has not.
+    /// `InvalidArgument` for vectors that the format or the source lacks.
     pub fn chosen_fields(&self, known: Fields, losses: &mut Vec<String>) -> Result<Fields> {
         let chosen = self.fields.unwrap_or(known - (known - self.held));
         if !known.contains(chosen) {
@@ -116,7 +116,7 @@ impl Making {
         }
     }
 
-    /// Adds to `losses` what is no field.
+    /// Adds to `losses` the data of the source that are not fields.
     pub fn note_extras(&self, losses: &mut Vec<String>) {
         losses.extend(self.extras.iter().map(|name| format!("{name} of the source is not written")));
     }
@@ -160,7 +160,7 @@ fn refused(what: &str, expected: &[&str], found: Fields) -> Error {
 pub enum Placing {
     /// All have this many bytes, so that any worker writes any of them as soon as it has it.
     Uniform(u64),
-    /// Their sizes are known when they are encoded: one behind the other, in their order.
+    /// Sizes are known after encoding: records follow one another in order.
     Ordered,
 }
 
@@ -169,7 +169,7 @@ pub enum Placing {
 pub struct Marker {
     /// Their place in the file.
     pub offset: u64,
-    /// What they are then.
+    /// The new bytes.
     pub bytes: Vec<u8>,
 }
 
@@ -178,7 +178,7 @@ pub struct Marker {
 pub struct Record<'a> {
     /// Its bytes.
     pub bytes: &'a [u8],
-    /// Where they are in their file.
+    /// Their offset in their file.
     pub offset: u64,
     /// Which frame of the file it is.
     pub frame: u64,
@@ -191,20 +191,20 @@ pub trait Encoder: Send + Sync {
     /// The vectors that are encoded.
     fn fields(&self) -> Fields;
 
-    /// What of the source is not in the file, or is rounded; for people, known before the first byte.
+    /// Data of the source that the file lacks or rounds, in words for people, known before the first byte.
     fn losses(&self) -> &[String];
 
-    /// The most by which vectors are rounded besides to float32, in the format's unit: 0 where they are float32 in the file.
+    /// Largest rounding of vectors besides that to float32, in the format's unit; 0 if the file stores float32.
     fn largest_rounding(&self) -> f64 {
         0.0
     }
 
-    /// What of the atoms is written, of a file that is gone on with.
+    /// Data of the atoms that are written when an existing file is extended.
     fn labels(&self) -> Option<Arc<AtomLabels>> {
         None
     }
 
-    /// The fields without which a frame is refused: all that are encoded, but where each record says what it has.
+    /// The fields without which a frame is refused: all that are encoded, unless each record says which it has.
     fn required(&self) -> Fields {
         self.fields()
     }
@@ -223,7 +223,8 @@ pub trait Encoder: Send + Sync {
     /// The bytes before the first record, of a file without any.
     fn head(&self) -> Vec<u8>;
 
-    /// What a reader makes of what is written of a cell, both in the format's unit; [`crate::frame::NOT_A_CELL`] if that is none.
+    /// The cell that a reader gets from the written `cell`, both in the format's unit; [`crate::frame::NOT_A_CELL`] if
+    /// the reader gets none.
     fn cell_read_back(&self, cell: &Cell) -> Cell;
 
     /// Whether times are float32 in the file.
@@ -250,11 +251,11 @@ pub trait Encoder: Send + Sync {
         kept.and_then(timed).map_err(|error| error.with_frame(frame))
     }
 
-    /// Appends the records of all rows to `out`; the first row is frame `first` of the file. Of a frame that is refused, and of
-    /// those behind it, nothing that counts is appended.
+    /// Appends the records of all rows to `out`; the first row is frame `first` of the file. If a frame is refused,
+    /// nothing that counts is appended for it or for later frames.
     ///
     /// # Errors
-    /// `Unsupported` with the number of the row's frame for values that the format does not hold.
+    /// `Unsupported`, with the frame number of the row, for values that the format does not hold.
     fn encode(&self, rows: &BlockView<'_>, first: u64, scratch: &mut EncodeScratch, out: &mut Vec<u8>) -> Result<()> {
         for (stamp, frame) in rows.stamps.iter().zip(first..) {
             self.check_stamp(stamp, frame)?;
@@ -262,10 +263,10 @@ pub trait Encoder: Send + Sync {
         self.push_records(rows, first, scratch, out)
     }
 
-    /// What [`Encoder::encode`] does with frames whose stamps have passed.
+    /// Appends the records as [`Encoder::encode`] does, after all stamps have passed.
     ///
     /// # Errors
-    /// Those of `encode`.
+    /// As `encode`.
     fn push_records(
         &self,
         rows: &BlockView<'_>,
@@ -274,43 +275,44 @@ pub trait Encoder: Send + Sync {
         out: &mut Vec<u8>,
     ) -> Result<()>;
 
-    /// The record of a frame but for its atoms, and where they lie; where [`super::FormatInfo::places_atoms`].
+    /// The record of a frame except for its atoms, and the places of the atoms; for formats with
+    /// [`super::FormatInfo::places_atoms`].
     ///
     /// # Errors
-    /// `Unsupported` where atoms have no fixed places, and for stamps that the format does not hold, as of `encode`.
+    /// `Unsupported` if atoms have no fixed places, and, as in `encode`, for stamps that the format does not hold.
     fn frame_layout(&self, stamp: &Stamp, frame: u64) -> Result<FrameLayout> {
         self.check_stamp(stamp, frame)?;
         self.plane_layout(stamp, frame)
     }
 
-    /// What [`Encoder::frame_layout`] does with a stamp that has passed.
+    /// The layout for [`Encoder::frame_layout`], after the stamp has passed.
     ///
     /// # Errors
-    /// Those of `frame_layout`.
+    /// As `frame_layout`.
     fn plane_layout(&self, stamp: &Stamp, frame: u64) -> Result<FrameLayout> {
         let _ = (stamp, frame);
         Err(no_planes())
     }
 
-    /// Appends what some atoms are in the plane of that number: the bytes that `encode` puts there.
+    /// Appends the bytes of some atoms in plane `plane`: the bytes that `encode` puts there.
     ///
     /// # Errors
-    /// As of `encode`.
+    /// As `encode`.
     fn encode_atoms(&self, atoms: &SomeAtoms<'_>, plane: usize, out: &mut Vec<u8>) -> Result<()> {
         let _ = (atoms, plane, out);
         Err(no_planes())
     }
 
-    /// Whether records are made of those of the source instead, if [`Making::same_format`] or [`Making::same_but_times`]: no
-    /// vector is rounded then.
+    /// Whether records are made from the records of the source, if [`Making::same_format`] or
+    /// [`Making::same_but_times`]: no vector is rounded then.
     fn recodes(&self) -> bool {
         false
     }
 
-    /// Appends the record of some atoms of another record; all in their order: the same bytes.
+    /// Appends a record of some atoms of `record`. If all atoms are taken in their order, its bytes are the same.
     ///
     /// # Errors
-    /// `Corrupt` or `Truncated`, with frame and byte, for bytes that are no whole record of the source.
+    /// `Corrupt` or `Truncated`, with frame and byte, if the bytes are not a whole record of the source.
     fn recode(
         &self,
         record: &Record<'_>,
@@ -322,23 +324,24 @@ pub trait Encoder: Send + Sync {
         Err(Error::new(ErrorKind::Internal, "records of this format are made of values"))
     }
 
-    /// Adds records, one behind the other, to the index of the file, where frames differ in size: what a scan finds in them.
+    /// Adds consecutive records to the index of the file, as a scan finds them; for frames that differ in size.
     ///
     /// # Errors
-    /// `Internal` for what is no whole record.
+    /// `Internal` if the bytes are not whole records.
     fn index(&self, records: &[u8], index: &mut TableBuilder) -> Result<()> {
         let _ = (records, index);
         Ok(())
     }
 
-    /// What is written when this many records are in the file, and not before: the count in its header.
+    /// Bytes to write once `committed` records are in the file, and not before: the count in its header.
     fn marker(&self, committed: u64) -> Option<Marker> {
         let _ = committed;
         None
     }
 
-    /// Where [`Making::open_ended`]: takes steps and times (ps) of the first frames, one or two, by which the head says those
-    /// of all. Returns what is to be written again in a head that is there, beside [`Encoder::marker`].
+    /// If [`Making::open_ended`]: takes steps and times (ps) of the first one or two frames, from which the head
+    /// derives the steps and times of all. Returns the bytes of an existing head that must be written again, besides
+    /// [`Encoder::marker`].
     fn time_by(&mut self, steps: &[i64], times: &[f64]) -> Option<Marker> {
         let _ = (steps, times);
         None
@@ -362,10 +365,10 @@ pub(crate) fn first_lost(
     stamps.iter().position(lost).map(|row| (what, first + row as u64))
 }
 
-/// Adds frames, one behind the other, to an index; `frame` gives length, step and time (ps) of the first in the bytes.
+/// Adds consecutive frames to an index; `frame` gives length, step and time (ps) of the first frame in the bytes.
 ///
 /// # Errors
-/// `Internal` for what is no whole frame.
+/// `Internal` if the bytes are not whole frames.
 pub(super) fn index_frames(
     records: &[u8],
     index: &mut TableBuilder,
@@ -377,7 +380,7 @@ pub(super) fn index_frames(
         let Some(((len, step, time), behind)) =
             found.and_then(|found| Some((found, rest.split_at_checked(found.0 as usize)?.1)))
         else {
-            return Err(Error::new(ErrorKind::Internal, "what was encoded is no whole frame"));
+            return Err(Error::new(ErrorKind::Internal, "the encoded bytes are not a whole frame"));
         };
         index.push(len, step, time)?;
         rest = behind;
@@ -385,7 +388,7 @@ pub(super) fn index_frames(
     Ok(())
 }
 
-/// What GROMACS' formats do not keep of these frames in single precision, the first of which is frame `first`.
+/// Losses of GROMACS' formats, which are single precision, for these frames; the first is frame `first`.
 pub(super) fn narrow_stamp_losses(stamps: &[Stamp], first: u64) -> Vec<(&'static str, u64)> {
     let lost = |what, test: fn(&Stamp) -> bool| first_lost(what, stamps, first, test);
     let rounded = [

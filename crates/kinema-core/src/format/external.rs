@@ -30,7 +30,7 @@ static INFO: FormatInfo = FormatInfo {
     reference: "MDAnalysis, doi 10.25080/Majora-629e541a-00e",
 };
 
-/// Whatever another library reads.
+/// The format of files that another library reads.
 pub struct External;
 
 impl Format for External {

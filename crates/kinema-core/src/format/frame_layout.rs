@@ -1,12 +1,12 @@
-//! Where atoms lie in the record of a frame, in formats that give each a fixed place: so that several processes, of which
-//! each has some of the atoms, make one record.
+//! Places of atoms in the record of a frame, in formats that give each atom a fixed place: several processes, each with
+//! some of the atoms, make one record.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{BlockView, Stamp};
 
 use super::FORMATS;
 
-/// Bytes of all atoms side by side: those of the atom of number `i` begin at `offset + i * width`.
+/// Bytes of all atoms side by side: atom `i` begins at `offset + i * width`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AtomPlane {
     /// Place of the first atom in the record.
@@ -59,7 +59,7 @@ pub struct SomeAtoms<'a> {
 }
 
 impl SomeAtoms<'_> {
-    /// What the frame says of itself.
+    /// The frame's own step, time and cell.
     pub(super) fn stamp(&self) -> Stamp {
         self.rows.stamps.first().copied().unwrap_or_default()
     }
@@ -73,10 +73,10 @@ pub(crate) fn no_planes() -> Error {
     Error::new(ErrorKind::Unsupported, what)
 }
 
-/// Values of a frame's field: three for each of the atoms.
+/// Values of a frame's field: three for each atom.
 ///
 /// # Errors
-/// `Internal` where there are others.
+/// `Internal` if their number differs.
 pub(super) fn vectors_of<R>(values: &[R], n_atoms: usize) -> Result<&[[R; 3]]> {
     let vectors = values.as_chunks::<3>().0;
     if vectors.len() == n_atoms && values.len() == 3 * n_atoms {

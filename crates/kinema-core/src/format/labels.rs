@@ -1,4 +1,5 @@
-//! What formats that name the atoms of each frame write of them: one an atom, or one a kind of atoms.
+//! Data of atoms that are written by formats that name the atoms of each frame: one entry an atom, or one a kind of
+//! atoms.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ pub struct AtomLabels {
     pub masses: Option<Vec<f64>>,
     /// Charge of each, elementary charges.
     pub charges: Option<Vec<f64>>,
-    /// Of which kind each atom is; `None` where names, masses and charges are of atoms.
+    /// The kind of each atom; `None` if names, masses and charges are of atoms.
     pub codes: Option<Vec<u32>>,
     /// Whether they are those that the records of the source have: then records may be taken as they are.
     pub of_source: bool,
@@ -24,7 +25,7 @@ impl AtomLabels {
     /// The same with one name, mass and charge a kind, and the kind of each atom.
     ///
     /// # Errors
-    /// `InvalidArgument` where they are not of `n_atoms` atoms, or an atom is of no kind.
+    /// `InvalidArgument` if they are not of `n_atoms` atoms, or an atom has no kind.
     pub fn from_kinds(this: Arc<Self>, n_atoms: u32) -> Result<Arc<Self>> {
         let n = n_atoms as usize;
         let invalid = |what: String| Error::new(ErrorKind::InvalidArgument, what);

@@ -1,8 +1,8 @@
-//! Frames of text: a head of some lines that begins each frame and says how many lines follow.
+//! Frames of text: each begins with a head of a few lines, which says how many lines follow.
 //!
-//! A format says how a head begins and what it means ([`TextFrames`]); the scan of [`super::scan`], on several threads, over
-//! damage and behind a previous index, does the rest. Lines end with LF or CRLF and may have any width; frames may differ in
-//! their number of atoms, which a file whose header states one number refuses.
+//! A format says how a head begins and what it means ([`TextFrames`]). The scan of [`super::scan`] does the rest, on
+//! several threads, across damage and after a previous index. Lines end with LF or CRLF and may have any width; frames
+//! may differ in their number of atoms, which a file whose header states one number refuses.
 
 use super::scan::{FrameHead, FrameHeaders, HeaderFault};
 use crate::container::text::lines::{lines_len, trim_line_end};
@@ -13,11 +13,11 @@ const LONGEST_HEAD: usize = 4 << 10;
 /// Characters of a line that a message shows.
 const SHOWN: usize = 40;
 
-/// What the head of a frame says.
+/// Contents of a frame's head.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct TextHead {
     pub n_atoms: u64,
-    /// Lines of the frame behind its head.
+    /// Lines of the frame after its head.
     pub lines: u64,
     pub step: i64,
     /// In the file's unit.
@@ -28,7 +28,7 @@ pub(super) struct TextHead {
 pub(super) trait TextFrames: Sync {
     /// The format, for messages.
     const NAME: &'static str;
-    /// What the first line of a frame begins with: one of these.
+    /// Possible beginnings of the first line of a frame.
     const BEGINS: &'static [&'static [u8]];
     /// Lines of a head; of the shortest if they differ.
     const HEAD_LINES: usize;
@@ -38,15 +38,15 @@ pub(super) trait TextFrames: Sync {
     /// Where the first frame begins.
     fn first(&self) -> u64;
 
-    /// The number of atoms that every frame of the file has; `None` where they may differ.
+    /// The number of atoms in every frame of the file; `None` if frames may differ.
     fn n_atoms(&self) -> Option<u32>;
 
-    /// Bytes of the head at the start of `bytes`, or how many of its lines are whole.
+    /// Bytes of the head at the start of `bytes`; if it is incomplete, the number of its whole lines.
     fn head_len(&self, bytes: &[u8]) -> std::result::Result<usize, usize> {
         lines_len(bytes, Self::HEAD_LINES)
     }
 
-    /// Lines that follow those that the head says, if the text goes on with `next`.
+    /// Number of lines that follow the lines counted by the head, if the text continues with `next`.
     ///
     /// # Errors
     /// `Corrupt` if nothing of a frame begins so.
@@ -55,10 +55,10 @@ pub(super) trait TextFrames: Sync {
         Ok(0)
     }
 
-    /// What a head says, which is these lines with their ends, at byte `at` of the file.
+    /// Contents of a head, given its lines with their ends; `at` is their offset in the file.
     ///
     /// # Errors
-    /// `Corrupt` with the byte where it is none.
+    /// `Corrupt`, with the byte, if the lines are not a head.
     fn head(&self, lines: &[u8], at: u64) -> Result<TextHead>;
 }
 
@@ -73,8 +73,8 @@ pub(super) struct ParsedHead {
     head: TextHead,
 }
 
-/// The head of the frame whose bytes begin so, and its length. Errors have the place in the file, where the frame is at
-/// `offset`.
+/// The head of the frame whose bytes begin so, and its length. Errors have their place in the file; `offset` is the
+/// frame's.
 pub(super) fn head_of<T: TextFrames>(
     frames: &T,
     bytes: &[u8],
@@ -132,7 +132,7 @@ impl<T: TextFrames> FrameHeaders for TextHeads<T> {
     const NAME: &'static str = T::NAME;
     const LONGEST: usize = LONGEST_HEAD;
     const RECOGNISED: usize = longest(T::BEGINS);
-    // a line that begins so, with numbers behind
+    // a line that begins so, followed by numbers
     const UNMISTAKABLE: bool = true;
     const LINES: bool = true;
     const FURTHER: usize = T::FURTHER;

@@ -170,7 +170,7 @@ fn lost_and_added_lines_are_damage_of_their_frames() {
     let (bytes, starts) = file(&mut random, &[4; 12], "\n");
     let text = String::from_utf8(bytes.clone()).unwrap();
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
-    // line 0 is the title; frame i has lines 1 + 5 i and the four behind it
+    // line 0 is the title; frame i has line 1 + 5 i and the next four
     for line in 1..lines.len() {
         let frame = (line - 1) / 5;
         for change in ["", "1.5\n1.5\n", "frame x\n", "frame 8 3\n"] {
@@ -194,7 +194,7 @@ fn lost_and_added_lines_are_damage_of_their_frames() {
             assert_eq!(error.kind(), kind, "line {line}, {change:?}: {error}");
             let skipped = scanned(&damaged, Some(4), 1, true).unwrap();
             assert!(!skipped.damaged.is_empty(), "line {line}, {change:?}");
-            // all frames but that one, and where its head is gone the one before
+            // all frames except the damaged one; if its head is gone, except the one before
             let found = self::starts(&skipped.index);
             let shift = damaged.len() as i64 - bytes.len() as i64;
             for (other, &start) in starts[..12].iter().enumerate() {

@@ -44,7 +44,7 @@ use crate::source::Source;
 pub static FORMATS: &[&dyn Format] =
     &[&xtc::Xtc, &trr::Trr, &netcdf::Netcdf, &dcd::Dcd, &h5md::H5md, &dlpoly::History, &dlpoly::Config, &g96::G96];
 
-/// What no format of the list is found in may be read by another library, slowly.
+/// Files in which no format of the list is found: another library may read them, slowly.
 pub static EXTERNAL: &dyn Format = &external::External;
 
 /// Facts about a format, as data.
@@ -56,7 +56,7 @@ pub struct FormatInfo {
     pub extensions: &'static [&'static str],
     /// Names that files of this format have without an ending.
     pub file_names: &'static [&'static str],
-    /// What it is, in one line.
+    /// Description of the format, in one line.
     pub description: &'static str,
     /// Whether Kinema reads it.
     pub reads: bool,
@@ -117,21 +117,21 @@ pub trait Format: Send + Sync {
         self.open(source)
     }
 
-    /// What makes files of this format.
+    /// The encoder that makes files of this format.
     ///
     /// # Errors
-    /// `Unsupported` where Kinema does not write it here; `InvalidArgument` for what such a file cannot hold.
+    /// `Unsupported` if Kinema does not write the format here; `InvalidArgument` for data that such a file cannot hold.
     fn encoder(&self, making: &Making) -> Result<Box<dyn Encoder>> {
         let _ = making;
         Err(self.not_made())
     }
 
-    /// What goes on with a file of this format that has frames: its records are like the last of those in it, its head
-    /// stays. [`Making::open_ended`] holds.
+    /// The encoder that extends a file of this format, which has frames: new records are like its last records, its
+    /// head stays. [`Making::open_ended`] holds.
     ///
     /// # Errors
-    /// `Unsupported` for a layout that is read but not written; `InvalidArgument` where what is asked for is not that of
-    /// the file; those of the source.
+    /// `Unsupported` for a layout that is read but not written; `InvalidArgument` if the request differs from the file;
+    /// errors of the source.
     fn resume(&self, source: &dyn Source, index: &Index, making: &Making) -> Result<Box<dyn Encoder>> {
         let _ = (source, index, making);
         Err(self.not_made())
@@ -165,8 +165,8 @@ pub trait ReadStructure: Send + Sync {
     /// Whatever the library meets.
     fn open(&self, path: &Path) -> Result<Arc<dyn Decoder>>;
 
-    /// Opens a file in which no format is found: a decoder whose frames another library reads; `None` where that does not
-    /// know the file either.
+    /// Opens a file in which no format is found: a decoder whose frames another library reads; `None` if that library
+    /// does not know the file either.
     ///
     /// # Errors
     /// Whatever the library meets.
@@ -185,6 +185,6 @@ pub struct EncodeScratch {
     pub integers: Vec<[i32; 3]>,
     /// The same in another order.
     pub ordered: Vec<[i32; 3]>,
-    /// Of XTC frames.
+    /// Scratch for XTC frames.
     pub xtc: xtc::encode::EncodeScratch,
 }

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::frame::{Real, VectorsMut};
 
-/// Bytes of neighbouring atoms, three numbers each, and what is wanted of them.
+/// Bytes of neighbouring atoms, three numbers each, and which of them are wanted.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BigEndianVectors<'a> {
     /// The numbers, from those of atom `first` on.
@@ -14,7 +14,7 @@ pub(super) struct BigEndianVectors<'a> {
     pub first: u32,
     /// Selected atoms of the trajectory, ascending; `None`: all.
     pub atoms: Option<&'a [u32]>,
-    /// By which they are multiplied.
+    /// Factor that they are multiplied by.
     pub factor: f64,
 }
 
@@ -22,7 +22,7 @@ impl BigEndianVectors<'_> {
     /// Puts the selected atoms that are in the bytes at their places in a row of `n_selected` atoms.
     ///
     /// # Errors
-    /// `Internal` where the block has no such row.
+    /// `Internal` if the block has no such row.
     pub fn put(&self, vectors: &mut VectorsMut<'_>, row: usize, n_selected: usize) -> Result<()> {
         match vectors {
             VectorsMut::Absent => Ok(()),
@@ -55,7 +55,7 @@ impl BigEndianVectors<'_> {
         let from = atoms.partition_point(|&atom| atom < self.first);
         let places = values.as_chunks_mut::<3>().0.iter_mut().zip(atoms).skip(from);
         for (place, &atom) in places {
-            // those behind the bytes are in other ones
+            // atoms after these bytes are in other segments
             let Some(triple) = triples.get((atom - self.first) as usize) else { break };
             *place = triple.map(&number);
         }

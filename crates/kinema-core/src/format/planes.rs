@@ -20,7 +20,7 @@ pub(super) struct PlaneRuns {
 }
 
 impl PlaneRuns {
-    /// Those of planes whose numbers have `width` bytes.
+    /// The runs for planes whose numbers have `width` bytes.
     pub fn new(atoms: &AtomSelection, width: u64) -> Self {
         let runs = atoms.runs((MAX_GAP / width) as u32);
         let covered = runs.iter().map(|run| u64::from(run.end - run.start)).sum();

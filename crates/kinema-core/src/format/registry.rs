@@ -15,7 +15,7 @@ pub fn find_by_name(name: &str) -> Option<&'static dyn Format> {
     })
 }
 
-/// The format of an output of that name: by its ending, or by the whole name where that has none.
+/// The format of an output of that name: by its ending, or by the whole name if it has no ending.
 pub fn find_by_file_name(path: &Path) -> Option<&'static dyn Format> {
     let name = path.file_name()?.to_str()?;
     let named = || FORMATS.iter().copied().find(|format| format.info().file_names.contains(&name));

@@ -44,16 +44,16 @@ impl<'a> BlockMut<'a> {
     /// The stamp of a row.
     ///
     /// # Errors
-    /// `Internal` where there is no such row.
+    /// `Internal` if there is no such row.
     pub fn stamp(&mut self, row: usize) -> Result<&mut Stamp> {
         Ok(&mut self.stamps.row(row, 1)?[0])
     }
 
-    /// Puts NaN in place of numbers of a row that stand for such that were never written, `factor` times `fills`. Whether the
-    /// row had no others; `None` if it had none of them.
+    /// Replaces the numbers of a row that stand for numbers never written, `factor` times `fills`, by NaN. Returns
+    /// whether the row had only such numbers; `None` if it had none.
     ///
     /// # Errors
-    /// `Internal` where there is no such row.
+    /// `Internal` if there is no such row.
     pub fn clear_fills(&mut self, row: usize, vectors: usize, fills: &[f64], factor: f64) -> Result<Option<bool>> {
         let len = 3 * self.n_selected;
         // a product may be rounded on its way
@@ -66,10 +66,10 @@ impl<'a> BlockMut<'a> {
         }
     }
 
-    /// Whether positions of a row lie farther apart than this along an axis.
+    /// Whether positions of a row lie farther apart than `length` along an axis.
     ///
     /// # Errors
-    /// `Internal` where there is no such row.
+    /// `Internal` if there is no such row.
     pub fn extends_beyond(&mut self, row: usize, length: f64) -> Result<bool> {
         fn widest<R: Copy + Into<f64>>(values: &[R]) -> f64 {
             let mut ends = [[f64::INFINITY; 3], [f64::NEG_INFINITY; 3]];
@@ -95,14 +95,14 @@ impl<'a> BlockMut<'a> {
         self.stamps.len()
     }
 
-    /// The rows in another order: row `i` is what was row `order[i]`, each number of which is there once.
+    /// The rows in another order: row `i` was row `order[i]`. Each number occurs once in `order`.
     #[must_use]
     pub fn into_order(self, order: &[usize]) -> Self {
         let vectors = self.vectors.map(|vectors| vectors.into_order(order));
         Self { vectors, stamps: self.stamps.into_order(order), ..self }
     }
 
-    /// Blocks of so many rows each, which are all rows of this one.
+    /// Splits this block into blocks of `lengths` rows, which together are all its rows.
     pub fn split(self, lengths: &[usize]) -> Vec<Self> {
         let [positions, velocities, forces] = self.vectors.map(|vectors| vectors.split(lengths));
         let vectors = positions.into_iter().zip(velocities).zip(forces);
@@ -139,7 +139,7 @@ impl Block {
         self.reset_as(false, frames, n_selected, fields);
     }
 
-    /// The same, for values in float64 where `doubles`.
+    /// The same, for values in float64 if `doubles`.
     pub fn reset_as(
         &mut self,
         doubles: bool,
@@ -160,10 +160,10 @@ impl Block {
         self.stamps.resize(rows, Stamp::default());
     }
 
-    /// Room for so many frames at once, for values in float64 where `doubles`.
+    /// Room for `rows` frames at once, with values in float64 if `doubles`.
     ///
     /// # Errors
-    /// `MemoryLimit` where the system has not so much memory.
+    /// `MemoryLimit` if the system does not have the memory.
     pub fn reserve(&mut self, doubles: bool, rows: usize, n_selected: usize, fields: Fields) -> Result<()> {
         let vectors = [&mut self.positions, &mut self.velocities, &mut self.forces];
         for ((field, single), double) in Fields::VECTORS.into_iter().zip(vectors).zip(&mut self.doubles) {

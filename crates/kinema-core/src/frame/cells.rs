@@ -1,8 +1,8 @@
-//! What cells of frames are taken for: the one rule for all formats.
+//! Interpretation of frames' cells: the one rule for all formats.
 //!
-//! An edge of length zero is an open direction. A cell with numbers that are not finite, or with a negative length, is none
-//! that can be used: the frame has none, and whoever needs it gets an error. Decoders give [`NOT_A_CELL`] for lengths and angles
-//! of which no cell can be made.
+//! An edge of length zero is an open direction. A cell with a number that is not finite, or with a negative length,
+//! cannot be used: the frame then has no cell, and an analysis that needs it gets an error. Decoders give
+//! [`NOT_A_CELL`] for lengths and angles that do not make a cell.
 
 use super::{Cell, Fields, NO_CELL, Stamp};
 
@@ -16,7 +16,7 @@ impl Stamp {
     /// Applies the rule to a cell as it was decoded. Whether the frame has a cell that cannot be used.
     pub fn settle_cell(&mut self) -> bool {
         if !self.present.contains(Fields::CELL) {
-            // decoders may leave anything there; NaN says that it is not known
+            // decoders may leave any values there; NaN says that the cell is unknown
             if !self.cell.iter().flatten().any(|value| value.is_nan()) {
                 self.cell = NO_CELL;
             }

@@ -1,4 +1,5 @@
-//! What a file keeps of a frame: the one rule of all writers. What is accepted is read back, or the frame is refused.
+//! Rules for what a file keeps of a frame, the same for all writers. An accepted frame is read back; any other is
+//! refused.
 
 use super::cells::{is_mirrored_by_lengths, is_usable};
 use super::{Cell, Fields, NO_CELL};
@@ -7,8 +8,9 @@ use crate::error::{Error, ErrorKind, Result};
 /// Share by which single precision may change lengths and cosines of a cell.
 pub const SINGLE: f64 = 1e-6;
 
-/// Refuses a cell that a reader does not give back. `found` is what a reader makes of what is written of it, with NaN if that
-/// is no cell. It may be turned, and lengths and cosines may differ by `share`, but its lattice and its open edges are the same.
+/// Refuses a cell that a reader does not give back. `found` is the cell that a reader gets from the written one, with
+/// NaN if it gets none. It may be turned, and lengths and cosines may differ by `share`, but its lattice and its open
+/// edges are the same.
 ///
 /// Both are in angstrom. [`NO_CELL`] passes if it is read as none.
 ///
@@ -77,7 +79,7 @@ pub fn check_narrow_time(time: f64) -> Result<()> {
     Ok(())
 }
 
-/// Of numbers of a field that are `scaled` in the type of the file, the place of the first that was finite and is not.
+/// The place of the first number of a field that was finite and is not after it was `scaled` to the type of the file.
 pub fn first_infinite<G, S>(given: &[G], scaled: &[S]) -> Option<usize>
 where
     G: Copy + Into<f64>,
@@ -92,7 +94,7 @@ where
     pairs.position(|(given, scaled)| is_infinite(scaled) && Into::<f64>::into(*given).is_finite())
 }
 
-/// What is wrong with a number of an atom, counted from 0, that would be infinite.
+/// The error for a number of an atom, counted from 0, that would be infinite.
 pub fn infinite(field: Fields, atom: u64) -> Error {
     let names = field.names().join(", ");
     let what = format!(

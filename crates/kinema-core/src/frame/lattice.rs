@@ -10,7 +10,7 @@
 use super::Cell;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Beyond so many cells from the origin reduced coordinates are no longer rounded to whole numbers.
+/// Distance from the origin, in cells, beyond which reduced coordinates are no longer rounded to whole numbers.
 pub const REACH: f64 = (1_u64 << 50) as f64;
 /// Adding and subtracting it rounds to a whole number; every processor does that for several values at once.
 pub const ROUNDING: f64 = 1.5 * (1_u64 << 52) as f64;
@@ -28,7 +28,7 @@ pub struct Lattice {
     basis: [Vector; 3],
     /// Products of its vectors with those of the basis are 1 and 0.
     dual: [Vector; 3],
-    /// What the vectors of the basis are as whole multiples of the edges.
+    /// The vectors of the basis as whole multiples of the edges.
     of_edges: [[i64; 3]; 3],
     /// Reduced coordinates by the periodic edges as they were given; zero rows for open ones.
     dual_of_edges: [Vector; 3],
@@ -63,7 +63,8 @@ impl Neighbour {
 }
 
 impl Lattice {
-    /// Of a cell of row vectors, angstrom, and which of its edges are periodic. An edge of length zero is an open one.
+    /// The lattice of a cell, given as row vectors in angstrom, and which of its edges are periodic. An edge of length
+    /// zero is open.
     ///
     /// # Errors
     /// `InvalidArgument` for an edge that is not finite, and for periodic edges that lie in one line or plane.
@@ -101,7 +102,7 @@ impl Lattice {
         Ok(Self { basis, dual, of_edges, dual_of_edges, neighbours, sure })
     }
 
-    /// Of a cell that is periodic along each edge it has.
+    /// The lattice of a cell that is periodic along each edge it has.
     ///
     /// # Errors
     /// As [`Lattice::new`].
@@ -182,7 +183,7 @@ impl Lattice {
         self.dual_of_edges.map(|dual| dot(dual, vector))
     }
 
-    /// The shortest of all images of a displacement, angstrom. Of several equally short ones one.
+    /// The shortest of all images of a displacement, angstrom. If several are equally short, one of them.
     #[inline]
     pub fn nearest(&self, displacement: Vector) -> Vector {
         let mut rest = displacement;
@@ -195,7 +196,7 @@ impl Lattice {
         }
     }
 
-    /// The same, and how many of each edge of the cell were added: `displacement + sum of count * edge`.
+    /// The same, and how many times each edge of the cell was added: `displacement + sum of count * edge`.
     pub fn nearest_image(&self, displacement: Vector) -> (Vector, [i64; 3]) {
         let mut of_basis = [0; 3];
         let mut rest = displacement;
@@ -219,7 +220,8 @@ impl Lattice {
         (rest, counts)
     }
 
-    /// The neighbour, with a sign, whose subtraction makes a rounded displacement shortest; `None` where it is that.
+    /// The neighbour, with a sign, that makes a rounded displacement shortest if it is subtracted; `None` if it is
+    /// shortest already.
     #[inline]
     fn nearer(&self, rest: Vector) -> Option<(&Neighbour, f64)> {
         if dot(rest, rest) <= self.sure {
@@ -258,7 +260,7 @@ fn cross(u: Vector, v: Vector) -> Vector {
     [u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0]]
 }
 
-/// The dual basis within the span of the vectors; `None` where they do not span as many dimensions as they are.
+/// The dual basis within the span of the vectors; `None` if the vectors span fewer dimensions than their number.
 fn dual(basis: &[Vector]) -> Option<[Vector; 3]> {
     let longest = basis.iter().map(|v| dot(*v, *v)).fold(0.0, f64::max).sqrt();
     let mut dual = [[0.0; 3]; 3];
@@ -328,8 +330,8 @@ fn shortest_beside(reduced: &[Vector], vector: Vector) -> Option<(Vector, [i64; 
     shortest.map(|(rest, point)| (rest, point.map(|count| count as i64)))
 }
 
-/// Sums of basis vectors with coefficients -1, 0 and 1, of v and -v one; those alone that can be the nearest lattice
-/// point of a rounded displacement. None where the basis is at right angles.
+/// Sums of basis vectors with coefficients -1, 0 and 1, one of v and -v; only those that can be the nearest lattice
+/// point of a rounded displacement. Empty if the basis is at right angles.
 fn neighbours(basis: &[Vector; 3], rank: usize) -> Vec<Neighbour> {
     let products = basis.map(|u| basis.map(|v| dot(u, v)));
     let range = |i: usize| if i < rank { -1..=1 } else { 0..=0 };

@@ -106,22 +106,22 @@ impl Named for Precision {
     const ALL: &'static [(&'static str, Self)] = &[("float32", Self::Float32), ("float64", Self::Float64)];
 }
 
-/// A periodic cell as three row vectors; all zero where there is none.
+/// A periodic cell as three row vectors; all zero if there is none.
 pub type Cell = [[f64; 3]; 3];
 
 /// The cell of a frame that has none.
 pub const NO_CELL: Cell = [[0.0; 3]; 3];
 
-/// What a frame says of itself.
+/// A frame's own step, time and cell.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stamp {
     /// Its cell.
     pub cell: Cell,
-    /// Along which edges of the cell it is periodic, of which none is zero; without meaning where there is no cell.
+    /// The edges of the cell along which it is periodic, none of which is zero; without meaning if there is no cell.
     pub periodic: [bool; 3],
     /// Its step.
     pub step: i64,
-    /// Its time; NaN where the file has none.
+    /// Its time; NaN if the file has none.
     pub time: f64,
     /// The vectors and cells that it has, of those requested: a file may have others in other frames.
     pub present: Fields,
@@ -150,7 +150,7 @@ impl Scales {
     /// The file's own units.
     pub const NATIVE: Self = Self { length: 1.0, velocity: 1.0, force: 1.0, time: 1.0 };
 
-    /// Factors to the units that `target` has the factors of, instead of angstrom and ps: exactly 1 where both are equal.
+    /// Factors to the units of `target` instead of angstrom and ps: exactly 1 if both are equal.
     #[must_use]
     pub fn to_units_of(self, target: Self) -> Self {
         let factor = |own: f64, wanted: f64| if own == wanted { 1.0 } else { own / wanted };
@@ -171,7 +171,7 @@ pub enum Units {
     Public,
     /// The file's own: values and times bit for bit.
     Native,
-    /// Those with these factors to angstrom and ps, and times as the user has stated them: values between equal units are
-    /// kept bit for bit.
+    /// The units with these factors to angstrom and ps, and times as the user has stated them: values between equal
+    /// units are kept bit for bit.
     Of(Scales),
 }

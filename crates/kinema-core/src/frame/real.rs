@@ -2,9 +2,9 @@
 
 use super::{RowsMut, VectorsMut};
 
-/// What numbers are read into.
+/// The type that numbers are read into.
 pub trait Real: Copy {
-    /// What is in the rows of a field that a frame lacks.
+    /// The value in rows of a field that a frame lacks.
     const NAN: Self;
     /// Rows of these numbers.
     fn vectors(rows: RowsMut<'_, Self>) -> VectorsMut<'_>;

@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// RowsMut of the caller, all of one width.
 #[derive(Debug)]
 pub enum RowsMut<'a, T> {
-    /// One after the other, so many values each.
+    /// Consecutive rows, with this many values each.
     Adjacent(&'a mut [T], usize),
     /// Each by itself.
     Scattered(Vec<&'a mut [T]>),
@@ -16,7 +16,7 @@ impl<'a, T> RowsMut<'a, T> {
     /// The first `len` values of a row.
     ///
     /// # Errors
-    /// `Internal` where there is no such row, or it is shorter.
+    /// `Internal` if there is no such row, or it is shorter.
     pub fn row(&mut self, row: usize, len: usize) -> Result<&mut [T]> {
         let values = match self {
             Self::Adjacent(values, width) => row.checked_mul(*width).and_then(|from| values.get_mut(from..)),
@@ -35,7 +35,7 @@ impl<'a, T> RowsMut<'a, T> {
         }
     }
 
-    /// The rows in another order: row `i` is what was row `order[i]`, each number of which is there once.
+    /// The rows in another order: row `i` was row `order[i]`. Each number occurs once in `order`.
     pub(super) fn into_order(self, order: &[usize]) -> Self {
         let mut rows: Vec<&'a mut [T]> = match self {
             Self::Adjacent(values, width) => values.chunks_exact_mut(width.max(1)).collect(),
@@ -77,7 +77,7 @@ impl<'a, T> RowsMut<'a, T> {
     }
 }
 
-/// RowsMut of 3-vectors, or nothing where the field is not wanted.
+/// RowsMut of 3-vectors, or nothing if the field is not wanted.
 #[derive(Debug, Default)]
 pub enum VectorsMut<'a> {
     /// Not wanted.
@@ -90,7 +90,7 @@ pub enum VectorsMut<'a> {
 }
 
 impl<'a> VectorsMut<'a> {
-    /// RowsMut of a float32 array; absent where it is empty.
+    /// RowsMut of a float32 array; absent if the array is empty.
     pub fn from_f32(values: &'a mut [f32], width: usize) -> Self {
         if values.is_empty() { Self::Absent } else { Self::F32(RowsMut::Adjacent(values, width)) }
     }
@@ -111,7 +111,7 @@ impl<'a> VectorsMut<'a> {
         }
     }
 
-    /// Number of values; `None` where they are not wanted.
+    /// Number of values; `None` if they are not wanted.
     pub fn len(&self) -> Option<usize> {
         match self {
             Self::Absent => None,
@@ -125,10 +125,10 @@ impl<'a> VectorsMut<'a> {
         self.len().is_none_or(|len| len == 0)
     }
 
-    /// Puts float32 vectors, multiplied with `factor` and rounded once, into a row, from that atom on.
+    /// Puts float32 vectors, multiplied by `factor` and rounded once, into a row, starting at atom `first`.
     ///
     /// # Errors
-    /// Those of [`RowsMut::row`].
+    /// As [`RowsMut::row`].
     pub fn put(&mut self, row: usize, first: usize, factor: f64, vectors: &[[f32; 3]]) -> Result<()> {
         fn scaled<R: Real>(
             rows: &mut RowsMut<'_, R>,
@@ -151,7 +151,7 @@ impl<'a> VectorsMut<'a> {
     /// Fills the first `len` values of a row with NaN: the frame lacks the field.
     ///
     /// # Errors
-    /// Those of [`RowsMut::row`].
+    /// As [`RowsMut::row`].
     pub fn set_absent(&mut self, row: usize, len: usize) -> Result<()> {
         match self {
             Self::Absent => Ok(()),

@@ -2,16 +2,17 @@
 
 use super::Scales;
 
-/// The units of the files, as factors to angstrom, ps, angstrom/ps and kJ/(mol angstrom); `None`: those of the format.
+/// The units of the files, as factors to angstrom, ps, angstrom/ps and kJ/(mol angstrom); `None`: the format's own
+/// unit.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct StatedUnits {
-    /// Of positions and cells.
+    /// Unit of positions and cells.
     pub length: Option<f64>,
-    /// Of times.
+    /// Unit of times.
     pub time: Option<f64>,
-    /// Of velocities; `None`: length by time, where one of them is stated.
+    /// Unit of velocities; `None`: length by time, if either is stated.
     pub velocity: Option<f64>,
-    /// Of forces; `None`: the format's energy by length, where that is stated.
+    /// Unit of forces; `None`: the format's energy by length, if the length is stated.
     pub force: Option<f64>,
 }
 

@@ -1,8 +1,8 @@
 //! Atom checkpoints: places within the frames of a file at which decoding can start, and their store.
 //!
-//! What a checkpoint says is the format's own. Frames cannot prove their checkpoints right, as they do their extents, so
-//! the store lies in the user's cache folder alone, keyed by the identity of the file; besides, a format ties each
-//! checkpoint to bytes that it reads on every use.
+//! The format decides what a checkpoint contains. Frames cannot prove their checkpoints right, as they can their
+//! extents. So the store lies only in the user's cache folder, keyed by the identity of the file; besides, a format
+//! ties each checkpoint to bytes that it reads on every use.
 
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
@@ -16,18 +16,19 @@ use super::store::{WriteFile, cache_folder};
 use crate::error::{Error, ErrorKind, Result, printed};
 use crate::source::{Source, read_regular};
 
-/// Atoms between two checkpoints where nothing else is said: a scan over half of them takes one or two microseconds.
+/// Atoms between two checkpoints by default: a scan over half of them takes one or two microseconds.
 pub const ATOMS_PER_CHECKPOINT: u32 = 4096;
 
 const MAGIC: &[u8; 8] = b"KINEMAAC";
 /// Changes whenever the bytes or their meaning do.
 const VERSION: u32 = 1;
-/// Bytes in front of the checkpoints of all frames: numbers of frames and of atoms between checkpoints, and of checkpoints a frame.
+/// Bytes before the checkpoints of all frames: numbers of frames and of atoms between checkpoints, and of checkpoints a
+/// frame.
 const HEAD_BYTES: usize = 16;
-/// Bytes of a stored file besides its checkpoints, rounded up.
+/// Bytes of a stored file in addition to its checkpoints, rounded up.
 const FIXED_BYTES: u64 = 4096;
 
-/// The checkpoints of all frames of a file, as many in each: one at every `every`-th atom but the first.
+/// The checkpoints of all frames of a file, as many in each: one at every `every`-th atom except the first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AtomCheckpoints {
     every: u32,
@@ -39,15 +40,16 @@ pub struct AtomCheckpoints {
 }
 
 impl AtomCheckpoints {
-    /// Checkpoints in a frame of so many atoms.
+    /// Checkpoints in a frame of `n_atoms` atoms.
     pub fn count_per_frame(n_atoms: u32, every: u32) -> usize {
         (n_atoms.saturating_sub(1) / every.max(1)) as usize
     }
 
-    /// Of frames of `n_atoms` atoms; `words` has [`AtomCheckpoints::count_per_frame`] of each frame of `tags`.
+    /// Checkpoints for frames of `n_atoms` atoms; `words` has [`AtomCheckpoints::count_per_frame`] words for each frame
+    /// of `tags`.
     ///
     /// # Errors
-    /// `Internal` where they are not as many, or `every` is 0.
+    /// `Internal` if the number of words differs, or `every` is 0.
     pub fn new(n_atoms: u32, every: u32, words: Vec<u64>, tags: Vec<u32>) -> Result<Self> {
         let per_frame = Self::count_per_frame(n_atoms, every);
         if every == 0 || tags.len().checked_mul(per_frame) != Some(words.len()) {
@@ -72,7 +74,7 @@ impl AtomCheckpoints {
         self.words.iter().filter(|&&word| word != 0).count() as u64
     }
 
-    /// Tag and checkpoints of a frame: `words[i]` is of atom `(i + 1) * every`, 0 where there is none.
+    /// Tag and checkpoints of a frame: `words[i]` is for atom `(i + 1) * every`, 0 if there is none.
     pub fn of_frame(&self, frame: u64) -> Option<(u32, &[u64])> {
         let frame = usize::try_from(frame).ok()?;
         let from = frame.checked_mul(self.per_frame)?;
@@ -90,10 +92,10 @@ impl AtomCheckpoints {
         bytes
     }
 
-    /// Back from [`AtomCheckpoints::to_bytes`], for a file of so many frames and atoms; in words why not.
+    /// Parses the bytes of [`AtomCheckpoints::to_bytes`] for a file of `n_frames` frames and `n_atoms` atoms.
     ///
     /// # Errors
-    /// As said.
+    /// The reason why the bytes are refused, in words.
     pub fn from_bytes(bytes: &[u8], n_frames: u64, n_atoms: u32) -> std::result::Result<Self, String> {
         let (head, rest) = bytes.split_first_chunk::<HEAD_BYTES>().ok_or("it ends early")?;
         let [frames_low, frames_high, every, per_frame] =
@@ -118,17 +120,17 @@ impl AtomCheckpoints {
     }
 }
 
-/// Where the checkpoints of a file are stored: the user's cache folder, where the environment names one.
+/// Where the checkpoints of a file are stored: the user's cache folder, if the environment names one.
 pub fn place(path: &Path) -> Option<PathBuf> {
     let absolute = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     let keyed = format!("{:016x}.kinema-atoms", xxh3_64(absolute.as_os_str().as_encoded_bytes()));
     Some(cache_folder()?.join("atoms").join(keyed))
 }
 
-/// Stores the checkpoints of a file with this identity; returns what is to be noted of it.
+/// Stores the checkpoints of a file with this identity; returns the text of a note, if any.
 ///
 /// # Errors
-/// Those of making the folder and of `write`.
+/// If the folder cannot be made, and errors of `write`.
 pub fn save(
     place: &Path,
     checkpoints: &AtomCheckpoints,
@@ -150,10 +152,10 @@ pub fn save(
     write(place, &bytes).map_err(|error| error.with_path(place))
 }
 
-/// The checkpoints that are stored of a file; `None` where nothing is stored, and in words why they are not used.
+/// Stored checkpoints of a file. `None` if nothing is stored; the reason, in words, if they are not used.
 ///
 /// # Errors
-/// Those of the file itself.
+/// Only errors of the file itself.
 pub fn load(
     place: &Path,
     source: &dyn Source,
@@ -184,7 +186,7 @@ pub fn load(
     }
 }
 
-/// What stands in front of the checkpoints of a file with this identity.
+/// The bytes before the checkpoints of a file with this identity.
 fn head(identity: &FileIdentity, format: &str) -> Vec<u8> {
     let mut bytes = file_head(format);
     bytes.extend_from_slice(&identity.to_bytes());

@@ -17,9 +17,9 @@ pub struct ChunkedIndex {
     pub samples: Arc<[Extent]>,
     /// See `samples`.
     pub frames_per_sample: u64,
-    /// Step of each frame, where the file has them.
+    /// Step of each frame, if the file has steps.
     pub steps: Option<Arc<[i64]>>,
-    /// Time of each frame in the file's unit, where the file has them.
+    /// Time of each frame in the file's unit, if the file has times.
     pub times: Option<Arc<[f64]>>,
 }
 
@@ -29,7 +29,7 @@ impl ChunkedIndex {
         Extent { len: self.frame_bytes, ..self.sample(frame) }
     }
 
-    /// Bytes that hold some of the frame; none where addresses are unknown.
+    /// Bytes that hold some of the frame; none if addresses are unknown.
     pub fn sample(&self, frame: u64) -> Extent {
         let at = frame / self.frames_per_sample.max(1);
         self.samples.get(at as usize).or(self.samples.last()).copied().unwrap_or_default()

@@ -1,24 +1,24 @@
-//! Identity of a file: how whatever is kept of a file knows that the file is still what it was.
+//! Identity of a file: evidence that a file is still the one for which something was stored.
 //!
 //! A stored index, a checkpoint, a chunk map, a verdict, the snapshot that workers are sent: each is right for one
-//! content only, and a wrong number could come from it silently if the content were another. To hash a whole file would
+//! content only. If the content were another, a wrong number could come from it silently. To hash a whole file would
 //! cost as much as to analyse it. So there are two kinds of evidence:
 //!
-//! - *Status* ([`FileStatus`]): inode, size, time of modification, time of change. Where all four are what they were, the
-//!   file is what it was: no call sets the time of change, so a file whose middle was rewritten and whose size and
-//!   time of modification were restored has another. Nothing is read then. Where inode and size are the same and a time
-//!   is not, something was done to this very file. It may have been a new mode, link or name only; what is between
-//!   samples may as well be new. Samples cannot tell, so it counts as changed, unless the samples are all of the file.
-//! - *Content*: size, both ends, pieces of 4 KiB at places that follow from the size alone, and the heads of some frames
-//!   where the index has them. It must be the same whenever the status does not decide: for another inode (a copy, a
-//!   file that was moved to another disk, another node's view) and for a file that has grown, up to its former size.
-//!   What lies between the samples of a copy is not seen.
+//! - *Status* ([`FileStatus`]): inode, size, time of modification, time of change. If all four are the same, the file
+//!   is the same: no call sets the time of change, so a file whose middle was rewritten and whose size and time of
+//!   modification were restored has another. Nothing is read then. If inode and size are the same and a time differs,
+//!   something was done to this very file. It may have been only a new mode, link or name, but the bytes between the
+//!   samples may be new too. Samples cannot tell, so the file counts as changed, unless the samples cover all of it.
+//! - *Content*: size, both ends, pieces of 4 KiB at places that follow from the size alone, and the heads of some
+//!   frames if the index has them. It must be the same whenever the status does not decide: for another inode (a copy,
+//!   a file that was moved to another disk, another node's view), and for a file that has grown, up to its former size.
+//!   Changes between the samples of a copy are not seen.
 //!
-//! Two changes within one tick of the file system's clock have one time. A status that was taken within the tick of the
-//! last change is not settled, and its being equal later proves nothing; [`FileStatus::settled_of`] waits for the tick.
+//! Two changes within one tick of the file system's clock have the same time. A status that was taken within the tick
+//! of the last change is not settled, and equality later proves nothing; [`FileStatus::settled_of`] waits for the tick.
 //!
-//! What each keeper does with a file that counts as changed: an index is rebuilt, by which all heads of frames are
-//! looked at, and stored again with the new status; so are verdicts and chunk maps; a snapshot and a checkpoint are refused.
+//! If a file counts as changed, its index is rebuilt, which looks at the heads of all frames, and is stored with the
+//! new status. Verdicts and chunk maps are rebuilt and stored too. A snapshot and a checkpoint are refused.
 
 use std::sync::Arc;
 
@@ -30,13 +30,13 @@ use crate::source::{CONTENT_PLACES, FileStatus, PIECE_BYTES, Source, sampled_con
 
 /// Frames whose heads are hashed.
 const FRAMES: u64 = 16;
-/// Bytes hashed of each of them: magic number, atom count, step, time and cell of an XTC frame. Of the first and the last
-/// frame it is a piece of content, in which there are coordinates.
+/// Bytes hashed of each head: magic number, atom count, step, time and cell of an XTC frame. The first and the last
+/// frame have a whole piece hashed, with coordinates.
 const HEAD_BYTES: u64 = 64;
-/// Words of the bytes in front of the statuses.
+/// Words of the bytes before the statuses.
 const WORDS: usize = 8;
 
-/// What a file was found to be, compared to an identity.
+/// Result of comparing a file to an identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Match {
     /// Inode, size and times say that nothing was changed; its content was not looked at.
@@ -50,29 +50,29 @@ pub enum Match {
 /// Identity of a file when it had `size` bytes.
 #[derive(Debug, Clone)]
 pub struct FileIdentity {
-    /// Size in bytes; of the file as far as it counts: bytes of an incomplete last frame may lie behind them.
+    /// Size in bytes, up to the end of what counts: bytes of an incomplete last frame may follow.
     pub size: u64,
     /// Places at which content was sampled; with 0 no content was read.
     places: u64,
     /// xxh3 of the first and the last 64 KiB, of the pieces, of the heads of frames.
     digests: [u64; 4],
-    /// `None` where it is not known.
+    /// `None` if it is unknown.
     status: Option<FileStatus>,
-    /// Of the files that it takes values from (virtual data sets).
+    /// Statuses of the files that it takes values from (virtual data sets).
     others: Arc<[FileStatus]>,
 }
 
 impl FileIdentity {
-    /// Places at which content is sampled, unless somebody wants more.
+    /// Places at which content is sampled by default.
     pub const PLACES: u64 = CONTENT_PLACES;
     /// Bytes of the identity of a file that names no other.
     pub const LEN: usize = 8 * WORDS + FileStatus::LEN;
 
-    /// The identity of the first `size` bytes of a source: of the file as it is, or as it was before it grew. `status` is
-    /// that of the source before anything was read of it.
+    /// The identity of the first `size` bytes of a source: the file as it is, or as it was before it grew. `status` is
+    /// the source's status, taken before anything was read from it.
     ///
     /// # Errors
-    /// Those of the source; `Truncated` when it is shorter than `size`.
+    /// Errors of the source; `Truncated` if it is shorter than `size`.
     pub fn from_source(
         source: &dyn Source,
         size: u64,
@@ -84,7 +84,7 @@ impl FileIdentity {
         Ok(Self { size, places, digests, status, others: Arc::default() })
     }
 
-    /// Of a file of which nothing but its size is known.
+    /// The identity of a file of which only the size is known.
     pub fn from_size(size: u64) -> Self {
         Self { size, places: 0, digests: [0; 4], status: None, others: Arc::default() }
     }
@@ -101,21 +101,21 @@ impl FileIdentity {
         Self { status, ..self }
     }
 
-    /// Inode and times, where they are known.
+    /// Inode and times, if known.
     pub fn status(&self) -> Option<&FileStatus> {
         self.status.as_ref()
     }
 
-    /// Of the files that it takes values from.
+    /// Statuses of the files that it takes values from.
     pub fn others(&self) -> &Arc<[FileStatus]> {
         &self.others
     }
 
-    /// What an open file is, compared to this; other files that it names are not looked at. The index must be that of the
-    /// identity. A file that has grown is compared as far as it went.
+    /// Compares an open file to this identity; other files that it names are not looked at. The index must be the one
+    /// of the identity. A file that has grown is compared up to its former size.
     ///
     /// # Errors
-    /// Those of the source.
+    /// Errors of the source.
     pub fn check(&self, source: &dyn Source, index: Option<&Index>) -> Result<Match> {
         let size = source.len()?;
         if size < self.size {
@@ -127,21 +127,22 @@ impl FileIdentity {
         Ok(self.match_content(&Self::from_source(source, self.size, None, index, self.places)?))
     }
 
-    /// Whether the file has the same content wherever it was sampled, as far as it went; its status is not looked at, so that
-    /// one that was filled behind that is the same.
+    /// Whether the file has the same content at all samples, up to its former size. Its status is not looked at, so a
+    /// file that was extended after that size is the same.
     ///
     /// # Errors
-    /// Those of the source.
+    /// Errors of the source.
     pub fn has_same_content(&self, source: &dyn Source, index: Option<&Index>) -> Result<bool> {
         let now = Self::from_source(source, self.size, None, index, self.places)?;
         Ok(matches!(self.match_content(&now), Match::SameContent))
     }
 
-    /// Whether the frames of the index are what they were, wherever they were sampled: of a file that is longer, whose head
-    /// and structure may say so. Of frames whose places are not known it is all content.
+    /// Whether the frames of the index are unchanged at all samples; for a file that has become longer, whose head and
+    /// structure may differ accordingly. If the places of the frames are unknown, all samples of the content are
+    /// compared.
     ///
     /// # Errors
-    /// Those of the source.
+    /// Errors of the source.
     pub fn has_same_frames(&self, source: &dyn Source, index: &Index) -> Result<bool> {
         let last = index.n_frames().saturating_sub(1);
         if index.n_frames() == 0 || (index.sample(0).len == 0 && index.sample(last).len == 0) {
@@ -150,7 +151,8 @@ impl FileIdentity {
         Ok(self.places > 0 && self.digests[3] == frames(source, self.size, index)?)
     }
 
-    /// What a file is whose identity was taken now, at as many places; other files that it names included.
+    /// Compares this identity to `now`, which was taken of the same file now, at as many places; other files that it
+    /// names are included.
     pub fn compare(&self, now: &Self) -> Match {
         if self.size != now.size {
             return Match::Changed(format!("it has another size, expected {} bytes, found {}", self.size, now.size));
@@ -178,7 +180,7 @@ impl FileIdentity {
         self.places > 0 && self.size <= self.places.saturating_mul(PIECE_BYTES)
     }
 
-    /// `None` where the content must be looked at.
+    /// `None` if the content must be looked at.
     fn match_status(&self, now: Option<&FileStatus>) -> Option<Match> {
         let (then, now) = (self.status.as_ref()?, now?);
         if then.is_unchanged(now) {
@@ -199,8 +201,8 @@ impl FileIdentity {
         Match::SameContent
     }
 
-    /// Little-endian: size, places, four digests, number of other files, whether there is a status, the status, those of
-    /// the other files.
+    /// Little-endian: size, places, four digests, number of other files, whether there is a status, the status, the
+    /// statuses of the other files.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(Self::LEN + self.others.len() * FileStatus::LEN);
         let [head, tail, pieces, frames] = self.digests;

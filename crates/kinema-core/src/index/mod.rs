@@ -1,6 +1,6 @@
-//! The frame index of one file: the bytes of each frame, and steps and times where the format has them.
+//! The frame index of one file: the bytes of each frame, and steps and times if the format has them.
 //!
-//! Storing it beside the file is `store`'s task; building it is the format's.
+//! `store` stores it beside the file; the format builds it.
 
 pub mod atom_checkpoints;
 mod chunked;
@@ -36,11 +36,11 @@ pub struct UniformIndex {
     pub first: Extent,
     /// Size of every later frame; they follow frame 0 without gaps.
     pub stride: u64,
-    /// Their steps and times, where the file states them.
+    /// Their steps and times, if the file states them.
     pub spacing: Option<Spacing>,
-    /// The step of each, where each has one.
+    /// The step of each frame, if each has one.
     pub steps: Option<Arc<[i64]>>,
-    /// The time of each in the file's own unit, where each has one.
+    /// The time of each frame in the file's own unit, if each has one.
     pub times: Option<Arc<[f64]>>,
 }
 
@@ -51,7 +51,7 @@ pub struct Spacing {
     pub first_step: i64,
     /// Steps between frames, at least 1.
     pub steps: i64,
-    /// Time between frames in the file's own unit, where it is a number.
+    /// Time between frames in the file's own unit, if it is a number.
     pub time: Option<f64>,
 }
 
@@ -99,7 +99,7 @@ impl Index {
         }
     }
 
-    /// Atoms between two atom checkpoints, where the index has them.
+    /// Atoms between two atom checkpoints, if the index has any.
     pub fn atoms_per_checkpoint(&self) -> Option<u32> {
         match self {
             Self::Table(table) => table.atom_checkpoints.as_ref().map(|known| known.every()),
@@ -130,7 +130,7 @@ impl Index {
         self.n_frames().checked_sub(1).map(|last| self.extent(last).end())
     }
 
-    /// Step of a frame, where the index knows it.
+    /// Step of a frame, if the index knows it.
     pub fn step(&self, frame: u64) -> Option<i64> {
         match self {
             Self::Uniform(UniformIndex { steps: Some(steps), .. }) => steps.get(frame as usize).copied(),
@@ -140,7 +140,7 @@ impl Index {
         }
     }
 
-    /// Time of a frame in the file's own unit, where the index knows it.
+    /// Time of a frame in the file's own unit, if the index knows it.
     pub fn time(&self, frame: u64) -> Option<f64> {
         match self {
             Self::Uniform(UniformIndex { times: Some(times), .. }) => times.get(frame as usize).copied(),

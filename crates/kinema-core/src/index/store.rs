@@ -24,7 +24,7 @@ const MOST_BYTES_A_FRAME: u64 = 24;
 /// No frame of a format whose frames differ in size is shorter: its header alone is longer.
 const LEAST_FRAME_BYTES: u64 = 32;
 
-/// Writes a file of these bytes, so that it appears whole or not at all; returns what is to be noted of it.
+/// Writes a file of these bytes, so that it appears whole or not at all; returns the text of a note, if any.
 pub type WriteFile = dyn Fn(&Path, &[u8]) -> Result<Option<String>> + Send + Sync;
 
 /// Outcome of loading the stored index of a file.
@@ -47,9 +47,9 @@ pub enum LoadOutcome {
 pub struct Stored {
     /// The index.
     pub index: Index,
-    /// Where it is stored.
+    /// The path of the stored index.
     pub place: PathBuf,
-    /// Of the file as it is.
+    /// The identity of the file as it is.
     pub identity: FileIdentity,
     /// Whether it should be stored again: it is that of a copy of the file, and a change in place of this one would not be
     /// seen by the status that is stored.
@@ -71,20 +71,21 @@ pub fn places(path: &Path) -> Vec<PathBuf> {
     places
 }
 
-/// Kinema's folder in the user's cache folder, where the environment names one; it may not exist.
+/// Kinema's folder in the user's cache folder, if the environment names one; it may not exist.
 pub fn cache_folder() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    // a relative one would be a folder of whoever made the working folder; it is invalid by the XDG specification
+    // a relative path would belong to the owner of the working folder; the XDG specification calls it invalid
     let cache = set("XDG_CACHE_HOME")
         .filter(|cache| cache.is_absolute())
         .or_else(|| set("HOME").map(|home| home.join(".cache")));
     cache.map(|cache| cache.join("kinema"))
 }
 
-/// Stores the index of a file in the first of `places` that can be written; returns where, and what is to be noted.
+/// Stores the index of a file in the first of `places` that can be written; returns the path, and the text of a note,
+/// if any.
 ///
 /// # Errors
-/// The last error when no place is writable; `InvalidArgument` for an index that needs no storing.
+/// The last error if no place is writable; `InvalidArgument` for an index that needs no storing.
 pub fn save(
     places: &[PathBuf],
     index: &Index,
@@ -115,10 +116,10 @@ pub fn save(
     Err(failure)
 }
 
-/// Stores the index of a file that has just been written, and has its final name; as [`save`].
+/// Stores the index of a file that has just been written and has its final name; as [`save`].
 ///
 /// # Errors
-/// Those of [`save`] and of reading the file; `Corrupt` where it has another size than the index says.
+/// As [`save`], and errors of reading the file; `Corrupt` if the file's size differs from the end of the index.
 pub fn save_written(
     path: &Path,
     table: TableIndex,
@@ -137,14 +138,14 @@ pub fn save_written(
     save(&places(path), &index, &identity, format, n_atoms, write)
 }
 
-/// Loads an index that fits the file, best one that was stored of this very file. A wrong index is no error: it is rebuilt,
-/// and so is that of a file that was changed in place, whatever an index in another place says.
+/// Loads an index that fits the file, preferably one that was stored for this very file. A wrong index is not an error:
+/// it is rebuilt. So is the index of a file that was changed in place, whatever an index in another place says.
 ///
-/// Whoever made the index may have made its identity as well, so `fault` compares the index with the frames of the file: it
-/// says in words where they differ.
+/// The writer of an index may have written its identity as well, so `fault` compares the index with the frames of the
+/// file: it says in words where they differ.
 ///
 /// # Errors
-/// Only those of the source itself.
+/// Only errors of the source itself.
 pub fn load(
     places: &[PathBuf],
     source: &dyn Source,
@@ -172,7 +173,7 @@ pub fn load(
                 continue;
             }
         };
-        // an index of the file as it is, whose frames end before it does, is extended: they may be not all
+        // an index of the unchanged file whose frames end before the file does is extended: frames may be missing
         let is_whole = stored.size == size && table.end() == size;
         let index = Index::Table(table);
         let matched = stored.check(source, Some(&index))?;
@@ -202,7 +203,7 @@ pub fn load(
     Ok(copied.filter(|_| !in_place).unwrap_or(outcome))
 }
 
-/// The largest index that a file of so many bytes can have.
+/// Bytes of the largest index that a file of `size` bytes can have.
 fn most_bytes(size: u64) -> u64 {
     (size / LEAST_FRAME_BYTES).saturating_mul(MOST_BYTES_A_FRAME).saturating_add(FIXED_BYTES)
 }
@@ -241,7 +242,7 @@ fn column<const N: usize>(bytes: &mut Vec<u8>, width: u8, values: impl Iterator<
     values.for_each(|value| bytes.extend_from_slice(&value));
 }
 
-/// What is left of the bytes; every take is checked.
+/// The remaining bytes; every take is checked.
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {

@@ -21,7 +21,7 @@ pub struct TableIndex {
     pub(super) anchors: Vec<u64>,
     pub(super) steps: Steps,
     pub(super) times: Times,
-    /// Where decoding can start within frames, where that is known.
+    /// Where decoding can start within frames, if known.
     pub atom_checkpoints: Option<Arc<AtomCheckpoints>>,
 }
 
@@ -227,7 +227,7 @@ fn extremes<T: Copy + Ord>(values: &[T], n: usize) -> Vec<u64> {
     found
 }
 
-/// Values that are compared at once: in few of so many there is one of the best.
+/// Values that are compared at once: few runs of this length hold one of the best values.
 const RUN: usize = 1024;
 
 /// Places of `n` values that none of the others beats, the first of equal ones.
@@ -248,7 +248,7 @@ fn best<T: Copy>(values: &[T], n: usize, beats: impl Fn(T, T) -> bool) -> Vec<u6
     places.into_iter().map(|place| place as u64).collect()
 }
 
-/// Builds a [`TableIndex`] frame by frame, or goes on where an older one ends.
+/// Builds a [`TableIndex`] frame by frame, from scratch or from the end of an older one.
 #[derive(Debug, Clone)]
 pub struct TableBuilder {
     table: TableIndex,
@@ -261,10 +261,10 @@ impl TableBuilder {
         Self { table: TableIndex { first, ..TableIndex::default() }, end: first }
     }
 
-    /// Goes on after the last frame of `table`, for a file that has grown.
+    /// Continues after the last frame of `table`, for a file that has grown.
     pub fn extend(table: TableIndex) -> Self {
         let end = table.end();
-        // checkpoints are of all frames or of none
+        // either all frames have checkpoints or none has
         Self { table: TableIndex { atom_checkpoints: None, ..table }, end }
     }
 
@@ -309,7 +309,7 @@ impl TableBuilder {
         self.n_frames().checked_sub(1).map(|last| self.table.step(last))
     }
 
-    /// Removes the last frame, where there is one.
+    /// Removes the last frame, if there is one.
     pub fn pop(&mut self) {
         let Some(last) = self.last() else { return };
         self.end = last.offset;
@@ -390,7 +390,7 @@ mod tests {
         }
     }
 
-    /// Found by the fuzz target `load_index`: the sum overflowed, and in a release build went on from zero.
+    /// Found by the fuzz target `load_index`: the sum overflowed, and in a release build wrapped around to zero.
     #[test]
     fn a_frame_beyond_the_last_byte_that_64_bits_can_number_is_refused() {
         let mut builder = TableBuilder::new(u64::MAX - 63);

@@ -1,5 +1,5 @@
-//! Fields that frames lack, in formats where each frame says what it has: by the rule of the trajectory an error, NaN, or
-//! the values of the last frame before that has them.
+//! Fields that frames lack, in formats where each frame says what it has. By the rule of the trajectory, this is an
+//! error, or the field gets NaN or the values of the last earlier frame that has it.
 
 use super::reader::Reader;
 use crate::error::{Error, ErrorKind, Result};
@@ -13,12 +13,13 @@ use crate::trajectory::{Absent, Part};
 pub(super) struct Held {
     /// Part and frame.
     at: Option<(usize, u64)>,
-    /// Of all selected atoms, scaled; empty where no frame up to there has the field.
+    /// Scaled values of all selected atoms; empty if no frame up to this one has the field.
     values: Vec<f64>,
 }
 
 impl Reader<'_> {
-    /// Puts into the rows of some frames of a part, ascending, what the rule says of fields that they lack.
+    /// Fills the rows of some frames of a part, ascending, with the values that the rule gives to fields that they
+    /// lack.
     pub(super) fn settle_absent(
         &mut self,
         number: usize,
@@ -78,7 +79,7 @@ impl Reader<'_> {
         outcome
     }
 
-    /// The values of one field of one frame; `None` where it lacks the field.
+    /// The values of one field of one frame; `None` if the frame lacks the field.
     fn read_field(
         &mut self,
         i: usize,
@@ -102,7 +103,7 @@ impl Reader<'_> {
     }
 }
 
-/// A frame without fields that are asked for.
+/// The error for a frame that lacks requested fields.
 pub(super) fn lacks(fields: Fields) -> Error {
     let names = fields.names().join(" and ");
     let what = format!("the frame has no {names}, which are asked for; choose frames that have them (frames=, step=)");

@@ -1,5 +1,5 @@
-//! Frames as the transforms of a trajectory make them: what a reader has decoded is changed in the rows of whoever reads, where
-//! those have all atoms and fields that are needed, else in room of its own.
+//! Frames as changed by the transforms of a trajectory. Decoded frames are changed in the caller's rows if these have
+//! all atoms and fields that are needed, otherwise in a buffer.
 
 use super::bound_stack::{BoundStack, Row, Step};
 use super::reader::Reader;
@@ -12,7 +12,7 @@ use crate::selection::AtomSelection;
 use crate::trace::activity::TRANSFORM;
 use crate::trajectory::{Scanned, Trajectory};
 
-/// What makes rows of groups of atoms, and the vectors of one row.
+/// Builds the rows of groups of atoms, and holds the vectors of one row.
 struct Grouped {
     rows: Box<dyn GroupRows>,
     made: [Vec<f32>; 3],
@@ -21,28 +21,28 @@ struct Grouped {
 /// The transforms of a trajectory, made ready for one reader.
 pub(super) struct Applied {
     stack: BoundStack,
-    /// That are asked for.
+    /// Requested atoms.
     atoms: AtomSelection,
-    /// What must be decoded.
+    /// Atoms and fields that must be decoded.
     decoded: (AtomSelection, Fields),
-    /// Of the atoms that are asked for among those that are decoded; `None` where they are the same.
+    /// Columns of the requested atoms among the decoded atoms; `None` if both are the same.
     columns: Option<Vec<u32>>,
-    /// Where groups of atoms are asked for.
+    /// Set if groups of atoms are requested.
     grouped: Option<Grouped>,
-    /// Fields that are asked for.
+    /// Requested fields.
     asked: Fields,
     /// Most frames in `room`.
     room_rows: usize,
     room: Block,
-    /// Frames that transforms must see before those that are asked for.
+    /// Frames that transforms must see before the requested frames.
     before: Block,
 }
 
 impl Applied {
-    /// Those of `trajectory`, if any, for these atoms and fields; what a reader before had is used again.
+    /// The transforms of `trajectory`, if any, for these atoms and fields; reuses the state of an earlier reader.
     ///
     /// # Errors
-    /// `InvalidArgument` where transforms cannot be applied to these atoms.
+    /// `InvalidArgument` if transforms cannot be applied to these atoms.
     pub fn bind(
         trajectory: &Trajectory,
         scanned: &Scanned,
@@ -79,7 +79,7 @@ impl Applied {
         self.decoded.clone()
     }
 
-    /// Bytes of the room that a reader of a trajectory with transforms may take; 0 without.
+    /// Bytes of the buffer that a reader of a trajectory with transforms may take; 0 without transforms.
     ///
     /// # Errors
     /// As [`Applied::bind`].
@@ -97,10 +97,10 @@ impl Applied {
         Ok(transform_room(scanned, &decoded, all_fields, 1 + u64::from(stack.looks_back())))
     }
 
-    /// As [`Reader::read`].
+    /// Same as [`Reader::read`], with the transforms applied.
     ///
     /// # Errors
-    /// Those of [`Reader::read`] and of the transforms, with path, format and frame.
+    /// Errors of [`Reader::read`] and of the transforms, with path, format and frame.
     pub fn read(&mut self, reader: &mut Reader<'_>, frames: &[u64], out: &mut BlockMut<'_>) -> Result<()> {
         let mut order: Vec<usize> = (0..frames.len()).collect();
         if self.stack.looks_back() {
@@ -129,7 +129,7 @@ impl Applied {
         outcome
     }
 
-    /// Whether the rows of `out` hold what is decoded, atom by atom, so that it is changed there.
+    /// Whether the rows of `out` hold the decoded values, atom by atom, so that they can be changed there.
     fn fits(&self, reader: &Reader<'_>, out: &BlockMut<'_>) -> bool {
         let has = |(vectors, field): (&VectorsMut<'_>, Fields)| match vectors {
             VectorsMut::Absent => !reader.request.fields.contains(field),
@@ -219,7 +219,7 @@ impl Applied {
         applied.map_err(|error| placed(reader.trajectory, error))
     }
 
-    /// Makes the vectors that are asked for of groups of atoms of a row.
+    /// Computes the requested vectors of groups of atoms of a row.
     fn group(&mut self, stamp: &Stamp, vectors: [&[f32]; 3]) -> Result<()> {
         let Some(Grouped { rows, made }) = &mut self.grouped else { return Ok(()) };
         for ((field, row), made) in Fields::VECTORS.into_iter().zip(vectors).zip(made) {
@@ -234,7 +234,7 @@ impl Applied {
         Ok(())
     }
 
-    /// Puts what is asked for of a row of the room into one of the user's, in its units.
+    /// Copies the requested atoms and fields of a buffered row into one of the caller's rows, in the caller's units.
     fn put(&mut self, reader: &Reader<'_>, room: &Block, from: usize, out: &mut BlockMut<'_>, to: usize) -> Result<()> {
         let scales = reader.scales_of_units(room.frames[from]);
         let len = 3 * reader.request.atoms.len();
@@ -295,7 +295,7 @@ fn divide(row: &mut [f32], by: f64) {
     }
 }
 
-/// The vectors of a row; empty where they are not read.
+/// The vectors of a row; empty if they are not read.
 fn single<'b>(vectors: &'b mut VectorsMut<'_>, row: usize, len: usize) -> Result<&'b mut [f32]> {
     match vectors {
         VectorsMut::F32(rows) => RowsMut::row(rows, row, len),
@@ -310,7 +310,7 @@ impl Reader<'_> {
         self.transforming += lap;
     }
 
-    /// Brings a row of a frame of the trajectory from angstrom and ps to the reader's units.
+    /// Converts a row of a frame of the trajectory from angstrom and ps to the reader's units.
     fn to_units(&self, frame: u64, row: usize, out: &mut BlockMut<'_>) -> Result<()> {
         let scales = self.scales_of_units(frame);
         let len = 3 * self.request.atoms.len();
@@ -340,7 +340,7 @@ impl Reader<'_> {
     }
 }
 
-/// The error of a kernel or transform, whose frame is one of the trajectory, with the file and the frame in it.
+/// Adds the file and the frame in it to the error of a kernel or transform, whose frame counts in the trajectory.
 pub(super) fn placed(trajectory: &Trajectory, error: Error) -> Error {
     let (Some(frame), Some(scanned)) = (error.frame(), trajectory.scanned()) else { return error };
     let span = scanned.concatenation.span_of(frame);

@@ -1,4 +1,4 @@
-//! A stack of transforms made ready for the rows of one worker: states, places of atom sets, and what must be seen first.
+//! A stack of transforms prepared for the rows of one worker: states, places of atom sets, and frames to see first.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{Fields, Stamp};
@@ -6,14 +6,14 @@ use crate::pipeline::absent::lacks;
 use crate::reduce::{AtomMap, FrameMut, Stack, Stage, TransformState};
 use crate::selection::AtomSelection;
 
-/// The vectors of one frame, empty where they are not read, and its stamp.
+/// The vectors of one frame, empty if they are not read, and its stamp.
 #[derive(Debug)]
 pub struct Row<'a> {
     /// Its number in the trajectory.
     pub number: u64,
     /// Positions, velocities, forces.
     pub vectors: [&'a mut [f32]; 3],
-    /// Its cell, step and time, and what is present.
+    /// Its cell, step and time, and the fields present.
     pub stamp: &'a mut Stamp,
 }
 
@@ -24,7 +24,7 @@ pub struct Step {
     pub frame: u64,
     /// How many transforms, from the first on.
     pub depth: usize,
-    /// Bit `i`: transform `i` begins anew with this frame.
+    /// Bit `i`: transform `i` restarts with this frame.
     anew: u64,
 }
 
@@ -36,7 +36,7 @@ struct BoundStage {
     state: TransformState,
     /// Whether the next one takes a shift.
     next_takes_shift: bool,
-    /// The frame that its state is behind; `None`: it must begin anew.
+    /// The last frame that its state includes; `None` if it must restart.
     seen: Option<u64>,
 }
 
@@ -47,10 +47,10 @@ pub struct BoundStack {
 }
 
 impl BoundStack {
-    /// For rows of `atoms`; without groups of them that positions are made of.
+    /// For rows of `atoms`; without the groups of atoms that positions may be computed from.
     ///
     /// # Errors
-    /// `InvalidArgument` where the atoms lack some that are needed; those of the transforms.
+    /// `InvalidArgument` if `atoms` lacks some that are needed; errors of the transforms.
     pub fn new(stack: &Stack, atoms: &AtomSelection) -> Result<Self> {
         let vectors = Fields::VECTORS.into_iter().fold(Fields::NONE, |all, field| all | field);
         let stages = stack.atom_stages();
@@ -67,17 +67,18 @@ impl BoundStack {
         Ok(Self { stages, looks_back: stack.looks_back() })
     }
 
-    /// Whether some transform must have seen other frames first: then rows are asked for by [`BoundStack::steps`].
+    /// Whether some transform must have seen other frames first: rows are then requested in the order of
+    /// [`BoundStack::steps`].
     pub fn looks_back(&self) -> bool {
         self.looks_back
     }
 
-    /// All transforms, of which none looks back.
+    /// A step with all transforms, none of which looks back.
     pub fn step(&self, frame: u64) -> Step {
         Step { frame, depth: self.stages.len(), anew: 0 }
     }
 
-    /// What must be applied now, ascending: the last is `frame`, before it those that transforms must see first.
+    /// Steps to apply now, ascending: the last is `frame`, after the frames that transforms must see first.
     pub fn steps(&self, frame: u64) -> Vec<Step> {
         let mut steps = vec![self.step(frame)];
         // what a transform must see is what those before it have made of it
@@ -105,7 +106,7 @@ impl BoundStack {
     /// Applies the transforms of a step to its row.
     ///
     /// # Errors
-    /// Those of the transforms, with the frame's number in the trajectory.
+    /// Errors of the transforms, with the frame's number in the trajectory.
     pub fn apply(&mut self, step: Step, row: Row<'_>) -> Result<()> {
         let Row { number: frame, vectors: [positions, velocities, forces], stamp } = row;
         let mut shift = None;

@@ -1,6 +1,7 @@
-//! The pipeline: frames are read, decoded and given to kernels, put into arrays or encoded, on the threads of the trajectory.
+//! The pipeline: frames are read, decoded and given to kernels, put into arrays or encoded, on the threads of the
+//! trajectory.
 //!
-//! A folder for each of its three ends: `kernels`, `arrays` and `encode`. The files beside them are what these share.
+//! Each of its three ends has a folder: `kernels`, `arrays` and `encode`. The files beside them are shared.
 
 mod absent;
 mod applied;

@@ -1,5 +1,5 @@
-//! The tasks of one call: each of its threads takes some until none is left, another has failed, or the caller has asked
-//! to stop.
+//! The tasks of one call: each thread takes tasks until none is left, another thread has failed, or the caller has
+//! asked to stop.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -45,8 +45,8 @@ impl<'a, T: Send> Pool<'a, T> {
         Self { progress, tasks, failure: Mutex::new(None), stop: AtomicBool::new(false) }
     }
 
-    /// The next task; `None` when all are taken, or another worker has failed. `take` gives the task to be done of the
-    /// first one, and `None` where nothing of that is left.
+    /// The next task; `None` if all are taken, or another worker has failed. `take` takes a part of the first task; it
+    /// returns `None` if nothing of that task is left.
     ///
     /// # Errors
     /// `Cancelled` once the caller has asked to stop.
@@ -67,7 +67,7 @@ impl<'a, T: Send> Pool<'a, T> {
     /// The next task, whole.
     ///
     /// # Errors
-    /// Those of [`Pool::next_of`].
+    /// Errors of [`Pool::next_of`].
     pub(super) fn next(&self) -> Result<Option<T>> {
         if self.is_stopped()? {
             return Ok(None);
@@ -84,10 +84,10 @@ impl<'a, T: Send> Pool<'a, T> {
         Ok(self.stop.load(Ordering::Relaxed))
     }
 
-    /// Calls `work` on so many threads, with the number of each; a single one works on the caller's.
+    /// Calls `work` with the number of the worker on `workers` threads; if there is only one, on the caller's thread.
     ///
     /// # Errors
-    /// An error of any worker, or its panic: that of the lowest frame; the others end at their next look.
+    /// If workers fail or panic: the error of the lowest frame. The other workers stop at their next check.
     pub(super) fn run<R: Send>(
         &self,
         threads: &Threads,
@@ -109,8 +109,9 @@ impl<'a, T: Send> Pool<'a, T> {
         all.ok_or_else(|| Error::new(ErrorKind::Internal, "a worker thread died"))
     }
 
-    /// Keeps an error and stops all workers: of those of one file that with the lowest frame, else the first. Tasks are
-    /// taken in order and ended, so the error does not depend on which worker was quicker.
+    /// Keeps an error and stops all workers. Among errors of one file, the error with the lowest frame is kept;
+    /// otherwise the first error. Tasks are taken in order and finished, so that the error does not depend on which
+    /// worker was faster.
     fn fail(&self, error: Error) {
         self.stop.store(true, Ordering::Relaxed);
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);

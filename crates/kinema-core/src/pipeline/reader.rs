@@ -17,20 +17,20 @@ use crate::selection::AtomSelection;
 use crate::source::{Extent, MAX_GAP, Source};
 use crate::trajectory::{Absent, FrameFault, Part, ReaderBuffers, Scanned, Trajectory, check_stamp, not_scanned};
 
-/// Reads frames for one worker; its buffers are those of the last reader of the trajectory.
+/// Reads frames for one worker, with the buffers of the last reader of the trajectory.
 pub struct Reader<'a> {
     pub(super) trajectory: &'a Trajectory,
     pub(super) scanned: &'a Scanned,
-    /// What is decoded: with what the trajectory's transforms need.
+    /// Decoded atoms and fields, including all that the trajectory's transforms need.
     pub(super) request: Request,
     pub(super) units: Units,
-    /// Whether frames are changed before they are handed on, and by what, but while that is at work.
+    /// Whether frames are transformed before they are handed on, and by what; `applied` is `None` while it is at work.
     is_transformed: bool,
     applied: Option<Box<Applied>>,
     /// Time that this took.
     pub(super) transforming: Duration,
     pub(super) buffers: ReaderBuffers,
-    /// What is given of fields that frames lack.
+    /// Values of fields that frames lack.
     pub(super) absent: Absent,
     pub(super) held: [Held; 3],
 }
@@ -61,10 +61,10 @@ impl InPlace {
 }
 
 impl<'a> Reader<'a> {
-    /// A reader of these fields and atoms, as the transforms of the trajectory make them.
+    /// A reader of these fields and atoms, as the transforms of the trajectory change them.
     ///
     /// # Errors
-    /// `InvalidArgument` when the trajectory has not been scanned, a part lacks a field, or transforms cannot be applied.
+    /// `InvalidArgument` if the trajectory has not been scanned, a part lacks a field, or transforms cannot be applied.
     pub fn new(trajectory: &'a Trajectory, fields: Fields, atoms: AtomSelection, units: Units) -> Result<Self> {
         let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
         let applied = Applied::bind(trajectory, scanned, &atoms, fields)?;
@@ -98,19 +98,20 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// The same reader, for which fields that frames lack are NaN and marked as absent, whatever the trajectory's rule.
+    /// The same reader, except that fields that frames lack are NaN and marked as absent, whatever the trajectory's
+    /// rule.
     #[must_use]
     pub fn with_absent_marked(mut self) -> Self {
         self.absent = Absent::Nan;
         self
     }
 
-    /// What this reader has done so far.
+    /// Work that this reader has done so far.
     pub fn phases(&self) -> Phases {
         self.buffers.scratch.meter.phases
     }
 
-    /// Its stopwatch and phases, for those who go on where it ends.
+    /// Its stopwatch and phases, for callers that continue the measurement.
     pub(super) fn meter(&mut self) -> &mut Meter {
         &mut self.buffers.scratch.meter
     }
@@ -123,7 +124,7 @@ impl<'a> Reader<'a> {
     /// Reads `frames` (numbers in the trajectory, any order) into the rows of `out`, in the order given.
     ///
     /// # Errors
-    /// Of the source, the format and the trajectory's transforms, with path, format, frame and byte.
+    /// Errors of the source, the format and the trajectory's transforms, with path, format, frame and byte.
     pub fn read(&mut self, frames: &[u64], out: &mut BlockMut<'_>) -> Result<()> {
         let Some(mut applied) = self.applied.take() else { return self.read_stored(frames, out) };
         let outcome = applied.read(self, frames, out);
@@ -131,7 +132,7 @@ impl<'a> Reader<'a> {
         outcome
     }
 
-    /// The same without transforms: what is decoded, in angstrom and ps where there are some.
+    /// Same as `read` without transforms: values as decoded, converted to angstrom and ps if they have units.
     pub(super) fn read_stored(&mut self, frames: &[u64], out: &mut BlockMut<'_>) -> Result<()> {
         self.meter().watch.restart();
         self.buffers.order.clear();
@@ -179,11 +180,11 @@ impl<'a> Reader<'a> {
             // vectors are given in the reader's units when they have been changed
             self.request.scales = Scales { time: self.request.scales.time, ..part.scales };
         }
-        // frames that share segments are read in one batch, or their segments would be read once for each batch
+        // frames that share segments are read in one batch; otherwise their segments would be read once for each batch
         let coupled = part.decoder.coupling(self.request.fields).frames > 1;
         let mut rest = run;
         while !rest.is_empty() {
-            // whole frames are counted even where only some of their bytes are read: a bound that holds for any file
+            // whole frames are counted even if only some of their bytes are read: the bound holds for any file
             let mut bytes = 0;
             let mut frames = 0;
             while let Some((_, wanted)) = rest.get(frames) {
@@ -212,7 +213,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Compares steps and times of the frames that were read with those by which they were chosen.
+    /// Compares steps and times of the frames that were read with the steps and times by which they were chosen.
     fn check_stamps(&self, part: &Part, out: &mut BlockMut<'_>) -> Result<()> {
         for wanted in &self.buffers.wanted {
             check_stamp(part, wanted.frame, out.stamp(wanted.row as usize)?, self.request.scales.time)?;
@@ -236,8 +237,8 @@ impl<'a> Reader<'a> {
         outcome
     }
 
-    /// Applies the rules of values that were never written, and of cells, to the frames that were read, and keeps what is to
-    /// be said of them.
+    /// Applies the rules for unwritten values and for cells to the frames that were read, and keeps the notes about
+    /// them.
     fn settle_frames(&mut self, number: usize, part: &Part, out: &mut BlockMut<'_>) -> Result<()> {
         if let Some(frame) = self.buffers.scratch.without_time.take() {
             self.trajectory.faults.add(FrameFault::Unwritten(Fields::TIME), number, frame);
@@ -296,8 +297,9 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Segments from number `first` on whose bytes are values in the file and neighbours there as in `out`: to be read to
-    /// their place. `None` where there are none, or so few bytes that one read of several segments takes less time.
+    /// Finds segments, from number `first` on, whose bytes are plain values and adjacent both in the file and in `out`,
+    /// so that they can be read into place. `None` if there are none, or if so few bytes are adjacent that one read of
+    /// several segments is faster.
     fn run_in_place(&self, part: &Part, first: usize, out: &BlockMut<'_>) -> Option<InPlace> {
         let buffers = &self.buffers;
         let chunked = part.decoder.chunked()?;
@@ -331,7 +333,7 @@ impl<'a> Reader<'a> {
             return Err(Error::new(ErrorKind::Internal, "values are read in place to float32 only"));
         };
         let values = rows.run(run.row, run.n_rows, 3 * out.n_selected);
-        let values = values.ok_or_else(|| Error::new(ErrorKind::Internal, "rows that are no neighbours"))?;
+        let values = values.ok_or_else(|| Error::new(ErrorKind::Internal, "rows are not adjacent"))?;
         // SAFETY: the pointer and length are those of `values`, which is borrowed for as long; any bytes are floats, and a
         // byte needs no alignment
         let bytes = unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast::<u8>(), size_of_val(values)) };
@@ -347,7 +349,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Reads and decodes some of the segments, which are no more than can stay in the cache.
+    /// Reads and decodes some of the segments, no more than can stay in the cache.
     fn read_segments(
         &mut self,
         part: &Part,
@@ -400,10 +402,10 @@ impl<'a> Reader<'a> {
         let mut len = len;
         let mut bytes = Vec::new();
         loop {
-            // at least doubled, so that the number of attempts is small whatever the decoder asks for
+            // at least doubled, so that there are few attempts whatever length the decoder asks for
             len = len.max(2 * bytes.len() as u64).min(segment.whole.len);
             bytes.resize(len as usize, 0);
-            // in the middle of decoding, of which it is no part
+            // this read interrupts decoding and is not counted as decoding
             let meter = &mut self.buffers.scratch.meter;
             meter.decoded(Work::default());
             source.read_exact_at(segment.whole.offset, &mut bytes)?;

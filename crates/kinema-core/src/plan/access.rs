@@ -8,20 +8,20 @@ use crate::selection::AtomSelection;
 
 /// How frames are read for the kernels.
 ///
-/// All but `Direct` are what the publications on parallel MDAnalysis compare: Jakupovic and Beckstein,
+/// All modes except `Direct` are those that the publications on parallel MDAnalysis compare: Jakupovic and Beckstein,
 /// Proc. SciPy (2021), doi 10.25080/majora-1b6fd038-005.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Access {
-    /// As many frames at a time as memory and cache allow, and of them the needed atoms only.
+    /// As many frames at a time as memory and cache allow, and only their needed atoms.
     #[default]
     Direct,
-    /// One frame at a time with all of its atoms, of which the needed ones are gathered.
+    /// One frame at a time with all of its atoms; the needed atoms are then gathered.
     Frame,
-    /// One frame at a time, of which only the needed atoms are read where the format allows.
+    /// One frame at a time; only the needed atoms are read if the format allows that.
     Subset,
     /// All frames of a piece with all of their atoms, before the first of them is computed.
     InMemory {
-        /// In how many pieces all leaves are loaded; 0: one for each worker.
+        /// Number of pieces in which all leaves are loaded; 0: one for each worker.
         pieces: u64,
     },
 }
@@ -56,7 +56,7 @@ impl Access {
     }
 }
 
-/// What is loaded at a time by `Access::InMemory`.
+/// Size of a piece that `Access::InMemory` loads at a time.
 pub(super) struct Load {
     /// Leaves of a piece.
     pub leaves: u64,
@@ -64,7 +64,7 @@ pub(super) struct Load {
     pub frames: u64,
 }
 
-/// What one worker needs besides the loaded frames, and what a loaded frame takes.
+/// Bytes that one worker needs besides the loaded frames, and bytes of a loaded frame.
 pub(super) struct LoadCost {
     /// Bytes of a frame as it is loaded.
     pub row: u64,
@@ -87,7 +87,7 @@ impl Load {
     /// Checks that the pieces of all workers fit into the memory limit.
     ///
     /// # Errors
-    /// `MemoryLimit`, naming what is needed.
+    /// `MemoryLimit`, with the memory that is needed.
     pub(super) fn check(&self, cost: &LoadCost, workers: usize, memory: u64, n_atoms: u32) -> Result<()> {
         let each = self.frames.saturating_mul(cost.row).saturating_add(cost.leaf + cost.beside);
         let needed = each.saturating_mul(workers as u64).saturating_add(cost.shared);

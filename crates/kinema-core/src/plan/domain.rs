@@ -1,7 +1,8 @@
-//! Domains: what a run is divided over, as items in a fixed order that are cut into leaves.
+//! Domains: the items that a run is divided over, in a fixed order that is cut into leaves.
 //!
-//! Work is divided, merged and saved by the numbers of leaves alone ([`super::Partition`], [`crate::reduce::MergeTree`],
-//! checkpoints); what an item is, only the plan and the pipeline that reads it know.
+//! Work is divided, merged and saved by the numbers of leaves alone ([`super::Partition`],
+//! [`crate::reduce::MergeTree`], checkpoints). Only the plan, and the pipeline that reads the items, know what an item
+//! is.
 
 use std::ops::Range;
 
@@ -9,7 +10,7 @@ use crate::selection::FrameSelection;
 
 /// Items in a fixed order; every leaf but the last is a run of the same number of them.
 pub trait Domain {
-    /// What the items are, in the plural: a checkpoint of one domain is none of another.
+    /// Name of the items, in the plural: a checkpoint of one domain does not fit another.
     const ITEMS: &'static str;
 
     /// Number of items.
@@ -40,7 +41,7 @@ pub trait Domain {
 pub struct FrameDomain {
     /// The frames, in the order of the results.
     pub frames: FrameSelection,
-    /// Frames of every leaf but the last: those of the kernel with the longest leaves.
+    /// Frames of every leaf but the last: the longest leaf length of all kernels.
     pub leaf_frames: u64,
 }
 

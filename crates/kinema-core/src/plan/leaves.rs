@@ -9,15 +9,15 @@ use crate::selection::AtomSelection;
 
 /// Most frames of a leaf.
 const MAX_FRAMES: u64 = 256;
-/// A long selection has at least so many leaves: 400 workers get eight and more each from 30,000 frames on.
+/// Least number of leaves of a long selection: from 30,000 frames on, each of 400 workers gets eight or more.
 const WANTED: u64 = 4096;
 /// Frames of a leaf from which on more leaves are better than longer ones.
 const LEAST_FRAMES: u64 = 8;
 /// A selection too short for leaves of [`LEAST_FRAMES`] has about this many.
 const WANTED_OF_FEW: u64 = 256;
-/// A kernel with a large partial has at least so many leaves, where the selection has so many frames.
+/// Least number of leaves for a kernel with a large partial, if the selection has as many frames.
 const FEWEST: u64 = 16;
-/// A leaf's frames take at least so many times the bytes of the partial, so that merging costs little beside them.
+/// Least ratio of the bytes of a leaf's frames to the bytes of its partial, so that merging costs little in comparison.
 const FRAMES_PER_PARTIAL: u64 = 8;
 
 /// Frames of a leaf: a power of two that depends on the number of selected frames alone.
@@ -27,8 +27,8 @@ pub fn leaf_frames(n_frames: u64) -> u64 {
     (1 << long).clamp(short.min(LEAST_FRAMES), MAX_FRAMES)
 }
 
-/// Frames of a leaf of one kernel: [`leaf_frames`] times a power of two where its partial is large beside them, and is not
-/// summed up beside the tree.
+/// Frames of a leaf of one kernel: [`leaf_frames`], times a power of two if the kernel's partial is large compared with
+/// these frames and is not summed up beside the tree.
 pub(super) fn kernel_leaf_frames(n_frames: u64, kernel: &dyn AnyKernel) -> u64 {
     let leaf = leaf_frames(n_frames);
     if kernel.is_exact() {

@@ -6,35 +6,35 @@ use crate::frame::Fields;
 use crate::selection::AtomSelection;
 use crate::trajectory::Scanned;
 
-/// Working memory where none is stated.
+/// Working memory if none is stated.
 pub const DEFAULT_MEMORY: u64 = 256 << 20;
 
-/// Bytes that are read before they are decoded: still in the second-level cache then, and enough that the cost of a
-/// call does not count (reading DCD from the page cache in calls of 1 MiB takes 0.7 of the time of 256 KiB).
+/// Bytes that are read before they are decoded. They are still in the second-level cache then, and so many that the
+/// cost of a call does not count (reading DCD from the page cache in calls of 1 MiB takes 0.7 of the time of 256 KiB).
 pub(crate) const BATCH_BYTES: u64 = 1024 * 1024;
 
-/// Decoded bytes of a block where memory allows: more would only leave the cache.
+/// Decoded bytes of a block if memory allows: more would only leave the cache.
 const BLOCK_BYTES: u64 = 1 << 20;
 
-/// Frames of a block at the least where kernels have partials of constant size, which each block goes through once: RMSF
-/// of 111,815 atoms from a DCD in memory takes 0.4 of the time that it takes with blocks of one frame.
+/// Least number of frames of a block if kernels have partials of constant size, which each block goes through once:
+/// RMSF of 111,815 atoms from a DCD in memory takes 0.4 of the time of blocks of one frame.
 const FRAMES_WITH_PARTIALS: u64 = 8;
 
-/// What a run holds at a time, in bytes.
+/// Bytes that a run holds at a time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Budget {
-    /// Of each worker: one decoded frame, copies for transforms included.
+    /// For each worker: one decoded frame, copies for transforms included.
     pub row: u64,
-    /// Of each worker: the buffers that encoded frames are read into.
+    /// For each worker: the buffers that encoded frames are read into.
     pub reading: u64,
-    /// Of each worker: the partials that it accumulates and merges.
+    /// For each worker: the partials that it accumulates and merges.
     pub partials: u64,
-    /// Of all workers together: partials that wait for their neighbours in the merge tree, and exact sums.
+    /// For all workers together: partials that wait for their neighbours in the merge tree, and exact sums.
     pub tree: u64,
 }
 
 impl Budget {
-    /// The sum for these jobs: `row` bytes a decoded frame, `largest` those of an encoded one.
+    /// Adds up the memory of these jobs: a decoded frame has `row` bytes, an encoded one at most `largest`.
     pub(super) fn new(
         jobs: &[Job],
         kernel_leaf_frames: &[u64],
@@ -54,7 +54,7 @@ impl Budget {
                 sums = sums.saturating_add(bytes);
                 continue;
             }
-            // the one that is accumulated, the two that are merged, and one for each level within the leaf of the plan
+            // the partial being accumulated, the two being merged, and one for each level within the leaf of the plan
             let levels = u64::from((leaf_frames / own.max(1)).max(1).ilog2());
             partials = partials.saturating_add(bytes.saturating_mul(3 + levels));
             one_of_each = one_of_each.saturating_add(bytes);
@@ -73,7 +73,7 @@ impl Budget {
     /// As many of the wanted workers as `memory` has room for.
     ///
     /// # Errors
-    /// `MemoryLimit` with the smallest limit that would do.
+    /// `MemoryLimit` with the smallest limit that would suffice.
     pub(super) fn workers(&self, memory: u64, wanted: usize) -> Result<usize> {
         let each = self.row.saturating_add(self.other_bytes());
         let fit = memory.saturating_sub(self.tree) / each;
@@ -94,7 +94,7 @@ impl Budget {
         ))
     }
 
-    /// Frames of a block that `memory` leaves to each of so many workers.
+    /// Frames of a block if `memory` is shared by `workers` workers.
     pub(super) fn most_frames(&self, memory: u64, workers: usize) -> u64 {
         let room = memory.saturating_sub(self.tree) / workers.max(1) as u64;
         (room.saturating_sub(self.other_bytes()) / self.row).max(1)
@@ -106,12 +106,12 @@ impl Budget {
         (BLOCK_BYTES / self.row).max(least)
     }
 
-    /// Bytes with which one worker has a block of so many frames.
+    /// Bytes that one worker uses with a block of `frames` frames.
     pub(super) fn worker_bytes(&self, frames: u64) -> u64 {
         frames.saturating_mul(self.row).saturating_add(self.other_bytes())
     }
 
-    /// Bytes of the partials of so many workers and of the tree.
+    /// Bytes of the partials of `workers` workers and of the tree.
     pub(super) fn partial_bytes(&self, workers: usize) -> u64 {
         self.partials.saturating_mul(workers as u64).saturating_add(self.tree)
     }
@@ -125,7 +125,7 @@ pub(crate) fn row_bytes(n_selected: usize, fields: Fields) -> u64 {
     n * 12 * n_selected as u64 + 36 + 3 * 8
 }
 
-/// Decoded bytes of frames that a trajectory's transforms change together where whoever reads has no place for them.
+/// Decoded bytes of the frames that a trajectory's transforms change together if the caller has no place for them.
 const TRANSFORM_BYTES: u64 = 1 << 20;
 
 /// How many frames that are: a few, but no fewer than are decoded as one.
@@ -134,7 +134,7 @@ pub(crate) fn transform_rows(scanned: &Scanned, atoms: &AtomSelection, fields: F
     (TRANSFORM_BYTES / row_bytes(atoms.len(), fields)).max(coupling.frames).max(1) as usize
 }
 
-/// Bytes of so many rooms for them.
+/// Bytes of `rooms` buffers for these rows.
 pub(crate) fn transform_room(scanned: &Scanned, atoms: &AtomSelection, fields: Fields, rooms: u64) -> u64 {
     rooms * transform_rows(scanned, atoms, fields) as u64 * row_bytes(atoms.len(), fields)
 }

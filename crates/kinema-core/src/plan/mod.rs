@@ -29,11 +29,11 @@ use crate::reduce::{AnyKernel, Needs, Stack};
 use crate::selection::{AtomSelection, FrameSelection};
 use crate::trajectory::{Scanned, Trajectory, not_scanned};
 
-/// A kernel and what is done to the frames before it sees them.
+/// A kernel, and the transforms of frames before it sees them.
 pub struct Job {
     /// The analysis.
     pub kernel: std::sync::Arc<dyn AnyKernel>,
-    /// Applied behind the transforms of the trajectory, to each frame by itself.
+    /// Applied after the transforms of the trajectory, to each frame by itself.
     pub stack: Stack,
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn grouped(jobs: &[Job]) -> Vec<(&Stack, Vec<usize>)> {
     groups
 }
 
-/// What to read, in which units of work.
+/// Frames, atoms and fields to read, divided into units of work.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// The frames and their leaves.
@@ -89,17 +89,17 @@ pub struct Plan {
     pub read_atoms: AtomSelection,
     /// Fields to decode.
     pub fields: Fields,
-    /// Frames of the leaves of each kernel; those of the domain's leaves are a multiple of each.
+    /// Frames of the leaves of each kernel; the domain's leaf length is a multiple of each.
     pub kernel_leaf_frames: Vec<u64>,
     /// Frames of a block: read and decoded in one batch. It may hold several leaves, or a part of one.
     pub block_frames: u64,
-    /// Frames that are decoded as one unit because they share a compressed chunk: blocks end where a chunk ends. 1 where
-    /// every frame is decoded alone.
+    /// Frames that are decoded as one unit because they share a compressed chunk: blocks end with a chunk. 1 if every
+    /// frame is decoded alone.
     pub coupled_frames: u64,
-    /// Leaves of a task: several where a block holds several, and where frames are coupled, so that few chunks are split;
-    /// tasks end where chunks do.
+    /// Leaves of a task: several if a block holds several, and if frames are coupled, so that few chunks are split;
+    /// tasks end with a chunk.
     pub task_leaves: u64,
-    /// Selected frames that are decoded a second time where chunks lie across the boundaries of the workers' tasks.
+    /// Selected frames that are decoded a second time because chunks lie across the boundaries of the workers' tasks.
     pub redecoded_frames: u64,
     /// Threads that the memory limit, the number of leaves and the caller leave.
     pub workers: usize,
@@ -107,13 +107,13 @@ pub struct Plan {
     pub memory: u64,
     /// Bytes of it that partials of constant size take.
     pub partial_bytes: u64,
-    /// Bytes read from files for each byte of vectors that kernels use, in the first frames; 0 where they use none.
+    /// Bytes read from files for each byte of vectors that kernels use, in the first frames; 0 if they use no vectors.
     pub read_per_useful: f64,
     /// The kernels' names and versions.
     pub kernels: Vec<String>,
-    /// What is done to all frames, and then for some jobs, in words.
+    /// In words: transforms of all frames, then transforms for some jobs.
     pub transforms: [Vec<String>; 2],
-    /// What the plan could not give, in words.
+    /// In words: requests that the plan could not fulfil.
     pub notes: Vec<String>,
 }
 
@@ -121,7 +121,7 @@ impl Plan {
     /// Plans `jobs` over `frames` of a scanned trajectory, read directly; `memory` 0 means [`DEFAULT_MEMORY`].
     ///
     /// # Errors
-    /// Those of [`Plan::with_access`].
+    /// Errors of [`Plan::with_access`].
     pub fn new(
         trajectory: &Trajectory,
         frames: FrameSelection,
@@ -132,11 +132,11 @@ impl Plan {
         Self::with_access(trajectory, frames, jobs, workers, memory, Access::Direct)
     }
 
-    /// The same with another access mode.
+    /// As [`Plan::new`], with any access mode.
     ///
     /// # Errors
-    /// `OutOfRange` for a frame that is not there, `MemoryLimit` when one frame does not fit, or not all that is to be
-    /// loaded, `InvalidArgument` without frames or jobs.
+    /// `OutOfRange` for a frame that does not exist; `MemoryLimit` if one frame does not fit, or not all that is to be
+    /// loaded; `InvalidArgument` without frames or jobs.
     pub fn with_access(
         trajectory: &Trajectory,
         frames: FrameSelection,
@@ -159,7 +159,7 @@ impl Plan {
         let read_row = row_bytes(read_atoms.len(), fields);
         let groups = grouped(jobs);
         let transforms = groups.iter().flat_map(|(stack, _)| stack.labels()).collect();
-        // one stack for all is applied where frames are decoded
+        // a single stack is applied in place to the decoded frames
         let is_copied = groups.len() > 1 || read_atoms != atoms;
         let copies =
             u64::from(read_atoms != atoms) + u64::from(is_copied && groups.iter().any(|(stack, _)| !stack.is_empty()));
@@ -195,11 +195,11 @@ impl Plan {
         let stack = trajectory.stack();
         let rooms = u64::from(stack.looks_back()) + u64::from(stack.grouping().is_some());
         if rooms > 0 {
-            // frames that transforms must see first, and those of whose atoms groups are made
+            // frames that transforms must see first, and frames with the atoms of groups
             let (decoded, fields) = stack.united(&plan.read_atoms, fields)?;
             budget.reading += transform_room(scanned, &decoded, fields, rooms);
         }
-        // and once more where they are put together
+        // the second copy is made when the results are put together
         let kept = jobs.iter().map(|job| job.kernel.kept_bytes()).fold(0, u64::saturating_add);
         budget.tree = budget.tree.saturating_add(kept.saturating_mul(2));
         let wanted = plan.useful_workers(scanned, workers);
@@ -226,7 +226,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// One worker, with a note, where files can be read forward only; else the requested workers.
+    /// One worker, with a note, if files can only be read forward; otherwise the requested workers.
     fn useful_workers(&mut self, scanned: &Scanned, workers: usize) -> usize {
         let Some(part) = scanned.forward_part().filter(|_| workers > 1) else { return workers };
         self.notes.push(format!(
@@ -254,7 +254,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Blocks of as many frames as memory and cache allow, and tasks, where `coupled` frames of a file share segments.
+    /// Sets blocks of as many frames as memory and cache allow, and tasks; `coupled` frames of a file share segments.
     fn size_blocks(&mut self, budget: &Budget, coupled: u64) {
         let mut wanted = budget.fast_frames();
         let mut tasks = self.domain.len().div_ceil(wanted);
@@ -294,13 +294,13 @@ impl Plan {
     /// The cost of task boundaries between leaves.
     ///
     /// # Errors
-    /// `Internal` where the trajectory has not been scanned.
+    /// `Internal` if the trajectory has not been scanned.
     pub fn partition(&self, trajectory: &Trajectory) -> Result<Partition> {
         let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
         Ok(Partition::from_selection(scanned, &self.domain, self.fields))
     }
 
-    /// Whether tasks end where chunks or files do; else each has `task_leaves` leaves.
+    /// Whether tasks end where chunks or files do; otherwise each has `task_leaves` leaves.
     pub(crate) fn partition_matters(&self) -> bool {
         self.workers > 1 && self.access == Access::Direct && (self.coupled_frames > 1 || self.task_leaves > 1)
     }
@@ -310,8 +310,8 @@ impl Plan {
         partition.tasks(leaves, self.task_leaves, self.workers as u64)
     }
 
-    /// The plan in words; `redecoded_frames`: frames that a runner's scheduler has decoded a second time, where the tasks
-    /// are not those of this plan.
+    /// The plan in words. `redecoded_frames` is the number of frames that a runner's scheduler decodes a second time,
+    /// if its tasks are not those of this plan.
     pub fn explain(&self, redecoded_frames: Option<u64>) -> String {
         let mut text = format!(
             "{}: {} of {} atoms ({}){}, {} frames in {} leaves of {}, blocks of {} frames, {} worker{}, \

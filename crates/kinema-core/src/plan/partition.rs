@@ -1,6 +1,6 @@
 //! Partition of the leaves of a plan into tasks, so that tasks end where chunks and files end.
 //!
-//! It gives boundaries only: the pipeline and the runners schedule the tasks, and leaves stay what they are.
+//! It gives boundaries only: the pipeline and the runners schedule the tasks, and leaves are not changed.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -10,16 +10,16 @@ use crate::frame::Fields;
 use crate::selection::FrameSelection;
 use crate::trajectory::Scanned;
 
-/// Chunks of a task for each chunk that is decoded again because of it, where no boundary is free: at most a quarter of
-/// the work is redundant.
+/// Least number of chunks of a task for each chunk that is decoded again because of the task, if no boundary is free:
+/// at most a quarter of the work is redundant.
 const CHUNKS_A_BOUNDARY: u64 = 3;
 
-/// The cost of a task boundary before each leaf; zero where every frame is decoded alone.
+/// The cost of a task boundary before each leaf; zero if every frame is decoded alone.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Partition {
     n_leaves: u64,
     leaf_frames: u64,
-    /// For each leaf the selected frames that are decoded a second time where a task begins with it.
+    /// For each leaf, the number of selected frames that are decoded a second time if a task begins with it.
     costs: Vec<u64>,
     has_costs: bool,
     /// The leaves with which files begin, or those nearest to that, ascending.
@@ -42,13 +42,13 @@ pub struct TaskRequest {
 }
 
 impl TaskRequest {
-    /// How many workers decode the same chunk of so many leaves: several only where some would get no task otherwise,
-    /// as decoding it again takes no longer than waiting.
+    /// How many workers decode the same chunk of `chunk` leaves. This is more than one only if some workers would get
+    /// no task otherwise, as decoding the chunk again takes no longer than waiting.
     fn sharing(&self, chunk: u64) -> u64 {
         (chunk / self.fair.max(1)).max(1)
     }
 
-    /// The fewest leaves of a task, where a chunk holds so many: one chunk for each thread.
+    /// The fewest leaves of a task if a chunk holds `chunk` leaves: one chunk for each thread.
     fn least(&self, chunk: u64) -> u64 {
         match self.sharing(chunk) {
             1 => chunk.saturating_mul(self.threads).min(self.fair).max(chunk),
@@ -72,7 +72,7 @@ impl Partition {
         let FrameDomain { frames, leaf_frames } = domain;
         let (n_leaves, leaf_frames) = (domain.n_leaves(), *leaf_frames);
         let part = |position: u64| scanned.concatenation.span_of(frames.get(position)).part;
-        // nearest to where the next file begins: it does so within half a leaf on either side
+        // nearest to the beginning of the next file, which is within half a leaf on either side
         let begins = |leaf: &u64| {
             let at = leaf * leaf_frames;
             let before = at - leaf_frames.div_ceil(2);
@@ -90,7 +90,7 @@ impl Partition {
             .any(|span| scanned.parts[span.part].decoder.coupling(fields).decoded_whole);
         let mut costs = Vec::new();
         if whole {
-            // a chunk serves so many frames fewer where only some of them are wanted
+            // if only some frames are wanted, a chunk serves fewer of them by that factor
             let step = (frames.reach() / frames.len()).max(1);
             let redecoded = |position| redecoded_frames(scanned, frames, fields, position).div_ceil(step);
             costs = (0..n_leaves).map(|leaf| if leaf == 0 { 0 } else { redecoded(leaf * leaf_frames) }).collect();
@@ -103,7 +103,7 @@ impl Partition {
         &self.file_starts
     }
 
-    /// Selected frames that are decoded a second time where a task begins with a leaf.
+    /// Number of selected frames that are decoded a second time if a task begins with a leaf.
     pub fn cost(&self, leaf: u64) -> u64 {
         usize::try_from(leaf).ok().and_then(|leaf| self.costs.get(leaf)).copied().unwrap_or(0)
     }
@@ -118,8 +118,8 @@ impl Partition {
         self.file_starts.is_empty() && !self.has_costs
     }
 
-    /// The best boundary in a range of leaves, which must not be empty: the cheapest; of these one where a file begins;
-    /// of these the one that `near` prefers.
+    /// The best boundary in a range of leaves, which must not be empty: the cheapest; among equally cheap ones, one at
+    /// which a file begins; among these, the one that `near` prefers.
     fn best<K: Ord>(&self, within: Range<u64>, near: impl Fn(u64) -> K) -> u64 {
         let first = within.start;
         let inside = self.file_starts.partition_point(|&start| start < first);
@@ -132,12 +132,12 @@ impl Partition {
         self.cost(leaf).div_ceil(self.leaf_frames)
     }
 
-    /// The best boundary near leaf `wanted` between two contiguous shares of so many leaves.
+    /// The best boundary near leaf `wanted` between two contiguous shares of `share` leaves.
     pub fn share_boundary(&self, wanted: u64, share: u64) -> u64 {
         let mut slack = share / 4;
         let chunk = self.cost_in_leaves(wanted);
         if chunk < 2 * share.max(1) {
-            // where the chunk begins or ends, if a leaf does
+            // the beginning or end of the chunk, if a leaf begins or ends there
             slack = slack.max(chunk.div_ceil(2));
         }
         let last = self.n_leaves.min(wanted.saturating_add(slack));
@@ -146,7 +146,7 @@ impl Partition {
 
     /// The end of a task that begins with leaf `first`, of the leaves up to `end`.
     ///
-    /// A task that cannot end where a chunk does is large enough for the redundant decoding to be a small part of it.
+    /// A task that cannot end with a chunk is so large that redundant decoding is a small part of it.
     pub fn task_end(&self, first: u64, end: u64, request: TaskRequest) -> u64 {
         let last = first + request.most.max(1).min(end.saturating_sub(first));
         let mut wanted = first.saturating_add(request.share.max(1)).min(last);
@@ -154,7 +154,7 @@ impl Partition {
         wanted = wanted.max(first.saturating_add(least)).min(last);
         let chunk = self.cost_in_leaves(wanted);
         let slack = (wanted - first) / 4;
-        // where a chunk ends, if a leaf ends there: no farther than the chunk reaches that would be split
+        // the end of a chunk, if a leaf ends there, within the reach of the chunk that would be split
         let reach = if request.sharing(chunk) == 1 { chunk } else { slack };
         let window = |wanted: u64, slack: u64, more: u64| {
             let from = (wanted - slack).max(first + 1).min(last);
@@ -207,8 +207,8 @@ impl Partition {
     }
 }
 
-/// Frames of a file that are decoded a second time where the frame at a position of the selection (not the first) and
-/// the one before it are decoded by different tasks.
+/// Frames of a file that are decoded a second time if the frame at a position of the selection (not the first) and the
+/// frame before it are decoded by different tasks.
 pub(crate) fn redecoded_frames(scanned: &Scanned, frames: &FrameSelection, fields: Fields, position: u64) -> u64 {
     let (before, after) = (frames.get(position - 1), frames.get(position));
     let [left, right] = [before, after].map(|frame| scanned.concatenation.span_of(frame));
@@ -238,7 +238,7 @@ mod tests {
                 assert!(tasks.iter().all(|task| task.start < task.end));
                 let leaves: Vec<u64> = tasks.iter().cloned().flatten().collect();
                 assert!(leaves.into_iter().eq((0..400).chain(401..402).chain(500..1000)), "{chunk} {threads}");
-                // but for the ends of the ranges
+                // the ends of the ranges are left out
                 let ends = tasks.iter().filter(|task| ![400, 402, 1000].contains(&task.end));
                 assert!(!free || ends.clone().all(|task| partition.cost(task.end) == 0), "{tasks:?}");
                 assert!(ends.clone().all(|task| (task.end - task.start) * 256 >= chunk), "{tasks:?}");
@@ -259,7 +259,7 @@ mod tests {
         assert_eq!(partition.task_end(0, 1000, TaskRequest { most: 20, ..request(33) }), 16);
         assert_eq!(partition.share_boundary(60, 60), 70);
         assert_eq!(partition.share_boundary(500, 250), 500);
-        // whatever is asked for
+        // for any request
         assert_eq!(partition.task_end(3, 9, TaskRequest { share: u64::MAX, most: 0, fair: 0, left: 0, threads: 0 }), 4);
         assert_eq!(partition.cost(u64::MAX), 0);
     }

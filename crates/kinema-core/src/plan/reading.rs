@@ -1,4 +1,5 @@
-//! What a plan reads for what it uses: counted on some frames as the pipeline would read them, without reading any.
+//! Bytes that a plan reads and bytes that it uses, counted on some frames as the pipeline would read them; nothing is
+//! read.
 
 use crate::error::Result;
 use crate::format::{Request, Wanted};
@@ -9,8 +10,8 @@ use crate::trajectory::Scanned;
 /// Frames that are looked at, at most.
 const MOST_FRAMES: u64 = 1024;
 
-/// Bytes read from files for each byte (float32) of the vectors of `atoms` that are used, in the first frames that share
-/// segments; 0 where no vectors are used.
+/// Bytes read from files for each byte (float32) of the vectors of `atoms` that are used, in the first frames that
+/// share segments; 0 if no vectors are used.
 pub(super) fn bytes_per_useful_byte(
     scanned: &Scanned,
     frames: &FrameSelection,

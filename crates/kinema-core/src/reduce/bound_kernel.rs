@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::frame::BlockView;
 use crate::selection::AtomSelection;
 
-/// A kernel with its atom sets in the blocks of one worker, and with what it keeps there.
+/// A kernel with its atom sets in the blocks of one worker, and with its working state.
 pub struct BoundKernel<'a> {
     kernel: &'a dyn AnyKernel,
     sets: AtomSets,
@@ -14,10 +14,10 @@ pub struct BoundKernel<'a> {
 }
 
 impl<'a> BoundKernel<'a> {
-    /// To blocks that hold `atoms`.
+    /// Binds a kernel to blocks that hold `atoms`.
     ///
     /// # Errors
-    /// `InvalidArgument` when these lack an atom that the kernel needs.
+    /// `InvalidArgument` if these lack an atom that the kernel needs.
     pub fn new(kernel: &'a dyn AnyKernel, atoms: &AtomSelection) -> Result<Self> {
         Ok(Self { kernel, sets: AtomSets::new(kernel.needs(), atoms)?, scratch: kernel.scratch() })
     }
@@ -27,10 +27,10 @@ impl<'a> BoundKernel<'a> {
         self.kernel
     }
 
-    /// Adds the frames of a block to a partial. `workspace` is that of the worker.
+    /// Adds the frames of a block to a partial, with the worker's `workspace`.
     ///
     /// # Errors
-    /// Those of [`AtomSets::visit`] and of the kernel.
+    /// Errors of [`AtomSets::visit`] and of the kernel.
     pub fn accumulate(&mut self, partial: &mut AnyPartial, block: &BlockView<'_>, workspace: &Workspace) -> Result<()> {
         let Self { kernel, sets, scratch } = self;
         sets.visit(block, workspace, |frames| kernel.accumulate(partial, frames, scratch))

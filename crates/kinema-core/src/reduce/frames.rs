@@ -1,6 +1,7 @@
-//! The frames of a block as a kernel sees them: the atoms of each of its sets side by side, and the lattices of the cells.
+//! The frames of a block as a kernel sees them: the atoms of each of its sets side by side, and the lattices of the
+//! cells.
 //!
-//! Whoever binds a kernel to blocks has the atoms gathered; kernels know no block and no place of an atom in it.
+//! The binding of a kernel to blocks gathers the atoms; kernels know neither blocks nor the places of atoms in them.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -10,18 +11,18 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{AtomGather, BlockView, Cell, Fields, GatherRoom, Lattice, Stamp};
 use crate::selection::AtomSelection;
 
-/// Bytes of a set that are gathered for a kernel at a time, which stay in the second-level cache; a row at the least.
+/// Bytes of a set that are gathered for a kernel at a time, and stay in the second-level cache; at least one row.
 const GATHERED_BYTES: usize = 256 << 10;
 
 /// Lattices that are kept; a power of two.
 const KEPT_LATTICES: u64 = 1 << 9;
 
-/// What the kernels of a worker share, which run one after the other: lattices of cells that were asked for, one of each cell and
-/// its periodic edges; and the room that atoms are gathered into, so that it stays in the cache from kernel to kernel.
+/// Workspace that a worker's kernels share, as they run one after another: one lattice for each cell and its periodic
+/// edges, computed on request, and the room for gathered atoms, which so stays in the cache from kernel to kernel.
 #[derive(Debug, Default)]
 pub struct Workspace {
     lattices: RefCell<Kept>,
-    /// One a set.
+    /// One room a set.
     gathered: RefCell<Vec<GatherRoom>>,
 }
 
@@ -30,7 +31,7 @@ type CellAndEdges = (Cell, [bool; 3]);
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// Where the last one is: with a constant cell it is that of each frame.
+    /// Place of the last lattice: if the cell is constant, it serves every frame.
     last: usize,
     /// By frame number, modulo their number.
     by_frame: Vec<Option<(CellAndEdges, Arc<Lattice>)>>,
@@ -60,22 +61,23 @@ impl Workspace {
     }
 }
 
-/// The atom sets of a kernel with their places in the blocks of one worker, and where their atoms are gathered.
+/// The atom sets of a kernel with their places in the blocks of one worker, and the room in which their atoms are
+/// gathered.
 #[derive(Debug)]
 pub struct AtomSets {
     needs: Needs,
     n_selected: usize,
-    /// One a set; `None` where the block is the set.
+    /// One gather a set; `None` if the block is the set.
     gathers: Vec<Option<AtomGather>>,
     /// Rows that are gathered at a time.
     rows: usize,
 }
 
 impl AtomSets {
-    /// Of what a kernel needs, in blocks that hold `block`.
+    /// Sets for a kernel's `needs`, in blocks that hold the atoms `block`.
     ///
     /// # Errors
-    /// `InvalidArgument` when blocks lack an atom of a set.
+    /// `InvalidArgument` if blocks lack an atom of a set.
     pub fn new(needs: Needs, block: &AtomSelection) -> Result<Self> {
         let places = needs.atom_sets.iter().map(|set| set.positions_in(block)).collect::<Result<Vec<_>>>()?;
         let widest = places.iter().flatten().map(|places| 12 * places.len()).max();
@@ -84,10 +86,10 @@ impl AtomSets {
         Ok(Self { needs, n_selected: block.len(), gathers, rows })
     }
 
-    /// Has `see` see the frames of a block, in order, as many at a time as are gathered together.
+    /// Calls `see` with the frames of a block, in order, as many at a time as are gathered together.
     ///
     /// # Errors
-    /// `Internal` for a block of other atoms or without a field that is needed; and those of `see`.
+    /// `Internal` for a block of other atoms or without a field that is needed; errors of `see`.
     pub fn visit(
         &mut self,
         block: &BlockView<'_>,
@@ -129,7 +131,7 @@ impl AtomSets {
         Ok(())
     }
 
-    /// The block with no other vectors than those that are needed.
+    /// The block, with only the needed vectors.
     fn needed<'a>(&self, block: &BlockView<'a>) -> Result<BlockView<'a>> {
         let wrong = |what: String, expected: usize, found: usize| {
             Err(Error::new(ErrorKind::Internal, format!("wrong {what} of a block, expected {expected}, found {found}")))
@@ -199,7 +201,7 @@ impl<'a> Frames<'a> {
     /// One of the frames.
     ///
     /// # Panics
-    /// For a row that is not there.
+    /// For a row that does not exist.
     #[inline]
     pub fn frame(&self, row: usize) -> Frame<'a> {
         Frame { number: self.block.frames[row], stamp: &self.block.stamps[row], row, frames: *self }
@@ -244,7 +246,8 @@ impl<'a> Frame<'a> {
         self.vectors(Fields::POSITIONS, set)
     }
 
-    /// The same of any field: velocities in angstrom/ps, forces in kJ/(mol angstrom); empty where the kernel does not need it.
+    /// Vectors of any field: velocities in angstrom/ps, forces in kJ/(mol angstrom); empty if the kernel does not need
+    /// the field.
     ///
     /// # Panics
     /// For a set that the kernel does not need.
@@ -258,12 +261,12 @@ impl<'a> Frame<'a> {
         if all.is_empty() { all } else { &all[self.row * width..][..width] }
     }
 
-    /// The lattice of its cell along its periodic edges. It is made once for a cell that the frame before had, or that another
-    /// kernel has asked for.
+    /// The lattice of its cell along its periodic edges. It is reused if the frame before had the same cell, or if
+    /// another kernel has requested it.
     ///
     /// # Errors
-    /// `Corrupt`, with the frame, for a cell that is not finite or spans nothing; `Internal` for a kernel that does not need
-    /// cells.
+    /// `Corrupt`, with the frame, for a cell that is not finite or spans nothing; `Internal` for a kernel that does not
+    /// need cells.
     pub fn lattice(&self) -> Result<Arc<Lattice>> {
         if !self.frames.sets.needs.fields.contains(Fields::CELL) {
             return Err(Error::new(ErrorKind::Internal, "a kernel asks for a cell that is not among its needs"));

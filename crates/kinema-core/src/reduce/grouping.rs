@@ -1,13 +1,13 @@
-//! What makes one position of each group of atoms: the last transform of a stack may be one, and frames then have as many
-//! positions as there are groups.
+//! Transforms that make one position of each group of atoms. The last transform of a stack may be one; frames then have
+//! one position for each group.
 //!
-//! Which position that is the implementations say; they live in `kinema-analysis`.
+//! Implementations define that position; they live in `kinema-analysis`.
 
 use crate::error::Result;
 use crate::frame::Fields;
 use crate::selection::AtomSelection;
 
-/// Groups of atoms. Whoever reads selects among groups as among atoms.
+/// Groups of atoms. Readers select among groups as among atoms.
 pub trait Grouping: Send + Sync {
     /// Number of groups.
     fn n_groups(&self) -> u32;
@@ -15,19 +15,19 @@ pub trait Grouping: Send + Sync {
     /// All atoms of some groups.
     ///
     /// # Errors
-    /// `InvalidArgument` for groups of another number.
+    /// `InvalidArgument` for a selection from a different number of groups.
     fn members(&self, groups: &AtomSelection) -> Result<AtomSelection>;
 
-    /// For rows of `atoms`, of which rows of `groups` are made.
+    /// Binds to rows of `atoms`, from which rows of `groups` are computed.
     ///
     /// # Errors
-    /// `InvalidArgument` where atoms of the groups are missing.
+    /// `InvalidArgument` if atoms of the groups are missing.
     fn bind(&self, groups: &AtomSelection, atoms: &AtomSelection) -> Result<Box<dyn GroupRows>>;
 }
 
 /// Groups made ready for the rows of one worker.
 pub trait GroupRows: Send {
-    /// The vectors of the groups, groups x 3, of those of the atoms, which the frame has.
+    /// Computes the vectors of the groups, groups x 3, from the atoms' vectors, which the frame has.
     ///
     /// # Errors
     /// `Corrupt` for positions that are not finite; frame and file are added.

@@ -10,21 +10,21 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::frame::Fields;
 use crate::selection::AtomSelection;
 
-/// What a kernel or transform asks of the reader.
+/// Fields and atoms that a kernel or transform needs from the reader.
 #[derive(Debug, Clone)]
 pub struct Needs {
     /// Fields beyond steps and times, which every block has.
     pub fields: Fields,
-    /// Atom sets (for RMSD: the superposition's, then one for each RMSD group).
+    /// Atom sets (for RMSD: the set of the superposition, then one set for each RMSD group).
     pub atom_sets: Vec<AtomSelection>,
 }
 
 /// One analysis. Laws, tested for each: `empty` is neutral under `merge`; accumulating a leaf in several blocks
 /// gives the same bits as in one; `from_bytes(to_bytes(p))` is `p`.
 pub trait Kernel: Send + Sync {
-    /// What it gathers: self-contained (sums and counts, never means).
+    /// Data gathered from frames: self-contained (sums and counts, never means).
     type Partial: Send + 'static;
-    /// What each worker keeps for it from block to block, such as buffers; nothing of the results.
+    /// Working state of one worker, such as buffers, kept from block to block; it holds no results.
     type Scratch: Default + Send + 'static;
 
     /// Name and version of the partial's bytes: "rmsd/1".
@@ -33,26 +33,28 @@ pub trait Kernel: Send + Sync {
     fn needs(&self) -> Needs;
     /// The neutral partial.
     fn empty(&self) -> Self::Partial;
-    /// A buffer for the rows of so many frames, if each frame has a row of one size; None if it has not, or if there is no
-    /// memory. Partials made by [`Kernel::empty_in`] write into it.
+    /// A buffer for the rows of `n_frames` frames, if each frame has a row of one size. `None` if rows differ in size,
+    /// or if there is not enough memory. Partials made by [`Kernel::empty_in`] write into it.
     fn row_buffer(&self, _n_frames: usize) -> Option<AnyRowBuffer> {
         None
     }
-    /// The neutral partial of frames that have these rows in a buffer. It may gather fewer frames there, or others.
+    /// The neutral partial of frames whose rows have these places in a buffer. It may still gather fewer frames, or
+    /// different frames.
     fn empty_in(&self, _buffer: &AnyRowBuffer, _frames: Range<usize>) -> Self::Partial {
         self.empty()
     }
-    /// Bytes of a partial whatever number of frames it holds; 0 where it grows with them. Large partials are merged
-    /// less often: the length of the kernel's leaves depends on it, and with that its results' bits.
+    /// Bytes of a partial, for any number of frames; 0 if they grow with the frames. Large partials are merged less
+    /// often: the length of the kernel's leaves depends on this number, and so do the bits of its results.
     fn partial_bytes(&self) -> u64 {
         0
     }
-    /// Bytes of results that grow with the run and that all of its partials hold together; 0 where they are rows of frames.
+    /// Bytes of results that grow with the run and that all of its partials hold together; 0 if they are rows of
+    /// frames.
     fn kept_bytes(&self) -> u64 {
         0
     }
-    /// Whether partials are sums of whole numbers, which are exact in any order. Then one is gathered for all leaves of a piece
-    /// of work, beside the merge tree.
+    /// Whether partials are sums of whole numbers, which are exact in any order. If so, one partial is gathered for all
+    /// leaves of a piece of work, beside the merge tree.
     fn is_exact(&self) -> bool {
         false
     }
@@ -64,7 +66,7 @@ pub trait Kernel: Send + Sync {
     /// Adds `right`, which holds later frames than `left`.
     ///
     /// # Errors
-    /// Of kernels that call code which may fail; what both have gathered is given up then.
+    /// Only of kernels that call code which may fail; both partials are lost then.
     fn merge(&self, left: &mut Self::Partial, right: Self::Partial) -> Result<()>;
     /// The results.
     ///
@@ -74,12 +76,12 @@ pub trait Kernel: Send + Sync {
     /// The partial as bytes, little-endian, for other processes and checkpoints.
     ///
     /// # Errors
-    /// Of kernels that call code which may fail.
+    /// Only of kernels that call code which may fail.
     fn to_bytes(&self, partial: &Self::Partial) -> Result<Vec<u8>>;
-    /// The partial back from bytes.
+    /// Restores a partial from bytes.
     ///
     /// # Errors
-    /// `Corrupt` when the bytes are not of this kernel and version.
+    /// `Corrupt` if the bytes are not of this kernel and version.
     #[expect(clippy::wrong_self_convention, reason = "the kernel knows how its partials are written")]
     fn from_bytes(&self, bytes: &[u8]) -> Result<Self::Partial>;
 }
@@ -87,10 +89,10 @@ pub trait Kernel: Send + Sync {
 /// A partial whose type is known to its kernel only.
 pub type AnyPartial = Box<dyn Any + Send>;
 
-/// What a worker keeps for a kernel, of a type that the kernel knows.
+/// A kernel's working state in a worker, of a type that the kernel knows.
 pub type AnyScratch = Box<dyn Any + Send>;
 
-/// [`Kernel`] with its partial's type hidden, so that the pipeline runs several at once.
+/// [`Kernel`] with its partial's type hidden, so that the pipeline can run several at once.
 pub trait AnyKernel: Send + Sync {
     /// As [`Kernel::id`].
     fn id(&self) -> &'static str;

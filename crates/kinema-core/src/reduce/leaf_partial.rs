@@ -6,22 +6,22 @@ use super::{AnyKernel, AnyPartial};
 use crate::error::Result;
 use crate::frame::BlockView;
 
-/// What a kernel has gathered of a leaf of the plan. The kernel's own leaves in it are merged as the merge tree would, so
-/// that the bits are those of a plan whose leaves are the kernel's.
+/// Partial of a kernel for one leaf of the plan. The kernel's own leaves in it are merged in the order of the merge
+/// tree, so that the bits are those of a plan whose leaves are the kernel's.
 #[derive(Default)]
 pub(crate) struct LeafPartial {
-    /// Of the leaf that is being accumulated.
+    /// Partial of the leaf that is being accumulated.
     current: Option<AnyPartial>,
     /// Merged leaves before it: complete subtrees, the largest first, each with the number of its leaves.
     subtrees: Vec<(u64, AnyPartial)>,
 }
 
 impl LeafPartial {
-    /// Adds the rows of a block. `before` frames of the plan's leaf came before; the kernel's leaves have `leaf_frames`. `empty`
-    /// makes the partial of one, whose frames are those in the plan's leaf.
+    /// Adds the rows of a block. `before` is the number of earlier frames in the plan's leaf; the kernel's leaves have
+    /// `leaf_frames` frames. `empty` makes the partial of one of these, given its frames in the plan's leaf.
     ///
     /// # Errors
-    /// Those of `accumulate` and [`AnyKernel::merge`].
+    /// Errors of `accumulate` and [`AnyKernel::merge`].
     pub(crate) fn accumulate(
         &mut self,
         kernel: &dyn AnyKernel,
@@ -62,7 +62,7 @@ impl LeafPartial {
     /// The merged partial, at the end of the plan's leaf; the last one of a plan may have fewer frames.
     ///
     /// # Errors
-    /// Those of [`AnyKernel::merge`].
+    /// Errors of [`AnyKernel::merge`].
     pub(crate) fn finish(mut self, kernel: &dyn AnyKernel) -> Result<AnyPartial> {
         let last = self.current.take().or_else(|| self.subtrees.pop().map(|(_, partial)| partial));
         let mut merged = last.unwrap_or_else(|| kernel.empty());

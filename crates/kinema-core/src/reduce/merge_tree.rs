@@ -1,10 +1,12 @@
 //! The fixed binary tree on which the partials of leaves are merged.
 //!
-//! Node (level, i) covers the leaves `i << level .. (i + 1) << level`; a node without a right sibling moves up as it
-//! is. The shape depends on the number of leaves only, so the bits of the result do not depend on who finished when.
+//! Node (level, i) covers the leaves `i << level .. (i + 1) << level`; a node without a right sibling moves up
+//! unchanged. The shape depends only on the number of leaves, so the bits of the result do not depend on who finished
+//! when.
 //!
-//! Partials that are exact in any order ([`AnyKernel::is_exact`]) are not kept in the nodes: all go into one sum, which whoever
-//! takes the nodes finds in the first of them. A sum and the nodes that are in it are always seen together.
+//! Partials that are exact in any order ([`AnyKernel::is_exact`]) are not kept in the nodes: all are added to one sum,
+//! which is in the first of the nodes when they are taken. A sum and the nodes that it includes are always seen
+//! together.
 
 use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,7 +17,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// The partials of several kernels for the same leaves.
 pub type Partials = Vec<AnyPartial>;
 
-/// A node of the tree with what it has gathered.
+/// A node of the tree with its partials.
 pub struct Node {
     /// 0 for a leaf.
     pub level: u32,
@@ -25,11 +27,11 @@ pub struct Node {
     pub partials: Partials,
 }
 
-/// Merges neighbours as soon as both are there; callable from all workers.
+/// Merges neighbours as soon as both are present; callable from all workers.
 pub struct MergeTree {
     n_leaves: u64,
     state: Mutex<State>,
-    /// Of each exact kernel the sum over the nodes that are in the tree.
+    /// For each exact kernel, the sum over the nodes that are in the tree.
     sums: Mutex<Vec<Option<AnyPartial>>>,
     /// Notified when the last running merge has ended.
     idle: Condvar,
@@ -46,7 +48,7 @@ struct State {
     failed: bool,
 }
 
-/// A worker that is merging; it counts until what it holds is in the tree, or lost to an error or a panic.
+/// A worker that is merging; it counts until its node is in the tree, or lost to an error or a panic.
 struct Merging<'a>(&'a MergeTree);
 
 impl Drop for Merging<'_> {
@@ -85,10 +87,10 @@ impl MergeTree {
         Ok(())
     }
 
-    /// Adds the nodes of a piece of work, all of which are serialized, or none.
+    /// Adds the nodes of a piece of work. Serialization sees either all of them or none.
     ///
     /// # Errors
-    /// Those of [`MergeTree::insert`].
+    /// Errors of [`MergeTree::insert`].
     pub fn insert_all(&self, kernels: &[&dyn AnyKernel], nodes: Vec<Node>) -> Result<()> {
         let mut state = self.lock();
         if state.paused {
@@ -101,10 +103,10 @@ impl MergeTree {
         nodes.into_iter().try_for_each(|node| self.insert(kernels, node))
     }
 
-    /// Adds a node and merges upwards as far as siblings are there.
+    /// Adds a node and merges upwards as far as siblings exist.
     ///
     /// # Errors
-    /// Those of [`AnyKernel::merge`]; the tree then lacks the leaves of the two nodes.
+    /// Errors of [`AnyKernel::merge`]; the tree then lacks the leaves of the two nodes.
     pub fn insert(&self, kernels: &[&dyn AnyKernel], node: Node) -> Result<()> {
         let inserted = self.insert_and_merge(kernels, node);
         if inserted.is_err() {
@@ -163,11 +165,13 @@ impl MergeTree {
         }
     }
 
-    /// Serializes all nodes there are, one at a time (bytes for each kernel), while workers go on: what they insert
-    /// meanwhile is merged afterwards and not emitted. None where a merge has failed and sums hold what was lost then.
+    /// Serializes all present nodes, one at a time (bytes for each kernel), while workers continue. Nodes that they
+    /// insert meanwhile are merged afterwards and not emitted. Emits nothing if a merge has failed and sums include the
+    /// lost nodes.
     ///
     /// # Errors
-    /// Those of [`AnyKernel::to_bytes`], [`AnyKernel::merge`] and `emit`; `Internal` when the tree is being serialized.
+    /// Errors of [`AnyKernel::to_bytes`], [`AnyKernel::merge`] and `emit`; `Internal` if the tree is being serialized
+    /// already.
     pub fn serialize(
         &self,
         kernels: &[&dyn AnyKernel],
@@ -200,7 +204,7 @@ impl MergeTree {
             state.paused = false;
             state.waiting.drain().collect()
         };
-        // all of them, whatever went wrong: what is not in the tree is lost
+        // all of them, whatever went wrong: nodes that are not in the tree are lost
         nodes.into_iter().fold(outcome, |outcome, ((level, index), partials)| {
             let inserted = self.insert(kernels, Node { level, index, partials });
             outcome.and(inserted)
@@ -221,7 +225,7 @@ impl MergeTree {
         Ok(())
     }
 
-    /// The partials of a node as bytes; of the first node with the sums of exact kernels.
+    /// The partials of a node as bytes; for the first node, with the sums of exact kernels.
     fn to_bytes(&self, kernels: &[&dyn AnyKernel], partials: &[AnyPartial], is_first: bool) -> Result<Vec<Vec<u8>>> {
         let each = kernels.iter().zip(partials).enumerate();
         each.map(|(at, (kernel, partial))| {
@@ -237,8 +241,8 @@ impl MergeTree {
         .collect()
     }
 
-    /// What has not been merged: the root alone when all leaves were inserted. Ordered by the leaves covered; sums of exact
-    /// kernels are in the first.
+    /// The nodes that have not been merged: the root alone if all leaves were inserted. They are ordered by the leaves
+    /// that they cover; the first holds the sums of exact kernels.
     pub fn into_nodes(self) -> Vec<Node> {
         let sums = self.sums.into_inner().unwrap_or_else(PoisonError::into_inner);
         let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -265,7 +269,7 @@ mod tests {
     /// Writes down how it was merged: "((0 1) 2)".
     struct Trace;
 
-    /// What cannot be merged into anything.
+    /// A partial that cannot be merged with any other.
     const BAD: &str = "bad";
 
     impl Kernel for Trace {
@@ -337,7 +341,7 @@ mod tests {
         }
     }
 
-    /// What leaf `index` has: a trace, and a number by whose sum the leaves are known.
+    /// Node of leaf `index`: a trace, and a number whose sum identifies the leaves.
     fn pair(index: u64) -> Node {
         Node { level: 0, index, partials: vec![Box::new(index.to_string()), Box::new(1_u64 << index)] }
     }
@@ -380,7 +384,7 @@ mod tests {
         std::thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {
-                    // two leaves a piece, of which the first has the sum
+                    // two leaves a piece; the first has the sum
                     while let (first @ ..N, second @ ..N) = (take(), take()) {
                         std::thread::sleep(std::time::Duration::from_micros(200));
                         let (mut one, mut other) = (pair(first), pair(second));
@@ -546,7 +550,7 @@ mod tests {
                 let mut partial = LeafPartial::default();
                 let mut next = index * several;
                 let end = n_leaves.min(next + several);
-                // three frames a leaf, in blocks of five, of which the last leaf has two
+                // three frames a leaf, in blocks of five; the last leaf has two
                 let frames = (3 * (end - next)) as usize - usize::from(end == n_leaves);
                 for first in (0..frames).step_by(5) {
                     let mut block = Block::default();
@@ -582,7 +586,7 @@ mod tests {
         [0, 2].into_iter().for_each(|index| tree.insert(&[&Trace], leaf(index)).unwrap());
         assert_eq!(tree.insert(&[&Trace], bad()).unwrap_err().kind(), ErrorKind::InvalidArgument);
         assert_eq!(kept(tree), [2]);
-        // also where neighbours come in while the tree is serialized, which are merged at its end
+        // also if neighbours arrive while the tree is serialized, and are merged at its end
         let tree = MergeTree::new(8);
         [0, 3, 5].into_iter().for_each(|index| tree.insert(&[&Trace], leaf(index)).unwrap());
         let serialized =

@@ -1,4 +1,4 @@
-//! Kernels, what is done to frames before them, and the reduction of their partials by a fixed merge tree.
+//! Kernels, transforms of the frames before them, and the reduction of their partials by a fixed merge tree.
 
 mod bound_kernel;
 mod frames;

@@ -1,7 +1,7 @@
-//! A buffer for the rows of a whole result: workers write the rows of frames into their places, and nothing is copied at
-//! the end.
+//! A buffer for the rows of a whole result: workers write the rows of frames into their places, and nothing is copied
+//! at the end.
 //!
-//! Each row is handed out once. Whoever has its slice reads and writes there alone, until slices are joined.
+//! Each row is handed out once. The owner of its slice alone reads and writes there, until slices are joined.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -15,8 +15,8 @@ use super::{AnyKernel, AnyPartial, Number};
 /// A buffer of a type that its kernel knows, shared by the workers of a run.
 pub type AnyRowBuffer = Arc<dyn Any + Send + Sync>;
 
-/// Bytes from which on the system is asked for large pages: on a virtual machine the first touch of small ones costs ten times
-/// as much a byte.
+/// Above this many bytes, the system is asked for large pages: on a virtual machine the first touch of small pages
+/// costs ten times as much per byte.
 const LARGE_BYTES: usize = 4 << 20;
 /// Bytes of a large page.
 const LARGE_PAGE: usize = 2 << 20;
@@ -34,9 +34,9 @@ struct Shared<T> {
 }
 
 impl<T: Number> Shared<T> {
-    /// None where there is no memory. What is not touched uses none.
+    /// `None` if there is not enough memory. Pages that are never touched use none.
     fn new(len: usize) -> Option<Self> {
-        // a vector of zeros ends the process where there is no memory
+        // without enough memory, a vector of zeros would abort the process
         Vec::<T>::new().try_reserve_exact(len).ok()?;
         let mut numbers = ManuallyDrop::new(vec![T::default(); len]);
         let pages = Pages::of(&mut numbers);
@@ -74,13 +74,13 @@ impl<T> Drop for Shared<T> {
     }
 }
 
-/// The pages of a large vector. Large ones are asked for, and made ahead of their use: two workers that touch a new one at a time
-/// would have the system clear two, and throw one away.
+/// The pages of a large vector. Large pages are requested, and created before they are used: if two workers touch a new
+/// page at the same time, the system would clear two, and discard one.
 #[derive(Debug)]
 struct Pages {
-    /// Address of the first byte that is not made yet; 0 where pages come when they are touched.
+    /// Address of the first byte whose page is not created yet; 0 if pages are created when they are touched.
     made: AtomicUsize,
-    /// Address behind the last whole page.
+    /// Address of the end of the last whole page.
     end: usize,
 }
 
@@ -93,7 +93,7 @@ impl Pages {
         if bytes < LARGE_BYTES {
             return Self { made: AtomicUsize::new(0), end };
         }
-        // SAFETY: whole pages within the vector; the advice changes no byte. Where it is not taken pages are small.
+        // SAFETY: whole pages within the vector; the advice changes no byte. If it is refused, pages are small.
         let large = unsafe { libc::madvise(first as *mut _, end - first, libc::MADV_HUGEPAGE) } == 0;
         Self { made: AtomicUsize::new(if large { first } else { 0 }), end }
     }
@@ -103,18 +103,19 @@ impl Pages {
         Self { made: AtomicUsize::new(0), end: 0 }
     }
 
-    /// Makes pages a little beyond an address of the vector that is about to be written to.
+    /// Creates pages up to a little beyond an address of the vector that is about to be written.
     fn make_beyond(&self, address: usize) {
         if self.made.load(Ordering::Relaxed) == 0 {
             return;
         }
         let until = (address.next_multiple_of(LARGE_PAGE) + LARGE_PAGE).min(self.end);
         let made = self.made.fetch_max(until, Ordering::Relaxed);
-        // not what lies before a place that is far ahead of others
+        // but not the pages before a place that is far ahead of the others
         let from = made.max(until.saturating_sub(2 * LARGE_PAGE));
         #[cfg(target_os = "linux")]
         if from < until {
-            // SAFETY: whole pages within the vector; no byte changes. Where the system does not know this pages come when touched.
+            // SAFETY: whole pages within the vector; no byte changes. If the system does not know this advice, pages
+            // are created when touched.
             unsafe { libc::madvise(from as *mut _, until - from, libc::MADV_POPULATE_WRITE) };
         }
         #[cfg(not(target_os = "linux"))]
@@ -122,29 +123,29 @@ impl Pages {
     }
 }
 
-/// The rows of consecutive frames: a time and so many numbers each.
+/// The rows of consecutive frames: a time and `width` numbers each.
 #[derive(Debug)]
 pub struct RowBuffer<T: Number> {
     times: Shared<f64>,
     values: Shared<T>,
     width: usize,
-    /// Rows that were handed out: start and end, none of which touch each other.
+    /// Rows that were handed out: start and end of runs that do not touch each other.
     taken: Mutex<BTreeMap<usize, usize>>,
 }
 
 // SAFETY: it owns its numbers, which may be sent.
 unsafe impl<T: Number> Send for RowBuffer<T> {}
-// SAFETY: numbers are read and written through slices alone, of which no two have a row in common.
+// SAFETY: numbers are read and written through slices alone, and no two slices have a row in common.
 unsafe impl<T: Number> Sync for RowBuffer<T> {}
 
 impl<T: Number> RowBuffer<T> {
-    /// For so many rows of `width` numbers; None where there is no memory for them.
+    /// A buffer for `n_rows` rows of `width` numbers; `None` if there is not enough memory.
     pub fn new(n_rows: usize, width: usize) -> Option<Arc<Self>> {
         let values = Shared::new(n_rows.checked_mul(width)?)?;
         Some(Arc::new(Self { times: Shared::new(n_rows)?, values, width, taken: Mutex::default() }))
     }
 
-    /// The slice of these rows; None where one of them was handed out before, or is not there.
+    /// The slice of these rows; `None` if one of them was handed out before, or does not exist.
     pub fn slice(self: &Arc<Self>, rows: Range<usize>) -> Option<RowSlice<T>> {
         if rows.is_empty() || rows.end > self.times.len {
             return None;
@@ -205,10 +206,10 @@ impl<T: Number> RowSlice<T> {
         unsafe { (self.buffer.times.slice(start..filled), self.buffer.values.slice(start * width..filled * width)) }
     }
 
-    /// Adds the slice behind this one.
+    /// Appends the slice that follows this one.
     ///
     /// # Errors
-    /// That slice, where its rows do not follow, or this one is not full.
+    /// Returns `later` if its rows do not follow, or if this slice is not full.
     pub fn join(&mut self, later: Self) -> Result<(), Self> {
         if !Arc::ptr_eq(&self.buffer, &later.buffer) || self.filled != self.end || later.start != self.end {
             return Err(later);
@@ -217,7 +218,7 @@ impl<T: Number> RowSlice<T> {
         Ok(())
     }
 
-    /// Times and values: as they lie where these are all rows of the buffer and nobody else has it, else a copy.
+    /// Times and values. They are not copied if the slice has all rows of the buffer and nobody else has the buffer.
     pub fn into_vecs(self) -> (Vec<f64>, Vec<T>) {
         if self.filled - self.start < self.buffer.times.len {
             let (times, values) = self.rows();
@@ -249,7 +250,7 @@ impl RunBuffer {
         Self { buffer: n_frames.and_then(|n_frames| kernel.row_buffer(n_frames)), first: positions.start }
     }
 
-    /// Of a run whose results do not stay in memory.
+    /// For a run whose results do not stay in memory.
     pub(crate) fn none() -> Self {
         Self { buffer: None, first: 0 }
     }
@@ -294,7 +295,7 @@ mod tests {
             slices.extend(slice);
         }
         assert_eq!(*buffer.taken.lock().unwrap(), BTreeMap::from([(0, 100)]));
-        // a slice that was given up is not handed out again: there may be numbers in it
+        // a slice that was given up is not handed out again: it may hold numbers
         drop(slices);
         assert!(buffer.slice(0..1).is_none());
     }

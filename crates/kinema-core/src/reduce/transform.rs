@@ -1,6 +1,6 @@
-//! The transform interface: what is done to each frame before anybody sees it, and the stack of several.
+//! The transform interface: changes of each frame before anybody sees it, and stacks of several transforms.
 //!
-//! Transforms see one frame after the other, never paths; they live in `kinema-analysis`.
+//! Transforms see one frame after another, never paths; they live in `kinema-analysis`.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::selection::{AtomSelection, FrameSelection};
 
 /// The atoms that a transform works on.
 ///
-/// `positions` says where each of them stands in the block; `None` means that the block is the set itself.
+/// `positions` are the places of these atoms in the block; `None` means that the block is the set itself.
 #[derive(Debug, Clone)]
 pub struct AtomMap {
     positions: Option<Arc<[u32]>>,
@@ -37,7 +37,7 @@ impl AtomMap {
         self.len == 0
     }
 
-    /// Where its atoms stand in a row; `None` where the row is the set.
+    /// Places of its atoms in a row; `None` if the row is the set.
     pub fn places(&self) -> Option<&[u32]> {
         self.positions.as_deref()
     }
@@ -56,8 +56,9 @@ impl AtomMap {
     }
 }
 
-/// A frame, of the atoms that the users of a stack and the stack itself need. Vectors are `atoms x 3`, in angstrom, angstrom/ps
-/// and kJ/(mol angstrom), and empty where they are not read; of a field that the frame lacks (`stamp.present`) they are NaN.
+/// A frame with the atoms that the users of a stack and the stack itself need. Vectors are `atoms x 3`, in angstrom,
+/// angstrom/ps and kJ/(mol angstrom). They are empty if they are not read, and NaN if the frame lacks the field
+/// (`stamp.present`).
 #[derive(Debug)]
 pub struct FrameMut<'a> {
     /// Its number in the trajectory.
@@ -68,35 +69,37 @@ pub struct FrameMut<'a> {
     pub velocities: &'a mut [f32],
     /// Forces.
     pub forces: &'a mut [f32],
-    /// Cell (angstrom; all zero where there is none), step, time in ps (which no transform changes), and what is present.
+    /// Cell (angstrom; all zero if there is none), step, time in ps (which no transform changes), and the fields
+    /// present.
     pub stamp: &'a mut Stamp,
-    /// Where the atoms of each set of [`Transform::needs`] are.
+    /// Places of the atoms of each set of [`Transform::needs`].
     pub sets: &'a [AtomMap],
-    /// What has yet to be added to each position ([`shifted`]): for a transform that takes it ([`Transform::takes_shift`]).
+    /// Shift that is still to be added to each position ([`shifted`]); only for a transform that takes it
+    /// ([`Transform::takes_shift`]).
     pub shift: Option<[f64; 3]>,
-    /// Whether the next transform takes one: then this one may leave a translation of all atoms in `shift`.
+    /// Whether the next transform takes a shift: then this one may leave a translation of all atoms in `shift`.
     pub next_takes_shift: bool,
 }
 
-/// A position with what is added to it, rounded once.
+/// The sum of a position and a shift, rounded once.
 #[inline(always)]
 pub fn shifted(position: [f32; 3], by: [f64; 3]) -> [f32; 3] {
     [0, 1, 2].map(|x| (f64::from(position[x]) + by[x]) as f32)
 }
 
 impl FrameMut<'_> {
-    /// Where the atoms of a set of [`Transform::needs`] are.
+    /// Places of the atoms of a set of [`Transform::needs`].
     ///
     /// # Errors
-    /// `Internal` where the transform has no such set.
+    /// `Internal` if the transform does not have that set.
     pub fn set(&self, number: usize) -> Result<&AtomMap> {
         self.sets.get(number).ok_or_else(|| Error::new(ErrorKind::Internal, format!("there is no atom set {number}")))
     }
 
-    /// The positions of a set of [`Transform::needs`], with the shift: those of the row itself, or gathered into `buffer`.
+    /// The positions of a set of [`Transform::needs`], with the shift added: the row itself, or gathered into `buffer`.
     ///
     /// # Errors
-    /// `Internal` where the transform has no such set.
+    /// `Internal` if the transform does not have that set.
     pub fn positions_of<'b>(&'b self, number: usize, buffer: &'b mut Vec<f32>) -> Result<&'b [f32]> {
         let set = self.set(number)?;
         let Some(by) = self.shift else { return Ok(set.gather(self.positions, buffer)) };
@@ -111,23 +114,23 @@ impl FrameMut<'_> {
     }
 }
 
-/// Frames that a transform must see before another one.
+/// Frames that a transform must see before a given frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunUp {
-    /// Whether its state begins anew, with the first of them.
+    /// Whether its state restarts with the first of them.
     pub anew: bool,
     /// The frames, ascending, all before the one that they are for.
     pub frames: FrameSelection,
 }
 
 impl RunUp {
-    /// For a frame whose state is known: none.
+    /// No frames, for a frame whose state is known.
     pub fn none() -> Self {
         Self { anew: true, frames: FrameSelection::Stride { start: 0, step: 1, count: 0 } }
     }
 
-    /// All frames from `first` to before `frame`, where all up to `seen` were seen: those that were not yet, or from `first`
-    /// on anew, if that is later.
+    /// All frames from `first` to the one before `frame`, given that all frames up to `seen` were seen: the frames not
+    /// seen yet, or all from `first` on after a restart if `first` is later.
     pub fn new(first: u64, frame: u64, seen: Option<u64>) -> Self {
         let seen = seen.filter(|&seen| seen < frame && seen.saturating_add(1) >= first);
         let start = seen.map_or(first.min(frame), |seen| seen + 1);
@@ -135,11 +138,11 @@ impl RunUp {
     }
 }
 
-/// What is done to each frame. Laws, tested for each: a frame comes out with the same bits whichever frames were asked for
-/// before, and whichever atoms beside; applying it to more atoms changes none of the others.
+/// Changes each frame. Laws, tested for each transform: a frame has the same bits whichever frames and whichever other
+/// atoms were requested before or with it; applying the transform to more atoms does not change the others.
 pub trait Transform: Send + Sync + 'static {
-    /// What one worker holds from frame to frame: tables for the atoms of its rows, room, and of a transform that looks back
-    /// what it has seen.
+    /// State of one worker, kept from frame to frame: tables for the atoms of its rows, buffers, and, for a transform
+    /// that looks back, what it has seen.
     type State: Send + 'static;
 
     /// Name and version: "superpose/1".
@@ -148,17 +151,17 @@ pub trait Transform: Send + Sync + 'static {
     /// Fields and atom sets that it reads. Vectors among the fields must be in every frame; a cell need not be.
     fn needs(&self) -> Needs;
 
-    /// Atoms that it must see beside its sets so that `users` come out right: the rest of their molecules.
+    /// Atoms that it must see besides its sets so that `users` are correct: the rest of their molecules.
     ///
     /// # Errors
-    /// `InvalidArgument` where it cannot be applied to them.
+    /// `InvalidArgument` if it cannot be applied to them.
     fn required_atoms(&self, users: &AtomSelection) -> Result<Option<AtomSelection>> {
         let _ = users;
         Ok(None)
     }
 
-    /// The groups of atoms that it makes positions of, in place of those of the atoms: then it is the last of its stack, has no
-    /// needs, and [`Transform::apply`] is not called.
+    /// The groups of atoms, if the transform replaces the positions of atoms by positions of groups. It is then the
+    /// last of its stack, has no needs, and [`Transform::apply`] is not called.
     fn grouping(&self) -> Option<&dyn Grouping> {
         None
     }
@@ -166,31 +169,31 @@ pub trait Transform: Send + Sync + 'static {
     /// The state of one worker, for rows of `atoms`; `sets` are the places of the sets of `needs` in them.
     ///
     /// # Errors
-    /// `InvalidArgument` where it cannot be applied to them.
+    /// `InvalidArgument` if it cannot be applied to them.
     fn state(&self, atoms: &AtomSelection, sets: &[AtomMap]) -> Result<Self::State>;
 
-    /// Whether it must have seen other frames first. Then [`Transform::run_up`] is asked before each frame.
+    /// Whether it must have seen other frames first. If so, [`Transform::run_up`] is called before each frame.
     fn looks_back(&self) -> bool {
         false
     }
 
-    /// Whether it adds [`FrameMut::shift`] to all positions itself, with what it does to them: they go through memory once then,
-    /// and are rounded once. Sets are read with the shift, rounded ([`FrameMut::positions_of`]).
+    /// Whether it adds [`FrameMut::shift`] to all positions itself, together with its own change: positions then go
+    /// through memory once, and are rounded once. Sets are read with the shift, rounded ([`FrameMut::positions_of`]).
     fn takes_shift(&self) -> bool {
         false
     }
 
-    /// What it must see before `frame`, where its state is that behind frame `seen`, which is an earlier one; `None`: it has
-    /// none, and must begin anew. The state behind a frame must not depend on where it began.
+    /// Frames that it must see before `frame`. Its state is the one after frame `seen`, which is an earlier frame; if
+    /// `seen` is `None`, it has no state and must restart. The state after a frame must not depend on where it started.
     fn run_up(&self, frame: u64, seen: Option<u64>) -> RunUp {
         let _ = (frame, seen);
         RunUp::none()
     }
 
-    /// Begins anew: `frame` is the next one that it sees.
+    /// Restarts: `frame` is the next one that it sees.
     ///
     /// # Errors
-    /// Where nothing is known at that frame.
+    /// If nothing is known at that frame.
     fn begin(&self, state: &mut Self::State, frame: u64) -> Result<()> {
         let _ = (state, frame);
         Ok(())
@@ -281,7 +284,7 @@ impl<T: Transform> AnyTransform for T {
     }
 }
 
-/// One transform of a stack, with what tells it from others.
+/// One transform of a stack, and its identity among others.
 #[derive(Clone)]
 pub struct Stage {
     /// The transform.
@@ -306,7 +309,7 @@ impl Stack {
     /// Most transforms of a stack.
     pub const MOST: usize = 64;
 
-    /// These, in this order.
+    /// A stack of these transforms, in this order.
     ///
     /// # Errors
     /// `InvalidArgument` for more than [`Stack::MOST`].
@@ -350,19 +353,19 @@ impl Stack {
         self.0.iter().map(|stage| stage.label.to_string()).collect()
     }
 
-    /// All atoms and fields that rows have in which `atoms` and `fields` come out: those of [`Stack::united`], which are changed
-    /// where they are; where positions are made of groups, these alone.
+    /// All atoms and fields that rows hold when `atoms` and `fields` are computed: the result of [`Stack::united`],
+    /// changed in place; only `atoms` and `fields` if positions of groups are computed.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Stack::united`].
     pub fn held(&self, atoms: &AtomSelection, fields: Fields) -> Result<(AtomSelection, Fields)> {
         if self.grouping().is_some() { Ok((atoms.clone(), fields)) } else { self.united(atoms, fields) }
     }
 
-    /// All atoms and fields that must be read so that `atoms` and `fields` come out right.
+    /// All atoms and fields that must be read so that `atoms` and `fields` are computed correctly.
     ///
     /// # Errors
-    /// `InvalidArgument` for sets of another number of atoms; those of [`Transform::required_atoms`].
+    /// `InvalidArgument` for sets of a different number of atoms; errors of [`Transform::required_atoms`].
     pub fn united(&self, atoms: &AtomSelection, fields: Fields) -> Result<(AtomSelection, Fields)> {
         let members = self.grouping().map(|grouping| grouping.members(atoms)).transpose()?;
         let (mut atoms, mut fields) = (members.unwrap_or_else(|| atoms.clone()), fields);

@@ -29,7 +29,7 @@ pub trait Number: Copy + Default + PartialEq + Send + Sync + std::fmt::Debug + '
     fn of_mut(values: &mut Values) -> Option<&mut Vec<Self>>;
     /// Adds its bytes, little-endian.
     fn append_to(self, bytes: &mut Vec<u8>);
-    /// From so many bytes, little-endian; zero of others.
+    /// Decodes little-endian bytes of this type's size; zero if the size differs.
     fn from_bytes(bytes: &[u8]) -> Self;
 }
 
@@ -92,12 +92,12 @@ impl Values {
         with_numbers!(self, numbers => numbers.len())
     }
 
-    /// Whether there is none.
+    /// Whether there are no numbers.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The numbers, where they are of that type.
+    /// The numbers, if they have that type.
     pub fn of<T: Number>(&self) -> Option<&[T]> {
         T::of(self)
     }
@@ -121,7 +121,7 @@ pub struct ResultArray {
 }
 
 impl ResultArray {
-    /// Of a name, dimensions and numbers of any type.
+    /// An array with a name, dimensions and numbers of any type.
     pub fn new(name: &'static str, shape: Vec<usize>, values: impl Into<Values>) -> Self {
         Self { name, shape, values: values.into() }
     }

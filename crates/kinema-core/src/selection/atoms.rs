@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Atoms of one trajectory: a set, ascending and without repetition, that readers and kernels work on, and the columns
-/// that give results back in the requested order.
+/// Atoms of one trajectory: an ascending set without repetition, for readers and kernels, and the columns that give
+/// results back in the requested order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AtomSelection {
     n_atoms: u32,
     /// `None` means all atoms.
     indices: Option<Arc<[u32]>>,
-    /// For each requested atom its position in the set; `None` where the request was ascending.
+    /// For each requested atom, its position in the set; `None` if the request was ascending.
     columns: Option<Arc<[u32]>>,
 }
 
@@ -87,11 +87,11 @@ impl AtomSelection {
     pub fn n_atoms(&self) -> u32 {
         self.n_atoms
     }
-    /// The selected indices, or `None` where all atoms are selected.
+    /// The selected indices, or `None` if all atoms are selected.
     pub fn indices(&self) -> Option<&[u32]> {
         self.indices.as_deref()
     }
-    /// For each requested atom its position in the set, or `None` where the request was ascending.
+    /// For each requested atom, its position in the set, or `None` if the request was ascending.
     pub fn columns(&self) -> Option<&[u32]> {
         self.columns.as_deref()
     }
@@ -117,7 +117,7 @@ impl AtomSelection {
         (0..self.n_requested()).map(move |i| atom(self.columns.as_ref().map_or(i, |columns| columns[i] as usize)))
     }
 
-    /// The selection as runs of atoms; neighbours that leave out at most `gap` atoms share a run.
+    /// The selection as runs of atoms; atoms with at most `gap` others between them share a run.
     pub fn runs(&self, gap: u32) -> Vec<Range<u32>> {
         let Some(indices) = &self.indices else {
             return std::iter::once(0..self.n_atoms).filter(|all| !all.is_empty()).collect();
@@ -132,10 +132,10 @@ impl AtomSelection {
         runs
     }
 
-    /// Where each atom of `self` stands in `superset`; `None` if both are the same selection.
+    /// Position of each atom of `self` in `superset`; `None` if both are the same selection.
     ///
     /// # Errors
-    /// `InvalidArgument` when an atom is not in `superset`.
+    /// `InvalidArgument` if an atom is not in `superset`.
     pub fn positions_in(&self, superset: &Self) -> Result<Option<Vec<u32>>> {
         if self.n_atoms == superset.n_atoms && self.indices == superset.indices {
             return Ok(None);
@@ -171,11 +171,11 @@ impl AtomSelection {
         }
     }
 
-    /// Rows of `width` values, one for each requested atom, in the order of the set. Rows of another number than atoms
-    /// are left as they are.
+    /// Rows of `width` values, one for each requested atom, in the order of the set. If there are not as many rows as
+    /// atoms, they are left unchanged.
     ///
     /// # Errors
-    /// `InvalidArgument` where an atom was requested twice.
+    /// `InvalidArgument` if an atom was requested twice.
     pub fn reorder_as_set<'v>(&self, rows: &'v [f64], width: usize) -> Result<Cow<'v, [f64]>> {
         self.check_unique()?;
         let Some(columns) = self.columns() else { return Ok(Cow::Borrowed(rows)) };

@@ -1,4 +1,4 @@
-//! Selections of frames and of atoms, of which every request is made.
+//! Selections of frames and of atoms: the parts of every request.
 //!
 //! Selection strings are not parsed here: MDAnalysis resolves them to indices in Python.
 

@@ -15,7 +15,7 @@ use crate::trace::{begin, finish, system_call};
 
 /// Smaller writes (headers, counts) are left to the kernel.
 const SMALL_WRITE: usize = 64 << 10;
-/// The kernel begins to write when there are so many bytes: to ask it costs as much as to write a frame.
+/// The kernel is asked to begin writing when this many bytes wait: asking costs as much as writing a frame.
 const WRITEBACK_BYTES: u64 = 4 << 20;
 
 /// An open regular file.
@@ -35,8 +35,8 @@ struct Waiting {
 }
 
 impl FileSink {
-    /// Opens a file that exists, for writing; its bytes stay. Messages call it `name`: where that is another one, `path`
-    /// is a temporary file of ours, and no link that somebody has put in its place is followed.
+    /// Opens an existing file for writing; its bytes stay. Messages call it `name`. If `name` differs from `path`, then
+    /// `path` is a temporary file of ours, and a link that somebody has put in its place is not followed.
     ///
     /// # Errors
     /// The operating system's error.
@@ -49,7 +49,7 @@ impl FileSink {
         Ok(Self { file: ManuallyDrop::new(file.map_err(failed)?), path: name.to_path_buf(), waiting: Mutex::default() })
     }
 
-    /// Has the kernel begin to write these bytes and those that wait, where they are enough.
+    /// Notes that these bytes were written, and asks the kernel to begin writing once enough bytes wait.
     fn written(&self, offset: u64, len: u64) {
         let range = {
             let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -118,8 +118,9 @@ impl Sink for FileSink {
     }
 }
 
-/// Has the kernel begin to write these bytes to the storage, so that it works while the next are made and `sync` waits less.
-/// A hint: what it cannot do `sync` does. `len` 0: all bytes from `offset` on.
+/// Asks the kernel to begin writing these bytes to the storage, so that it works while the next bytes are made and
+/// `sync` waits less. This is a hint: `sync` writes whatever the kernel has not written. `len` 0: all bytes from
+/// `offset` on.
 #[cfg(target_os = "linux")]
 pub fn start_writeback(file: &impl AsFd, offset: u64, len: u64) {
     let (Ok(offset), Ok(len)) = (i64::try_from(offset), i64::try_from(len)) else { return };

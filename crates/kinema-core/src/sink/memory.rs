@@ -19,12 +19,12 @@ impl MemorySink {
         Self { path: path.into(), bytes: Mutex::default() }
     }
 
-    /// What has been written.
+    /// The bytes written so far.
     pub fn bytes(&self) -> Vec<u8> {
         self.bytes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What has been written, without a copy.
+    /// The bytes written, without a copy.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes.into_inner().unwrap_or_else(PoisonError::into_inner)
     }

@@ -16,10 +16,10 @@ use crate::error::Result;
 
 /// Something that takes bytes: a file, memory, later an object store.
 pub trait Sink: Send + Sync {
-    /// What messages call it.
+    /// The path that messages use.
     fn path(&self) -> &Path;
 
-    /// Writes all of `bytes` from `offset` on; what lies between the former end and `offset` becomes zero.
+    /// Writes all of `bytes` from `offset` on; a gap after the former end is filled with zeros.
     ///
     /// # Errors
     /// The operating system's error with the byte; some of the bytes may have been written.
@@ -31,7 +31,7 @@ pub trait Sink: Send + Sync {
     /// The operating system's error.
     fn set_len(&self, len: u64) -> Result<()>;
 
-    /// Returns when all that was written before is on the storage.
+    /// Returns when all earlier writes are on the storage.
     ///
     /// # Errors
     /// The operating system's error.

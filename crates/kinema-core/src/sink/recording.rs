@@ -1,4 +1,4 @@
-//! A sink that records what is done to it and fails on request, so that tests see the file after any kill.
+//! A sink that records all calls and fails on request, so that tests see the file after any kill.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -18,10 +18,10 @@ pub enum Written {
     Sync,
 }
 
-/// What goes wrong from some call on.
+/// A fault that occurs from some call on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The device is full: of a write so many bytes arrive, and it fails; so do all later ones.
+    /// The device is full: each write stores at most this many bytes, and fails.
     NoSpace(usize),
     /// The storage fails a sync.
     Sync,
@@ -47,7 +47,7 @@ impl RecordingSink {
         Self { fault: Some((from, fault)), ..Self::new(path) }
     }
 
-    /// What was done so far.
+    /// The calls recorded so far.
     pub fn log(&self) -> Vec<Written> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

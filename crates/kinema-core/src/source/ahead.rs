@@ -1,7 +1,7 @@
-//! Reads of a list, of which the next ones are announced to the system once one has had to wait for the storage.
+//! Reads of a list: once a read has had to wait for the storage, the next ones are announced to the system.
 //!
-//! While all lies in the page cache it costs nothing. The storage works on several reads at once, and reads no
-//! more than what is announced: the system's own readahead guesses what follows, which for scattered rows is wrong.
+//! While everything lies in the page cache this costs nothing. The storage works on several reads at once, and reads no
+//! more than what is announced: the system's own readahead guesses the next bytes, wrongly for scattered rows.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -39,11 +39,11 @@ impl<'a> ReadList<'a> {
         Self { source, extents, next: 0, announced: 0, ahead: 0, waits: false, before, ends_with_call }
     }
 
-    /// Reads the next `n` extents by `read`, and announces those behind them where it had to wait: when that began, and how
-    /// long it took.
+    /// Reads the next `n` extents by `read`, and announces the extents after them if it had to wait. Returns when the
+    /// read began, and how long it took.
     ///
     /// # Errors
-    /// Those of `read`.
+    /// Errors of `read`.
     pub fn read(&mut self, n: usize, read: impl FnOnce(&dyn Source) -> Result<()>) -> Result<(Instant, Duration)> {
         let start = Instant::now();
         let mut began = start;
@@ -103,7 +103,7 @@ mod tests {
 
     use super::*;
 
-    /// Slow from a position on; knows what was announced.
+    /// A source that is slow from a position on, and knows what was announced.
     struct Slow {
         from: u64,
         announced: Mutex<Vec<Extent>>,

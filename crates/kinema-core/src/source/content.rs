@@ -7,19 +7,19 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 use super::Source;
 use crate::error::Result;
 
-/// Places at which content is sampled, unless somebody wants more.
+/// Places at which content is sampled by default.
 pub const CONTENT_PLACES: u64 = 16;
 /// Bytes hashed at each end.
 const END_BYTES: u64 = 64 * 1024;
 /// Bytes of a piece of content: what the operating system reads at least.
 pub(crate) const PIECE_BYTES: u64 = 4096;
-/// Bytes read at once where all are hashed.
+/// Bytes read at once when all bytes are hashed.
 const BLOCK_BYTES: u64 = 1 << 20;
 
 /// xxh3 of the first and the last 64 KiB of the first `size` bytes, and of the pieces.
 ///
 /// # Errors
-/// Those of [`Source::read_exact_at`].
+/// As [`Source::read_exact_at`].
 pub fn sampled_content(source: &dyn Source, size: u64, places: u64) -> Result<[u64; 3]> {
     let end = size.min(END_BYTES);
     let mut bytes = vec![0; end as usize];

@@ -21,10 +21,11 @@ pub struct FileSource {
     log: Option<ReadLog>,
 }
 
-/// Opens a file for reading, and never waits for it: whatever is no regular file is refused, a FIFO without a writer too.
+/// Opens a file for reading and never waits for it: refuses anything that is not a regular file, such as a FIFO without
+/// a writer.
 ///
 /// # Errors
-/// `NotFound`, `PermissionDenied`, or `InvalidArgument` that says what it is instead of a regular file.
+/// `NotFound`, `PermissionDenied`, or `InvalidArgument` that says what the path is instead of a regular file.
 pub fn open_regular(path: &Path) -> Result<File> {
     let open = || -> Result<File> {
         // without O_NONBLOCK the open of a FIFO waits for a writer; O_CLOEXEC is std's default
@@ -62,10 +63,10 @@ pub fn open_regular(path: &Path) -> Result<File> {
     open().map_err(|error| error.with_path(path))
 }
 
-/// As [`open_regular`], and reads all of it; `InvalidArgument` for more than `most` bytes, of which none is read.
+/// Opens a file as [`open_regular`] and reads all of it.
 ///
 /// # Errors
-/// As said, and those of reading.
+/// As [`open_regular`], and errors of reading; `InvalidArgument` for more than `most` bytes: none of them is read.
 pub fn read_regular(path: &Path, most: u64) -> Result<Vec<u8>> {
     let file = open_regular(path)?;
     let failed = |error: std::io::Error| Error::io("cannot read the file", &error).with_path(path);
@@ -88,8 +89,8 @@ fn not_regular(what: &str) -> Error {
     Error::new(ErrorKind::InvalidArgument, text)
 }
 
-/// Clears `O_NONBLOCK`, which some file systems obey in reads of regular files; and has reads leave the time of access,
-/// which parallel file systems keep on servers of their own, as it is, where the system allows that to this user.
+/// Clears `O_NONBLOCK`, which some file systems obey in reads of regular files. If the system allows it to this user,
+/// reads also leave the time of access as it is, which parallel file systems keep on servers of their own.
 fn wait_in_reads(file: &File) -> Result<()> {
     let handle = file.as_raw_fd();
     // SAFETY: the descriptor is open, and the command takes and gives integers only
@@ -135,7 +136,7 @@ impl FileSource {
         system_call(activity, &self.path, (offset, len), call)
     }
 
-    /// The open file, for its metadata and for what is set on it.
+    /// The open file, for its metadata and settings.
     pub fn file(&self) -> &File {
         &self.file
     }
@@ -162,7 +163,7 @@ impl Drop for FileSource {
     }
 }
 
-/// What a call that opens a file has returned, for its event.
+/// The return value of a call that opens a file, for its event.
 pub(crate) fn returned(opened: &std::io::Result<File>) -> i64 {
     match opened {
         Ok(file) => i64::from(file.as_raw_fd()),

@@ -51,7 +51,7 @@ impl Extent {
 }
 
 impl Extent {
-    /// Both as one, where `next` begins in this one or shortly behind it: they are read with one call.
+    /// Both extents as one, if `next` begins in this one or shortly after it: one call reads them.
     fn joined(self, next: Self) -> Option<Self> {
         let near = next.offset >= self.offset && next.offset <= self.end().saturating_add(MAX_GAP);
         near.then(|| Self { len: self.len.max(next.end() - self.offset), ..self })
@@ -81,7 +81,7 @@ pub(crate) fn gathered(extents: impl IntoIterator<Item = Extent>) -> (u64, u64) 
 
 /// Something that holds bytes: a file, memory, later a mapped file or an object store.
 pub trait Source: Send + Sync {
-    /// What messages call it.
+    /// The path for messages.
     fn path(&self) -> &Path;
 
     /// Current length in bytes.
@@ -90,7 +90,7 @@ pub trait Source: Send + Sync {
     /// The operating system's error.
     fn len(&self) -> Result<u64>;
 
-    /// Inode, size and times now; `None` for what is no file.
+    /// Inode, size and times now; `None` if the source is not a file.
     ///
     /// # Errors
     /// The operating system's error.
@@ -106,10 +106,10 @@ pub trait Source: Send + Sync {
     /// Fills `buffer` from `offset`.
     ///
     /// # Errors
-    /// `Truncated` where the source ends before the buffer is full; else the operating system's error.
+    /// `Truncated` if the source ends before the buffer is full; else the operating system's error.
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
-    /// Fills the buffers, one after the other, from `offset`: one call to the system where the source can do that.
+    /// Fills the buffers, one after the other, from `offset`: with one call to the system if the source can do that.
     ///
     /// # Errors
     /// As [`Source::read_exact_at`].
@@ -127,22 +127,24 @@ pub trait Source: Send + Sync {
         false
     }
 
-    /// Has the system begin to read an extent that will be read, where it can: it changes nothing but the time of that.
+    /// Asks the system to begin reading an extent that will be read, if it can: only the time of the later read
+    /// changes.
     fn will_need(&self, _extent: Extent) {}
 
-    /// Says that the system need not keep an extent in memory, as there is a copy of it: it changes nothing that is read.
+    /// Says that the system need not keep an extent in memory, because there is a copy of it: later reads give the same
+    /// bytes.
     fn not_needed(&self, _extent: Extent) {}
 
-    /// Where the hole ends that begins at `offset`, as far as the system says: all bytes before that are zeros. `offset`
-    /// itself where there is none, or none is known.
+    /// The end of the hole that begins at `offset`, as far as the system says: all bytes before it are zeros. `offset`
+    /// itself if there is no hole, or none is known.
     fn end_of_hole(&self, offset: u64) -> u64 {
         offset
     }
 
-    /// `Truncated` unless all bytes of an extent are there: asked before much memory is taken for them.
+    /// Checks that all bytes of an extent are there, before much memory is taken for them.
     ///
     /// # Errors
-    /// As said, and as [`Source::len`].
+    /// `Truncated` if bytes are missing; as [`Source::len`].
     fn check(&self, extent: Extent) -> Result<()> {
         match self.len()? {
             len if extent.end() <= len => Ok(()),
@@ -192,7 +194,7 @@ impl Gather {
     /// Reads `extents`, which should ascend (others are correct, but not merged).
     ///
     /// # Errors
-    /// Those of [`Source::read_exact_at`].
+    /// As [`Source::read_exact_at`].
     pub fn read(&mut self, source: &dyn Source, extents: impl IntoIterator<Item = Extent>) -> Result<()> {
         self.places.clear();
         self.bytes_read = 0;

@@ -1,4 +1,4 @@
-//! How paths are opened as sources: as files, or through what stands in front of files.
+//! Opening of paths as sources: as files, or through a layer before files.
 //!
 //! Every source of a trajectory is opened here, so a cache or a storage of another kind is one more implementation.
 

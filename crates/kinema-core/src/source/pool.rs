@@ -1,7 +1,7 @@
-//! A pool of open files: many sources, of which only so many are open at a time.
+//! A pool of open files: many sources, of which a limited number is open at a time.
 //!
-//! Trajectories and archives of samples that are read together share one, so that their files count together. A file that
-//! was closed is opened again when it is read, and must be the one that it was.
+//! Trajectories and archives of samples that are read together share one pool, so that one limit holds for all their
+//! files. A file that was closed is opened again when it is read, and must be the same file.
 
 use std::collections::HashMap;
 use std::io::IoSliceMut;
@@ -12,14 +12,14 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use super::{Change, Extent, FileStatus, OpenSource, Source, changed};
 use crate::error::Result;
 
-/// Open files, at most so many between reads; the one unused for longest is closed first.
+/// Open files with a limit on their number between reads; the one unused for longest is closed first.
 #[derive(Clone)]
 pub struct FilePool(Arc<Shared>);
 
 struct Shared {
     most: usize,
     files: Arc<dyn OpenSource>,
-    /// All files that somebody has a source of.
+    /// All files for which a source exists.
     known: Mutex<HashMap<PathBuf, Weak<Entry>>>,
     open: Mutex<Vec<Arc<Entry>>>,
     /// Counts uses.
@@ -41,8 +41,9 @@ struct PooledSource {
 }
 
 impl Entry {
-    /// Whether its name is not that of another file now, or of one that was changed, for certain: what was opened before
-    /// is for those who have a source of it already. Of a file that is read through a cache that is what it was then.
+    /// False if its name certainly belongs to another file now, or if the file certainly was changed: the opened file
+    /// is then for those who already have a source of it. For a file that is read through a cache, the status is the
+    /// one at that time.
     fn is_of_its_path(&self) -> bool {
         match (self.first.get(), FileStatus::from_path(&self.path)) {
             (Some(Some(first)), Ok(now)) => first.is_equal(&now),
@@ -57,7 +58,7 @@ pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl FilePool {
-    /// A pool of at most so many open files, which `files` opens.
+    /// A pool of at most `most` open files, which `files` opens.
     pub fn new(most: usize, files: Arc<dyn OpenSource>) -> Self {
         let (known, open, clock) = Default::default();
         Self(Arc::new(Shared { most: most.max(1), files, known, open, clock }))
@@ -123,7 +124,7 @@ impl PooledSource {
         Ok(source)
     }
 
-    /// That it is the file that was opened first: others have what is known of that one.
+    /// Checks that the file is the one that was opened first: others rely on facts of that file.
     fn check(&self, now: Option<FileStatus>) -> Result<()> {
         let first = *self.entry.first.get_or_init(|| now);
         match first.zip(now).map(|(first, now)| first.change_to(&now, false)) {

@@ -1,4 +1,4 @@
-//! What the file system says of a file without its content being read: inode, size, times of change.
+//! Status of a file, which the file system gives without reading the content: inode, size, times of change.
 
 use std::cmp::Ordering;
 use std::fs::Metadata;
@@ -18,7 +18,7 @@ const LEN: usize = 40;
 /// Words of [`FileStatus::to_words`].
 const WORDS: usize = 9;
 
-/// What a file has beside content and times; a change of it sets the time of change as well.
+/// Attributes of a file besides content and times; a change of them sets the time of change as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attributes {
     /// Kind and permissions.
@@ -31,14 +31,14 @@ pub struct Attributes {
     pub links: u64,
 }
 
-/// What has become of a file between two looks at it.
+/// The change of a file between two looks at it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// Nothing, or its permissions, owner or number of names alone.
     None,
     /// It is longer.
     Grown,
-    /// It is another file, shorter, or may have other content; how that is seen, in words.
+    /// It is another file, shorter, or may have other content; the evidence, in words.
     Changed(String),
 }
 
@@ -68,7 +68,7 @@ impl FileStatus {
     /// Words of [`FileStatus::to_words`].
     pub const WORDS: usize = WORDS;
 
-    /// Of what the operating system has said just now.
+    /// The status in what the operating system has just returned.
     pub fn from_metadata(found: &Metadata) -> Self {
         let nanoseconds = |seconds: i64, rest: i64| seconds.saturating_mul(1_000_000_000).saturating_add(rest);
         let changed = nanoseconds(found.ctime(), found.ctime_nsec());
@@ -87,7 +87,7 @@ impl FileStatus {
         }
     }
 
-    /// Of a file that is not opened.
+    /// The status of a file that is not opened.
     ///
     /// # Errors
     /// The operating system's error.
@@ -96,11 +96,11 @@ impl FileStatus {
         Ok(Self::from_metadata(&found))
     }
 
-    /// Of an open source; where it was changed within the last tick, the tick is waited for, 20 ms at most. To be asked
-    /// for before what is to be kept is read. `None` for what is no file.
+    /// The status of an open source. If the source was changed within the last tick, waits for the tick, 20 ms at most.
+    /// Call it before reading what is to be kept. `None` if the source is not a file.
     ///
     /// # Errors
-    /// Those of [`Source::status`].
+    /// As [`Source::status`].
     pub fn settled_of(source: &dyn Source) -> Result<Option<Self>> {
         match source.status()? {
             Some(status) if status.waits() => source.status(),
@@ -108,7 +108,7 @@ impl FileStatus {
         }
     }
 
-    /// The same of a file that is not opened.
+    /// The same for a file that is not opened.
     ///
     /// # Errors
     /// As [`FileStatus::from_path`].
@@ -119,7 +119,7 @@ impl FileStatus {
         }
     }
 
-    /// Waits for the end of the tick of the last change, where that makes a status settled; whether it has.
+    /// Waits for the end of the tick of the last change, if that makes a status settled; returns whether it waited.
     fn waits(&self) -> bool {
         let waits = !self.settled && tick(self.changed) == TICK;
         if waits {
@@ -144,11 +144,11 @@ impl FileStatus {
         (self.inode, self.size, self.modified, self.changed) == (now.inode, now.size, now.modified, now.changed)
     }
 
-    /// What has become of the file until `now`, as far as its status says it.
+    /// The change of the file from this status to `now`, as far as the statuses tell.
     ///
-    /// A new time of modification counts as new content. A new time of change alone does as well (content may have been
-    /// written and the other time restored), unless something explains it: permissions, owner or number of names that are
-    /// others too, or a new name (`moved`).
+    /// A new time of modification counts as new content. So does a new time of change alone (content may have been
+    /// written and the other time restored), unless something explains it: other permissions, owner or number of names,
+    /// or a new name (`moved`).
     pub fn change_to(&self, now: &Self, moved: bool) -> Change {
         if self.is_equal(now) {
             return Change::None;

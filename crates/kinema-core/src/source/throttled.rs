@@ -9,10 +9,11 @@ use super::shared_number::SharedNumber;
 use super::{Extent, FileStatus, OpenSource, Source};
 use crate::error::{Error, ErrorKind, Result};
 
-/// What comes within this time while nobody asks is there at once, ns: a system reads ahead while the reader does other things.
+/// Bytes that would arrive within this time while nobody asks are available at once, ns: a system reads ahead while the
+/// reader does other things.
 const AHEAD: u64 = 100_000_000;
 
-/// So many bytes a second, together for all processes that name the same file.
+/// A limit in bytes a second, for all processes together that name the same file.
 #[derive(Debug)]
 pub struct Throttle {
     rate: u64,
@@ -21,10 +22,10 @@ pub struct Throttle {
 }
 
 impl Throttle {
-    /// `rate` bytes a second for all who share the file `state`, which is made if need be.
+    /// `rate` bytes a second for all who share the file `state`, which is made if needed.
     ///
     /// # Errors
-    /// `InvalidArgument` for 0 bytes; those of the file.
+    /// `InvalidArgument` for 0 bytes; errors of the file.
     pub fn new(rate: u64, state: &Path) -> Result<Self> {
         if rate == 0 {
             return Err(Error::new(ErrorKind::InvalidArgument, "a source of 0 bytes a second gives nothing"));
@@ -32,7 +33,7 @@ impl Throttle {
         Ok(Self { rate, free: SharedNumber::open(state)? })
     }
 
-    /// Returns when so many bytes would have come.
+    /// Returns when `bytes` bytes would have arrived.
     fn pass(&self, bytes: u64) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
         let takes = (u128::from(bytes) * 1_000_000_000 / u128::from(self.rate)) as u64;
@@ -41,7 +42,7 @@ impl Throttle {
     }
 }
 
-/// Opens through another, and lets what is read pass no faster than a [`Throttle`] allows.
+/// Opens through another `OpenSource`, and passes bytes no faster than a [`Throttle`] allows.
 #[derive(Clone)]
 pub struct Throttled {
     inner: Arc<dyn OpenSource>,
@@ -126,7 +127,7 @@ mod tests {
             one.read_exact_at(0, &mut bytes).unwrap();
             two.read_scattered_at(0, &mut [IoSliceMut::new(&mut bytes)]).unwrap();
         }
-        // 4 MiB at 10 MiB a second, of which 1 MiB was read ahead; it can only take longer
+        // 4 MiB at 10 MiB a second; 1 MiB of it was read ahead; it can only take longer
         assert!(began.elapsed() >= Duration::from_millis(290));
         assert!(bytes.iter().all(|&byte| byte == 5) && one.len().unwrap() == 1 << 20);
         assert!(Throttle::new(0, &folder.join("rate")).is_err());

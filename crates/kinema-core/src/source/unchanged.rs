@@ -6,9 +6,9 @@ use super::pool::locked;
 use super::{Change, FileStatus, Source};
 use crate::error::{Error, ErrorKind, Result};
 
-/// A file as it was when it was opened, or when it was last found to be the same.
+/// A file as it was when it was opened, or when it was last found unchanged.
 ///
-/// Whoever reads asks after the read: values that came before a change was seen are those of the file that was opened.
+/// Readers check after the read: values that came before a change was seen are from the file that was opened.
 #[derive(Debug, Default)]
 pub struct Unchanged(Mutex<Option<Known>>);
 
@@ -19,7 +19,7 @@ struct Known {
     last: FileStatus,
 }
 
-/// What to say of a file that has grown: `None` where what is read of it is what it was, else why not.
+/// Verdict on a file that has grown: `None` if what is read of it is unchanged, else the reason why not.
 pub type Grown<'a> = dyn Fn() -> Result<Option<&'static str>> + 'a;
 
 impl Unchanged {
@@ -36,11 +36,11 @@ impl Unchanged {
         *known = known.or(status.map(|status| Known { first: status, last: status }));
     }
 
-    /// That neither the open file nor the one that has its name now is another than it was. One that was removed or moved
-    /// is what it was. `grown` is asked of one that is longer than it was first, whenever it has changed.
+    /// Checks that neither the open file nor the file that has its name now has changed. A file that was removed or
+    /// moved counts as unchanged. `grown` is called if the file is longer than at first, whenever it has changed.
     ///
     /// # Errors
-    /// `Corrupt` with path and what differs; those of the source and of `grown`.
+    /// `Corrupt` with path and difference; errors of the source and of `grown`.
     pub fn check(&self, source: &dyn Source, grown: &Grown<'_>) -> Result<()> {
         // before the looks below: no thread compares with what another has seen later
         let known = *locked(&self.0);
@@ -81,7 +81,7 @@ impl Unchanged {
 impl Known {
     fn change_to(&self, now: &FileStatus, moved: bool) -> Change {
         match self.last.change_to(now, moved) {
-            // whoever adds to a file may change it in place as well: counts, structure
+            // a writer that adds to a file may change it in place as well: counts, structure
             Change::Changed(_) if now.inode == self.first.inode && now.size > self.first.size => Change::Grown,
             change => change,
         }
@@ -97,10 +97,10 @@ impl UnchangedFiles {
         Self(files.into_iter().map(|(source, status)| (source, Unchanged::from_status(Some(status)))).collect())
     }
 
-    /// As [`Unchanged::check`], of some of them by their numbers.
+    /// As [`Unchanged::check`], for some of the files by their numbers.
     ///
     /// # Errors
-    /// As there; `OutOfRange` for a number that is none of a file.
+    /// As [`Unchanged::check`]; `OutOfRange` if there is no file of a number.
     pub fn check(&self, files: impl IntoIterator<Item = usize>) -> Result<()> {
         for file in files {
             let Some((source, known)) = self.0.get(file) else {
@@ -113,7 +113,7 @@ impl UnchangedFiles {
     }
 }
 
-/// The error of a file that is another than the one that was opened.
+/// The error for a file that differs from the one that was opened.
 pub fn changed(how: &str) -> Error {
     Error::new(ErrorKind::Corrupt, format!("the file has changed since it was opened: {how}"))
 }
@@ -135,7 +135,7 @@ mod tests {
         folder
     }
 
-    /// What is said after a file was read and then changed by `change`; empty where it counts as what it was.
+    /// The error after a file was read and then changed by `change`; empty if the file counts as unchanged.
     fn said(name: &str, is_grown: bool, change: impl FnOnce(&Path)) -> String {
         let folder = folder(name);
         let path = folder.join("file");
@@ -146,7 +146,7 @@ mod tests {
         known.check(&source, &grown).unwrap();
         change(&path);
         let found = known.check(&source, &grown);
-        // what was said once is said again
+        // an error is repeated
         assert_eq!(known.check(&source, &grown).is_ok(), found.is_ok());
         fs::remove_dir_all(&folder).unwrap();
         found.err().map_or(String::new(), |error| error.to_string())
@@ -171,7 +171,7 @@ mod tests {
         let longer = said("longer", false, add);
         assert!(longer.contains("it is longer, expected 8 bytes, found 9, and nobody adds to it"), "{longer}");
         assert_eq!(said("grown", true, add), "");
-        // what is added to may be changed in place as well
+        // a file that grows may be changed in place as well
         let both = |path: &Path| {
             add(path);
             OpenOptions::new().write(true).open(path).unwrap().write_all(b"x").unwrap();

@@ -1,4 +1,4 @@
-//! What an event is an event of: names and categories as the readers of traces know them, and what its numbers are called.
+//! Kinds of events: names and categories that readers of traces know, and names of their numbers.
 
 /// A kind of event.
 #[derive(Debug, PartialEq, Eq)]
@@ -7,7 +7,7 @@ pub struct Activity {
     pub name: &'static str,
     /// Class of such names.
     pub category: &'static str,
-    /// What the numbers of [`super::Event::values`] are called; a number without a name is not written.
+    /// Names of the numbers of [`super::Event::values`]; a number without a name is not written.
     pub numbers: [&'static str; 3],
 }
 
@@ -69,7 +69,7 @@ const fn cache(name: &'static str) -> Activity {
 
 /// A read of a file from a block of the node cache.
 pub static CACHE_HIT: Activity = cache("cache.hit");
-/// A read for which a block had to be fetched, or that went to the file itself.
+/// A read for which a block had to be fetched, or that went directly to the file.
 pub static CACHE_MISS: Activity = cache("cache.miss");
 /// A block copied from a file into the node cache.
 pub static CACHE_FETCH: Activity = cache("cache.fetch");
@@ -96,7 +96,7 @@ pub static MERGE: Activity = Activity::new("compute", "merge", ["", "", "frames"
 pub static ENCODE: Activity = Activity::new("writer", "encode", ["", "size", "frames"]);
 /// Writing them, and waiting until it is their turn.
 pub static WRITING: Activity = step("writer", "write");
-/// Syncing what is written, and the count of it.
+/// Syncing records, and writing their count.
 pub static COMMIT: Activity = Activity::new("writer", "commit", ["", "size", "frames"]);
-/// Waiting for others; the third of its numbers is the thread that waits, 0 for the one that records it.
+/// Waiting for others; the third number is the thread that waits, 0 for the recording thread.
 pub static WAIT: Activity = Activity::new("wait", "wait", ["", "", ""]);

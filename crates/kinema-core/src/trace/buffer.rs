@@ -1,4 +1,4 @@
-//! The events of one thread, which only that thread adds to; whoever holds the lock of what is flushed may read them.
+//! The events of one thread. Only that thread adds events; anyone who holds the lock of `flushed` may read them.
 
 use std::cell::{RefCell, UnsafeCell};
 use std::collections::HashSet;
@@ -16,19 +16,19 @@ use super::lines::{Common, Lines};
 use super::writer::{self, Chunk};
 use super::{Event, journal};
 
-/// Events of a buffer: some 100 KiB of lines. What a process that is killed loses of each thread.
+/// Events of a buffer: some 100 KiB of lines. A process that is killed loses at most these events of each thread.
 const EVENTS: usize = 512;
 /// File names that a thread remembers to have given to the journal.
 const MOST_NAMES: usize = 4096;
 
-/// The journal that buffers are of: another one after each start, stop and fork.
+/// Identifies the journal that buffers belong to; changes at each start, stop and fork.
 pub(super) static GENERATION: AtomicU64 = AtomicU64::new(0);
 
 /// An event as it is kept until it becomes a line.
 #[derive(Clone, Copy)]
 pub(super) struct Record {
     pub(super) activity: &'static Activity,
-    /// Hash of the file's name, 0: none.
+    /// Hash of the file's name; 0: no file.
     pub(super) file: u64,
     pub(super) start: Instant,
     pub(super) duration: Duration,
@@ -37,19 +37,20 @@ pub(super) struct Record {
     pub(super) thread: i32,
 }
 
-/// Events of one thread at a time for one journal: when that ends the next one goes on with it.
+/// Events of one thread at a time for one journal: after that thread ends, the next one continues the buffer.
 pub(super) struct Buffer {
     generation: u64,
     common: Arc<Common>,
     records: Box<[UnsafeCell<MaybeUninit<Record>>]>,
-    /// Records that are there; only the owner changes it, to fewer only while it holds `flushed`.
+    /// Number of records; only the owner changes it, and lowers it only while it holds `flushed`.
     len: AtomicUsize,
-    /// Those of them that are lines, or on their way.
+    /// Number of them that are lines already, or are being made into lines.
     flushed: Mutex<usize>,
 }
 
-// SAFETY: the owner, one thread at a time (it changes under the journal's lock), writes records at `len` and beyond alone, and publishes them by storing `len`; others read records below
-// `len` alone, while they hold `flushed`, without which the owner does not lower `len`
+// SAFETY: only the owner, one thread at a time (it changes under the journal's lock), writes records, at `len` and
+// beyond, and publishes them by storing `len`. Others read only records below `len`, while they hold `flushed`; the
+// owner does not lower `len` without that lock.
 unsafe impl Sync for Buffer {}
 // SAFETY: a record is plain data
 unsafe impl Send for Buffer {}
@@ -83,7 +84,7 @@ impl Buffer {
         }
     }
 
-    /// Hands them over to the thread that makes lines, and begins anew; called by the owner alone.
+    /// Passes them to the thread that makes lines, and clears the buffer; only the owner calls this.
     fn flush_own(&self) {
         let mut flushed = self.flushed.lock().unwrap_or_else(PoisonError::into_inner);
         let (begin, len) = (std::mem::take(&mut *flushed), self.len.load(Ordering::Relaxed));
@@ -106,7 +107,7 @@ struct Own {
     buffer: Arc<Buffer>,
     thread: i32,
     names: HashSet<u64>,
-    /// The last one of them, and its hash.
+    /// The last name, and its hash.
     last: (Vec<u8>, u64),
 }
 
@@ -130,7 +131,7 @@ impl Own {
 
 impl Drop for Own {
     fn drop(&mut self) {
-        // of another journal, or of the parent process: a lock of its threads may be held for ever
+        // a buffer of another journal, or of the parent process: a lock of its threads may be held for ever
         if self.buffer.generation == GENERATION.load(Ordering::Acquire) {
             journal::end_thread(self.buffer.generation, &self.buffer);
         }

@@ -1,4 +1,4 @@
-//! What happens to the journal where the process is forked: the child has one of its own, with a file of its own.
+//! The journal after a fork: the child process has its own journal, with its own file.
 
 use std::cell::UnsafeCell;
 use std::sync::{MutexGuard, Once};
@@ -6,7 +6,7 @@ use std::sync::{MutexGuard, Once};
 use super::journal::{self, State};
 use super::writer::{self, Queue};
 
-/// The locks of the journal, which are held across the fork: so the child finds it whole, and held by nobody.
+/// The locks of the journal, which are held across the fork, so that the child finds the journal whole and unlocked.
 struct Held(UnsafeCell<Option<(MutexGuard<'static, State>, MutexGuard<'static, Queue>)>>);
 
 // SAFETY: only the thread that forks uses it, and forks wait for each other at the lock
@@ -27,7 +27,7 @@ pub(super) fn register() {
 }
 
 extern "C" fn hold_locks() {
-    // the child would not have it; a program that forks need not have more threads than it has started
+    // the child would not have this thread, and a program that forks need not have threads that it did not start
     writer::end_thread();
     let guards = (journal::locked(), writer::locked());
     // SAFETY: the locks are held, so no other thread is between here and the functions below

@@ -1,4 +1,4 @@
-//! The journal itself: which buffers there are, what is in the file, and what went wrong.
+//! The journal itself: its buffers, the state of its file, and its failures.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -15,19 +15,19 @@ use crate::error::{Error, ErrorKind, Result};
 /// Lines of Python's events that are gathered.
 const TEXT_BYTES: usize = 64 << 10;
 
-/// What is recorded where.
+/// Options of a journal.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Folder of the files; it is made where it does not exist.
+    /// Folder of the files; it is created if it does not exist.
     pub folder: PathBuf,
     /// Whether files are compressed.
     pub compress: bool,
 }
 
-/// What a journal has done.
+/// State of a journal.
 #[derive(Debug, Clone, Default)]
 pub struct Status {
-    /// Where it writes; `None` where nothing is recorded.
+    /// Options of the journal; `None` if nothing is recorded.
     pub options: Option<Options>,
     /// Its file, once there is one.
     pub path: Option<PathBuf>,
@@ -53,7 +53,7 @@ struct Journal {
     labels: Vec<(String, String)>,
     output: Option<Output>,
     buffers: Vec<Arc<Buffer>>,
-    /// Those of them whose threads have ended.
+    /// Buffers whose threads have ended.
     free: Vec<Arc<Buffer>>,
     /// Names of files by their hashes.
     names: HashMap<u64, Vec<u8>>,
@@ -70,7 +70,7 @@ static STATE: OnceLock<Mutex<State>> = OnceLock::new();
 /// Number of the next event.
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
-/// The first of so many numbers of events.
+/// Reserves `n_events` numbers of events, and returns the first.
 pub(super) fn next_ids(n_events: u64) -> u64 {
     NEXT_ID.fetch_add(n_events, Ordering::Relaxed)
 }
@@ -79,7 +79,7 @@ pub(super) fn locked() -> MutexGuard<'static, State> {
     STATE.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A moment by both clocks: starts are counted from it, so that they do not jump where the system's clock is set.
+/// A moment on both clocks: starts are counted from it, so that they do not jump when the system's clock is set.
 fn base() -> (Instant, i64) {
     static BASE: OnceLock<(Instant, i64)> = OnceLock::new();
     *BASE.get_or_init(|| {
@@ -102,10 +102,10 @@ pub fn epoch_ns(moment: Instant) -> i64 {
     base().1 + nanoseconds_from_base(moment)
 }
 
-/// Begins to record into a folder. The file of this process is made with its first event.
+/// Begins to record into a folder. The file of this process is created with its first event.
 ///
 /// # Errors
-/// `InvalidArgument` where a trace is recorded already; of the system where the folder cannot be made or written.
+/// `InvalidArgument` if a trace is recorded already; errors of the system if the folder cannot be created or written.
 pub fn start(options: &Options) -> Result<()> {
     let folder = &options.folder;
     let failed = |error: std::io::Error| Error::io("cannot record a trace in this folder", &error).with_path(folder);
@@ -150,12 +150,12 @@ pub fn flush() {
     }
 }
 
-/// What has been recorded, as far as it is in the file.
+/// State of the journal, including all events that are in the file by now.
 pub fn status() -> Status {
     locked().journal.as_ref().map(|journal| journal.status.clone()).unwrap_or_default()
 }
 
-/// Says something of the process, in its file where there is none yet: its rank, its runner.
+/// Labels the process, with its rank or its runner. A file that exists already does not get the label.
 pub fn describe(label: &str, value: &str) {
     if let Some(journal) = &mut locked().journal {
         journal.labels.retain(|(known, _)| known != label);
@@ -170,7 +170,7 @@ fn flush_buffers() {
     writer::drain();
 }
 
-/// A buffer for this thread; `None` where its journal has ended.
+/// A buffer for this thread; `None` if its journal has ended.
 pub(super) fn begin_thread(generation: u64) -> Option<Arc<Buffer>> {
     let mut state = locked();
     let journal = state.journal.as_mut().filter(|journal| journal.generation == generation)?;
@@ -182,8 +182,8 @@ pub(super) fn begin_thread(generation: u64) -> Option<Arc<Buffer>> {
     Some(buffer)
 }
 
-/// Keeps the buffer of a thread that ends, with what is in it, for the next one: calls that start a thread each, as small
-/// reads do, would write a few lines each.
+/// Keeps the buffer of a thread that ends, with its events, for the next thread. Otherwise calls that start a thread
+/// each, as small reads do, would write a few lines each.
 pub(super) fn end_thread(generation: u64, buffer: &Arc<Buffer>) {
     let mut state = locked();
     if let Some(journal) = state.journal.as_mut().filter(|journal| journal.generation == generation) {
@@ -234,7 +234,7 @@ pub(super) fn add_text(text: &Text<'_>) {
 }
 
 impl State {
-    /// In a forked child: a journal of its own, without what the parent has recorded.
+    /// For a forked child: a new journal, without the events of the parent.
     pub(super) fn begin_in_child(&mut self) {
         if let Some(parents) = self.journal.take() {
             GENERATION.fetch_add(1, Ordering::Release);

@@ -21,7 +21,7 @@ pub struct Text<'a> {
     pub arguments: &'a [(String, String)],
 }
 
-/// What all lines of a process have in common.
+/// Values that all lines of a process share.
 pub(super) struct Common {
     /// Number of the process.
     pub(super) pid: u32,
@@ -69,7 +69,7 @@ impl Digits {
         &self.0[self.1..]
     }
 
-    /// Those of a thousandth of it, rounded down.
+    /// Digits of a thousandth of the number, rounded down.
     fn thousandth(&self) -> &[u8] {
         if self.1 < 17 { &self.0[self.1..17] } else { b"0" }
     }
@@ -158,7 +158,7 @@ impl Common {
         self.push_ids(out, thread);
         out.extend_from_slice(b",\"id\":");
         push_unsigned(out, id);
-        // what is before 1970 is no time of an event
+        // times before 1970 cannot be times of events
         let (start, took) = (Digits::new(start_ns.max(0) as u64), Digits::new(ns));
         out.extend_from_slice(b",\"ts\":");
         out.extend_from_slice(start.thousandth());
@@ -172,7 +172,7 @@ impl Common {
         out.extend_from_slice(start.all());
     }
 
-    /// The line of an event of Python; `file` is the hash of its file's name, 0: none.
+    /// Adds the line of an event of Python; `file` is the hash of its file's name, 0: no file.
     pub(super) fn push_text(&self, out: &mut Vec<u8>, id: u64, thread: i32, text: &Text<'_>, file: u64) {
         out.extend_from_slice(b"{\"name\":");
         push_quoted(out, text.name);
@@ -198,12 +198,12 @@ fn push_file(out: &mut Vec<u8>, file: u64) {
     out.push(b'"');
 }
 
-/// What the lines of one activity and thread have in common.
+/// Text that the lines of one activity and thread share.
 struct Head {
     activity: &'static Activity,
     thread: i32,
     front: Vec<u8>,
-    /// What is before each of its numbers; nothing where there is none.
+    /// Text before each number; empty if there is no such number.
     numbers: [Vec<u8>; 3],
 }
 
@@ -217,7 +217,7 @@ impl Head {
     }
 }
 
-/// Lines of records, and what is prepared for them.
+/// Lines of records, and prepared text for them.
 #[derive(Default)]
 pub(super) struct Lines {
     pub(super) text: Vec<u8>,
@@ -226,12 +226,12 @@ pub(super) struct Lines {
     heads: Vec<Head>,
     /// From the duration in microseconds to that in nanoseconds.
     middle: Vec<u8>,
-    /// The last file, and what is written of it.
+    /// The last file, and its prepared text.
     file: (u64, Vec<u8>),
 }
 
 impl Lines {
-    /// Begins anew, perhaps for another journal.
+    /// Clears everything, perhaps for another journal.
     pub(super) fn clear(&mut self) {
         self.text.clear();
         self.files.clear();
@@ -263,7 +263,7 @@ impl Lines {
                 }
             }
         }
-        // what is before 1970 is no time of an event
+        // times before 1970 cannot be times of events
         let start = Digits::new((common.base_ns + journal::nanoseconds_from_base(record.start)).max(0) as u64);
         let took = Digits::new(record.duration.as_nanos() as u64);
         let (out, head) = (&mut self.text, &self.heads[at]);

@@ -1,8 +1,8 @@
 //! Traces: the journal of what this process does, as events with file, offset, size, start and duration.
 //!
-//! One journal a process. Each thread puts its events into a buffer of its own, without a lock; full buffers become lines
-//! of text on a thread of the journal's, the others at the ends of runs. Lines are those that Perfetto, DFAnalyzer and
-//! `dftracer-utils` read; see `docs/traces.md`. Nothing here knows what is traced.
+//! There is one journal a process. Each thread puts its events into its own buffer, without a lock. A thread of the
+//! journal makes lines of text of full buffers; the other buffers become lines at the ends of runs. Perfetto,
+//! DFAnalyzer and `dftracer-utils` read these lines; see `docs/traces.md`. The journal does not know what it traces.
 
 pub mod activity;
 mod buffer;
@@ -32,10 +32,10 @@ pub fn enabled() -> bool {
     ENABLED.load(Ordering::Relaxed)
 }
 
-/// What has happened.
+/// An event to record.
 #[derive(Debug, Clone, Copy)]
 pub struct Event<'a> {
-    /// What sort of thing.
+    /// Kind of event.
     pub activity: &'static Activity,
     /// To which file.
     pub file: Option<&'a Path>,
@@ -47,7 +47,7 @@ pub struct Event<'a> {
     pub values: [i64; 3],
 }
 
-/// Records an event, where a trace is recorded.
+/// Records an event if a trace is recorded.
 #[inline]
 pub fn record(event: &Event<'_>) {
     if enabled() {
@@ -55,7 +55,7 @@ pub fn record(event: &Event<'_>) {
     }
 }
 
-/// The time now where events are recorded: the start of one that [`finish`] records.
+/// The current time if events are recorded: the start of an event that [`finish`] records.
 #[inline]
 pub fn begin() -> Option<Instant> {
     enabled().then(Instant::now)
@@ -73,14 +73,14 @@ thread_local! {
     static CALL_ENDED: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// When the last [`system_call`] of this thread ended, if it is recorded and ended after `begun`: for what ends with that
-/// call, a reading of the clock less.
+/// The end of the last [`system_call`] of this thread, if it is recorded and ended after `begun`. It saves a reading of
+/// the clock for work that ends with that call.
 #[inline]
 pub fn call_ended_since(begun: Instant) -> Option<Instant> {
     CALL_ENDED.get().filter(|&ended| enabled() && ended >= begun)
 }
 
-/// Calls the system, and records the call with what it gives: -errno where it fails.
+/// Calls the system, and records the call with its result: -errno if the call fails.
 #[inline]
 pub fn system_call(
     activity: &'static Activity,

@@ -1,4 +1,4 @@
-//! The file of a journal: whole lines behind each other, or gzip members of about a mebibyte of lines.
+//! The file of a journal: consecutive whole lines, or gzip members of about a mebibyte of lines.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Error, Result};
@@ -9,14 +9,15 @@ use libdeflater::{CompressionLvl, Compressor};
 
 /// Bytes of lines in a gzip member.
 const MEMBER: usize = 1 << 20;
-/// Files of one name that are tried, of processes with one number on hosts of one name (containers), or of earlier traces.
+/// Most file names that are tried: other processes with the same number on hosts of the same name (containers), or
+/// earlier traces, may have taken some.
 const MOST_FILES: u32 = 10_000;
 
 /// An open trace file.
 pub(super) struct Output {
     file: File,
     pub(super) path: PathBuf,
-    /// The byte behind the last line, or the last member.
+    /// Offset of the end of the last line, or of the last member.
     end: u64,
     gzip: Option<Gzip>,
 }
@@ -27,7 +28,7 @@ struct Gzip {
 }
 
 impl Output {
-    /// Creates the first of `stem.pfw`, `stem-2.pfw`, ... that does not exist; never one that is there, or a link.
+    /// Creates the first of `stem.pfw`, `stem-2.pfw`, ... that does not exist; never opens an existing file or a link.
     pub(super) fn create(folder: &Path, stem: &str, compress: bool) -> Result<Self> {
         let suffix = if compress { "pfw.gz" } else { "pfw" };
         let options = OpenOptions::new().write(true).create_new(true).custom_flags(libc::O_NOFOLLOW).clone();
@@ -71,7 +72,7 @@ impl Output {
         self.write(&member[..len])
     }
 
-    /// After an error the file ends where it did before.
+    /// After an error, the file ends at its former end.
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         match self.file.write_all_at(bytes, self.end) {
             Ok(()) => {

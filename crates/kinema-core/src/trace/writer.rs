@@ -1,5 +1,5 @@
-//! The thread that makes lines of full buffers, so that those who record do not. It starts with the first full buffer, and
-//! ends with the trace and before the process is forked.
+//! The thread that makes lines of full buffers, so that recording threads need not. It starts with the first full
+//! buffer, and ends with the trace and before the process is forked.
 
 use std::collections::VecDeque;
 use std::mem::MaybeUninit;
@@ -10,7 +10,7 @@ use super::buffer::Record;
 use super::journal;
 use super::lines::{Common, Lines};
 
-/// Full buffers that wait at most; where there are more, who records makes the lines.
+/// Most full buffers that may wait; beyond that, the recording thread makes the lines itself.
 const MOST_WAITING: usize = 16;
 
 /// Records of a thread that are to become lines.
@@ -20,10 +20,10 @@ pub(super) struct Chunk {
     pub(super) records: Vec<Record>,
 }
 
-/// What waits, and for whom.
+/// Chunks that wait to become lines, and the thread that makes these.
 pub(super) struct Queue {
     chunks: VecDeque<Chunk>,
-    /// Chunks that somebody makes lines of.
+    /// Number of chunks that are being made into lines.
     busy: usize,
     thread: Option<JoinHandle<()>>,
     /// Whether the thread waits for chunks.
@@ -36,7 +36,7 @@ impl Queue {
         Self { chunks: VecDeque::new(), busy: 0, thread: None, idle: false, ending: false }
     }
 
-    /// In a forked child, which has none of the parent's threads.
+    /// For a forked child, which has none of the parent's threads.
     pub(super) fn begin_in_child(&mut self) {
         let parents = std::mem::replace(self, Self::new());
         // it stands for a thread that is not there: dropped, it would be detached
@@ -99,7 +99,7 @@ pub(super) fn end_thread() {
     queue.ending = true;
     drop(queue);
     WORK.notify_one();
-    // it returns nothing; what it could not write is known to the journal
+    // it returns nothing; the journal knows its failures
     let _ = thread.join();
     locked().ending = false;
 }
@@ -140,7 +140,7 @@ fn work() {
     }
 }
 
-/// Starts the thread without signals: they are for the program's own. `None` where the system has no more threads.
+/// Starts the thread with signals blocked: they belong to the program. `None` if the system has no more threads.
 fn begin_thread() -> Option<JoinHandle<()>> {
     let (mut all, mut before) = (MaybeUninit::<libc::sigset_t>::uninit(), MaybeUninit::<libc::sigset_t>::uninit());
     // SAFETY: the first call fills `all`, and the second one reads it and fills `before`, which has room for it

@@ -1,6 +1,6 @@
 //! Atom checkpoints of the parts of a trajectory: made on demand, stored, and loaded with the index.
 //!
-//! No read makes them. What they say is the format's business, where they are stored that of `index::atom_checkpoints`.
+//! Reading never makes them. The format defines their content; `index::atom_checkpoints` stores them.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,14 +15,14 @@ use crate::source::Source;
 /// Bytes of frames that a thread takes at a time.
 const SHARE_BYTES: u64 = 8 << 20;
 
-/// What was made of a part.
+/// Checkpoints made for a part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MadeCheckpoints {
-    /// Where they are stored.
+    /// Path of the stored checkpoints.
     pub path: PathBuf,
     /// Number of checkpoints of all frames.
     pub number: u64,
-    /// What is to be noted of it.
+    /// Note for the user about them.
     pub note: Option<String>,
 }
 
@@ -42,13 +42,13 @@ struct Task<'a> {
 }
 
 impl TrajectoryFiles {
-    /// Makes and stores checkpoints of every `every`-th atom of all frames of all parts; trajectories that are opened
-    /// later use them. `None` for a part that has no use for them: of another format, or of few atoms. `progress` gets
-    /// the bytes that were read.
+    /// Makes and stores checkpoints of every `every`-th atom of all frames of all parts, for trajectories that are
+    /// opened later. `None` for a part that cannot use them, because of its format or because it has few atoms.
+    /// `progress` receives the number of bytes read.
     ///
     /// # Errors
-    /// `Internal` before the scan, `InvalidArgument` where nothing may be stored or `every` is 0; those of reading, and
-    /// of writing.
+    /// `Internal` before the scan; `InvalidArgument` if nothing may be stored or `every` is 0; errors of reading and of
+    /// writing.
     pub fn store_atom_checkpoints(
         &self,
         every: u32,
@@ -106,7 +106,7 @@ impl TrajectoryFiles {
     }
 }
 
-/// The checkpoints of all frames of a part; `None` where it has no use for them.
+/// The checkpoints of all frames of a part; `None` if it cannot use them.
 fn make(
     part: &Part,
     source: &dyn Source,
@@ -135,7 +135,7 @@ fn make(
 }
 
 impl Task<'_> {
-    /// Takes frames until there are none, or until something fails here or elsewhere.
+    /// Takes frames until none are left, or until something fails here or elsewhere.
     fn work(&self) -> Result<()> {
         let n_frames = self.table.n_frames();
         let at_once = (SHARE_BYTES / self.table.largest().max(1)).max(1);

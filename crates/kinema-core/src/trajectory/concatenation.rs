@@ -12,11 +12,11 @@ use crate::named::Named;
 /// Which frames are kept where parts overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Overlap {
-    /// Those of the later part, as a restart overwrites them.
+    /// Frames of the later part, as a restart overwrites the earlier ones.
     Last,
-    /// Those of the earlier part.
+    /// Frames of the earlier part.
     First,
-    /// All: parts are put one after the other, whatever their times say.
+    /// All frames: parts are concatenated, whatever their times say.
     All,
 }
 
@@ -49,7 +49,7 @@ pub struct Gap {
     pub after: (usize, u64),
 }
 
-/// What the order of a part follows from.
+/// Facts from which the order of a part follows.
 pub(super) struct OrderedPart<'a> {
     pub path: &'a Path,
     pub index: &'a Index,
@@ -70,7 +70,7 @@ impl OrderedPart<'_> {
 /// Parts as one trajectory.
 #[derive(Debug, Clone, Default)]
 pub struct Concatenation {
-    /// Kept runs, ascending; parts of which nothing is kept are absent.
+    /// Kept runs, ascending; parts without a kept frame are absent.
     pub spans: Vec<PartSpan>,
     /// Jumps.
     pub gaps: Vec<Gap>,
@@ -86,7 +86,7 @@ impl Concatenation {
     }
 }
 
-/// What orders frames: steps are exact, so they are preferred where all parts have rising ones.
+/// Key by which frames are ordered. Steps are exact, so they are preferred if they rise in all parts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Key {
     Step,
@@ -111,7 +111,7 @@ impl Key {
         }
     }
 
-    /// Whether it orders the parts: where all have a single frame, two must differ.
+    /// Whether the key orders the parts: if all parts have a single frame, two of them must differ.
     fn orders(self, indices: &[OrderedPart<'_>]) -> bool {
         let mut firsts = indices.iter().filter(|index| index.n_frames() > 0).map(|index| self.value(index, 0));
         let first = firsts.next().flatten();
@@ -278,7 +278,7 @@ mod tests {
         assert_eq!(error.path(), Some(Path::new("c")));
         let all = concatenated(&parts, Overlap::All).unwrap();
         assert_eq!(all.n_frames, 4);
-        // that time turns back is a jump as well
+        // time that turns back is a jump as well
         assert_eq!((all.gaps.len(), all.gaps[0].frame), (1, 2));
     }
 

@@ -1,16 +1,16 @@
-//! What is odd about the frames that were read: kept for whoever gives notes, and each fault of a file said once.
+//! Faults of the frames that were read, kept until notes are given; each fault of a file is reported once.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use crate::frame::Fields;
 
-/// What a frame may have.
+/// A fault of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FrameFault {
     /// Its cell cannot be used, and counts as absent.
     UnusableCell,
-    /// Its cell is smaller than any molecule, and stands for none.
+    /// Its cell is smaller than any molecule, and means that there is no cell.
     DummyCell,
     /// Values of this field were never written.
     Unwritten(Fields),
@@ -60,7 +60,7 @@ impl FrameFaults {
         found.iter().map(|(&(part, fault), &(frame, _))| (part, fault, frame)).collect()
     }
 
-    /// Those that were not taken before.
+    /// The faults that were not taken before.
     pub fn take_new(&self) -> Vec<FoundFault> {
         let mut found = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let new = found.iter_mut().filter(|(_, (_, said))| !said);

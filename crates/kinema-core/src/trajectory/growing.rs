@@ -1,9 +1,9 @@
-//! Files that are being written: which of their frames are all there, and what was known of them before they grew.
+//! Files that are being written: which of their frames are whole, and what was known of the files before they grew.
 //!
-//! A simulation may add a frame in pieces of any size, and may make its file longer before it fills it. What lies behind
-//! the last frame that is whole is left out with the reason in [`Part::truncation`]: bytes that are zeros where the format
-//! wants others are no damage here, as they may still be filled. How long a file is to stand still before its last frame
-//! counts is the business of whoever waits.
+//! A simulation may add a frame in pieces of any size, and may extend its file before it fills it. Everything after the
+//! last whole frame is left out, with the reason in [`Part::truncation`]. Zeros that the format does not expect there
+//! are not damage, as they may still be filled. The caller decides how long a file must be unchanged before its last
+//! frame counts.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,23 +16,23 @@ use crate::index::{Index, TableBuilder};
 use crate::selection::AtomSelection;
 use crate::source::{Extent, FileStatus, Source};
 
-/// Zeros at the end of a frame that say nothing: padding, and numbers with few digits. In a file that was seen with zeros
-/// where nothing was written yet they do, unless it has stood still for long.
+/// Zeros at the end of a frame that prove nothing: padding, and numbers with few digits. In a file in which zeros were
+/// seen in unwritten places they do count, unless the file has stood still for long.
 const FEW_ZEROS: usize = 7;
 /// Bytes of the longest text in a frame's header.
 const LONGEST_VALUE: u64 = 32;
 /// Bytes of a file that a system writes or shows as zeros at once.
 const PAGE: u64 = 4096;
-/// Frames that are looked at one by one; of more the first that is not whole is searched by halving.
+/// Most frames that are examined one by one; among more, the first incomplete frame is found by halving.
 const FEW_FRAMES: u64 = 64;
-/// Bytes of frames up to which the same holds; of frames with heads the last ones are looked at.
+/// Most bytes of frames that are examined one by one; of frames with heads, the last ones are examined.
 const FEW_BYTES: u64 = 256 << 20;
 
 /// The parts of a trajectory as they were when it was opened before.
 #[derive(Default)]
 pub(super) struct KnownParts {
     parts: BTreeMap<PathBuf, Part>,
-    /// Whether they were opened as files that are being written, so that no frame counts that was not whole.
+    /// Whether they were opened as growing files, so that only whole frames count.
     growing: bool,
 }
 
@@ -54,7 +54,7 @@ impl KnownParts {
         self.parts.get(path).is_some_and(|part| part.extended)
     }
 
-    /// A part that is what it was, by its status alone.
+    /// A part that is unchanged, judged by its status alone.
     pub fn unchanged(&self, path: &Path) -> Option<&Part> {
         let part = self.parts.get(path).filter(|part| self.growing && !part.extended)?;
         let known = part.identity.status()?;
@@ -77,8 +77,8 @@ impl KnownParts {
     }
 }
 
-/// What is known for certain of a file that may be written, by an index that was made of it as of one that is not: all
-/// frames behind which there is another; nothing where frames are found by arithmetic.
+/// The reliable part of an index that was made as if nobody was writing to the file: all frames that are followed by
+/// another. `None` if frames are found by arithmetic.
 pub(super) fn drop_last(index: &Index) -> Option<Index> {
     let Index::Table(table) = index else { return None };
     let mut builder = TableBuilder::extend(table.clone());
@@ -86,8 +86,8 @@ pub(super) fn drop_last(index: &Index) -> Option<Index> {
     Some(Index::Table(builder.finish()))
 }
 
-/// The scan of a file that is being written, up to its last whole frame; and whether zeros were seen where nothing is
-/// written yet. So many zeros at the end of a frame say nothing.
+/// Scans a file that is being written, up to its last whole frame. Also returns whether zeros were seen in a place that
+/// is not written yet. Up to `few` zeros at the end of a frame prove nothing.
 ///
 /// # Errors
 /// As `scan` of the decoder.
@@ -146,7 +146,7 @@ fn not_filled(at: u64, frame: Option<u64>) -> Error {
     }
 }
 
-/// Whether a number or text at byte `at`, which is wrong, may be one of which the last bytes are not written yet.
+/// Whether a wrong number or text at byte `at` may only lack its last bytes, which are not written yet.
 fn is_unfilled(source: &dyn Source, at: u64) -> Result<bool> {
     let size = source.len()?;
     let start = at.saturating_add(LONGEST_VALUE - 1).min(size.saturating_sub(1));
@@ -155,8 +155,8 @@ fn is_unfilled(source: &dyn Source, at: u64) -> Result<bool> {
     Ok(bytes.iter().all(|&byte| byte == 0))
 }
 
-/// How many frames are whole: all that were known, and those behind them up to the first that is not. The head of a frame, or
-/// bytes behind it, do not prove it whole: files are filled in any order.
+/// Number of whole frames: all known ones, and those that follow up to the first incomplete one. Neither the head of a
+/// frame nor bytes after it prove that it is whole, because files are filled in any order.
 fn whole_frames(decoder: &dyn Decoder, source: &dyn Source, index: &Index, known: u64, few: usize) -> Result<u64> {
     let n = match index {
         Index::Uniform(_) => first_blank(decoder, source, index, known)?,
@@ -171,7 +171,8 @@ fn whole_frames(decoder: &dyn Decoder, source: &dyn Source, index: &Index, known
         Index::Table(_) | Index::Chunked(_) => FEW_FRAMES,
     };
     match index {
-        // each but the last is followed by the head of another, and may be filled after it; of many the last ones are looked at
+        // each frame but the last is followed by the head of another, and may be filled after it; of many, the last
+        // ones are examined
         Index::Table(table) => {
             let near = table.end().saturating_sub(FEW_BYTES);
             for frame in known.min(n)..n {
@@ -212,7 +213,7 @@ fn is_stored(decoder: &dyn Decoder, source: &dyn Source, index: &Index, frame: u
     let scales = decoder.facts().scales.unwrap_or(Scales { length: 1.0, velocity: 1.0, force: 1.0, time: 1.0 });
     let request = Request { fields: decoder.header().fields, atoms: AtomSelection::all(n_atoms), scales };
     let mut segments = Vec::new();
-    // a step or a time of 0 behind the first frame is the value of a chunk that is not written
+    // a step or a time of 0 after the first frame is the value of a chunk that is not written
     let empty = |value: Option<f64>| frame > 0 && value == Some(0.0);
     if empty(index.step(frame).map(|step| step as f64)) || empty(index.time(frame)) {
         return Ok(false);
@@ -235,7 +236,7 @@ fn is_filled(decoder: &dyn Decoder, source: &dyn Source, index: &Index, frame: u
     if zeros <= few && pages == 0 && numbers == 0 {
         return Ok(true);
     }
-    // some have zeros at their end, as forces on virtual sites: then the frame before has them too
+    // some frames have zeros at their end, as forces on virtual sites: then the frame before has them too
     if let Some(before) = frame.checked_sub(1).map(|before| index.extent(before)) {
         let former = read(source, before)?;
         let usual = zeros <= few.max(zeros_at_end(&former)) && pages <= zero_pages(before.offset, &former);
@@ -243,7 +244,7 @@ fn is_filled(decoder: &dyn Decoder, source: &dyn Source, index: &Index, frame: u
             return Ok(true);
         }
     }
-    // or a later one has been begun
+    // or a later frame has been begun
     if frame + 1 < index.n_frames() {
         let next = index.extent(frame + 1);
         return Ok(!is_blank(decoder, &read(source, next)?));
@@ -251,14 +252,14 @@ fn is_filled(decoder: &dyn Decoder, source: &dyn Source, index: &Index, frame: u
     Ok(false)
 }
 
-/// The first of the frames from `known` on of which nothing is written, however many are behind it; their number where
-/// there is none. A file may be made as long as it will be, with its count of frames, and filled in any order: such a frame
-/// is not taken for one of zeros whatever follows and however long it stays.
+/// Finds the first unwritten frame from `known` on, whatever follows it; the number of frames if all are written. A
+/// program may create a file with its final size and frame count, and fill it in any order: such a frame is never taken
+/// for one of zeros, however long it remains unwritten.
 fn first_blank(decoder: &dyn Decoder, source: &dyn Source, index: &Index, known: u64) -> Result<u64> {
     let n = index.n_frames();
     for frame in known.min(n)..n {
         let extent = index.extent(frame);
-        // what is written of a frame is seen in its front, but where it is filled in another order
+        // the front of a frame shows whether it is written, unless it is filled in a different order
         let front = Extent { len: extent.len.min(PAGE), ..extent };
         if is_blank(decoder, &read(source, front)?) && is_blank(decoder, &read(source, extent)?) {
             return Ok(frame);
@@ -267,7 +268,7 @@ fn first_blank(decoder: &dyn Decoder, source: &dyn Source, index: &Index, known:
     Ok(n)
 }
 
-/// Whether bytes of a frame are zeros, or all of its numbers stand for such that were never written.
+/// Whether bytes of a frame are zeros, or all of its numbers are fill values.
 fn is_blank(decoder: &dyn Decoder, bytes: &[u8]) -> bool {
     let (unwritten, all) = decoder.unwritten_numbers(bytes);
     bytes.iter().all(|&byte| byte == 0) || all > 0 && unwritten == all

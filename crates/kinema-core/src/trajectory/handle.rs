@@ -9,20 +9,20 @@ use super::{OpenOptions, TrajectoryFiles};
 use crate::error::Result;
 use crate::reduce::{Grouping, Stack};
 
-/// A trajectory of one or more files, and what is done to each of its frames. Handles on the same files share their index,
-/// open files and threads.
+/// A trajectory of one or more files, and the transforms of each of its frames. Handles on the same files share their
+/// index, open files and threads.
 #[derive(Clone)]
 pub struct Trajectory {
     files: Arc<TrajectoryFiles>,
     stack: Stack,
-    /// Of readers that have ended.
+    /// State kept from readers that have ended.
     kept: Arc<Mutex<Vec<KeptState>>>,
 }
 
-/// What readers keep of the stack from call to call, of a type that they know.
+/// State of the stack that readers keep from call to call; only readers know its type.
 pub(crate) type KeptState = Box<dyn Any + Send>;
 
-/// How many are kept: one for each of some threads.
+/// Most states that are kept: one for each of some threads.
 const MOST_KEPT: usize = 16;
 
 impl Trajectory {
@@ -60,7 +60,7 @@ impl Trajectory {
         Self { files: self.files.clone(), stack, kept: Arc::default() }
     }
 
-    /// What a reader that has ended has kept, if some of it fits.
+    /// Takes the state of a reader that has ended, if one fits.
     pub(crate) fn take_kept(&self, fits: impl Fn(&KeptState) -> bool) -> Option<KeptState> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let place = kept.iter().rposition(fits)?;
@@ -76,17 +76,18 @@ impl Trajectory {
         kept.push(state);
     }
 
-    /// What is done to each frame that is read.
+    /// Transforms applied to each frame that is read.
     pub fn stack(&self) -> &Stack {
         &self.stack
     }
 
-    /// Number of positions in every frame: of atoms, the same in all parts, or of groups of atoms that the stack makes them of.
+    /// Number of positions in every frame: of atoms, the same in all parts, or of groups of atoms if the stack computes
+    /// these.
     pub fn n_atoms(&self) -> u32 {
         self.stack.grouping().map_or_else(|| self.files.n_atoms(), Grouping::n_groups)
     }
 
-    /// Whether both give the same frames: those of the same opened files, with the same transforms.
+    /// Whether both give the same frames: from the same opened files, with the same transforms.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.files, &other.files) && self.stack == other.stack
     }

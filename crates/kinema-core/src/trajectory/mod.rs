@@ -87,28 +87,29 @@ pub struct Part {
     pub scales: Scales,
     /// Its size when it was scanned.
     pub size: u64,
-    /// What it was when it was scanned.
+    /// Identity of the file when it was scanned.
     pub identity: FileIdentity,
-    /// Where the index comes from.
+    /// Origin of the index.
     pub origin: IndexOrigin,
-    /// Where the index is stored.
+    /// Path of the stored index.
     pub index_path: Option<PathBuf>,
     /// Why a stored index was not used, or why it could not be stored.
     pub index_note: Option<String>,
-    /// How a stored index differs from the frames of this file, though it has its identity.
+    /// Difference between a stored index and the frames of this file, although the index has the file's identity.
     pub wrong_index: Option<String>,
     /// The incomplete last frame that was dropped.
     pub truncation: Option<Error>,
     /// Its frames that stand for damaged bytes, see [`format::Scan::damaged`].
     pub damaged: Vec<u64>,
-    /// Whether it was seen, of a file that is being written, with zeros where nothing was written yet.
+    /// Whether zeros were seen in unwritten places while the file was being written.
     pub extended: bool,
-    /// Whether it is still what it was before it was scanned, or first read of a snapshot; and the files that it names.
+    /// Checks that the file has not changed since it was scanned, or since it was first read from a snapshot; and the
+    /// same for the files that it names.
     pub(crate) unchanged: Arc<(Unchanged, Vec<Unchanged>)>,
 }
 
 impl Part {
-    /// What the header says.
+    /// Facts from the header.
     pub fn header(&self) -> &Header {
         self.decoder.header()
     }
@@ -141,7 +142,7 @@ pub struct Scanned {
 }
 
 impl Scanned {
-    /// The first part whose frames are found from its front only: one worker reads it.
+    /// The first part whose frames can be found only from its front: one worker reads it.
     pub fn forward_part(&self) -> Option<&Part> {
         self.parts.iter().find(|part| part.decoder.facts().reads_forward)
     }
@@ -163,12 +164,12 @@ impl Scanned {
         self.times.as_stored()
     }
 
-    /// What is added to all times as the user has stated them, ps: other records of the same simulation have it added too.
+    /// Shift that the user's statements add to all times, ps; it also applies to other records of the same simulation.
     pub fn time_shift(&self) -> f64 {
         self.times.shift()
     }
 
-    /// What is assumed of a part, and was not stated by the user.
+    /// An assumption about a part that the user has not stated.
     pub fn assumption(&self, part: usize) -> Option<&str> {
         if self.times_are_stated { None } else { self.parts[part].decoder.facts().assumption.as_deref() }
     }
@@ -178,18 +179,18 @@ impl Scanned {
         self.times.time(part, &self.parts[part], frame, stored)
     }
 
-    /// Time of a frame of a part in ps, where it is known without reading the frame.
+    /// Time of a frame of a part in ps, if it is known without reading the frame.
     pub fn time(&self, part: usize, frame: u64) -> Option<f64> {
         let known = &self.parts[part];
         match known.index.time(frame) {
             Some(time) => Some(self.time_of(part, frame, time * known.scales.time)),
-            // a time step that is stated needs none of the file
+            // a stated time step needs no time of the file
             None => Some(self.time_of(part, frame, f64::NAN)).filter(|time| !time.is_nan()),
         }
     }
 }
 
-/// The open file of a part, and the same with the files that it names where it names any.
+/// The open file of a part, and, if it names other files, the same together with them.
 type OpenPart = (Arc<dyn Source>, Option<Arc<MultiFileSource>>);
 
 /// The files of a trajectory, opened: what all handles on them share.
@@ -198,20 +199,20 @@ pub struct TrajectoryFiles {
     options: OpenOptions,
     handles: Arc<Handles>,
     first: (&'static dyn Format, Arc<dyn Decoder>),
-    /// Of the first file, before its header was read.
+    /// Status of the first file, before its header was read.
     first_status: Option<FileStatus>,
     scanned: OnceLock<Scanned>,
     /// One scan at a time; others wait for its outcome.
     scanning: Mutex<()>,
-    /// One for each part of a snapshot; empty where this process has scanned.
+    /// One for each part of a snapshot; empty if this process has scanned.
     unverified: Vec<Arc<Unverified>>,
-    /// Of those who read.
+    /// Threads of the calls that read.
     pub(crate) threads: Threads,
     /// Parts of which other processes scan byte ranges.
     scanned_ranges: Mutex<BTreeMap<usize, ScannedRanges>>,
-    /// Of files that grow, until they are scanned.
+    /// Known parts of growing files, until they are scanned.
     known: Mutex<KnownParts>,
-    /// Of frames that were read.
+    /// Faults of frames that were read.
     pub(crate) faults: FrameFaults,
 }
 
@@ -221,12 +222,12 @@ impl TrajectoryFiles {
         self.first.1.facts().may_lack_fields
     }
 
-    /// What fields give in frames that lack them.
+    /// Values of fields in frames that lack them.
     pub fn absent(&self) -> Absent {
         self.options.absent
     }
 
-    /// Reads the header of the first file; the others are not touched.
+    /// Reads the header of the first file, and does not touch the others.
     ///
     /// # Errors
     /// As [`FileSource::open`], [`format::detect`] and [`Format::open`].
@@ -234,8 +235,9 @@ impl TrajectoryFiles {
         Self::open_again(paths, options, None)
     }
 
-    /// As [`TrajectoryFiles::open`]; parts of a trajectory that was opened before and are unchanged are as they are there, those
-    /// that have grown are scanned from their former end. [`OpenOptions::growing`] holds where there is one.
+    /// As [`TrajectoryFiles::open`], reusing the parts of a trajectory that was opened before: unchanged parts are
+    /// taken over, parts that have grown are scanned from their former end. The [`OpenOptions::growing`] of `previous`
+    /// applies, if given.
     ///
     /// # Errors
     /// As [`TrajectoryFiles::open`].
@@ -292,7 +294,7 @@ impl TrajectoryFiles {
     pub fn n_atoms(&self) -> u32 {
         self.header().n_atoms
     }
-    /// What is odd about the frames that were read until now.
+    /// Faults of the frames that were read until now.
     pub fn faults(&self) -> &FrameFaults {
         &self.faults
     }
@@ -301,7 +303,7 @@ impl TrajectoryFiles {
         self.scanned.get()
     }
 
-    /// The open file of a part, opened if it is not. What is read of it is for [`TrajectoryFiles::read_of`].
+    /// The open file of a part, opened if necessary. Use [`TrajectoryFiles::read_of`] to read from it.
     ///
     /// # Errors
     /// As [`FileSource::open`].
@@ -317,12 +319,12 @@ impl TrajectoryFiles {
         Ok((first, multi))
     }
 
-    /// What `read` makes of the open file of a part, if that is what it was when it was opened after that: the one way in
-    /// which frames are read. A change is the error where `read` has failed as well. Of files that are being written
-    /// whoever follows them notices.
+    /// Calls `read` with the open file of a part, then checks that the file has not changed since it was opened. Frames
+    /// are read in no other way. A change is reported even if `read` has failed as well. Files that are being written
+    /// are not checked: whoever follows them notices changes.
     ///
     /// # Errors
-    /// Those of `read`, of [`TrajectoryFiles::source`], and of [`Unchanged::check`].
+    /// Errors of `read`, of [`TrajectoryFiles::source`], and of [`Unchanged::check`].
     pub(crate) fn read_of<T>(&self, part: usize, read: impl FnOnce(&Arc<dyn Source>) -> Result<T>) -> Result<T> {
         let (first, multi) = self.open_part(part)?;
         let outcome = match &multi {
@@ -345,7 +347,7 @@ impl TrajectoryFiles {
         outcome
     }
 
-    /// Whether the frames of a part that has grown are what they were, as far as they are sampled; asked of the file itself.
+    /// Whether the sampled frames of a part that has grown are unchanged; they are read from the file itself.
     fn grown(&self, number: usize, part: &Part) -> Result<Option<&'static str>> {
         let file: Arc<dyn Source> = Arc::new(FileSource::open(&part.path)?);
         let source = self.multi_file(number, &file, &*part.decoder).map_or(file, |multi| multi as Arc<dyn Source>);
@@ -353,11 +355,11 @@ impl TrajectoryFiles {
         Ok((!same).then_some("its frames are others"))
     }
 
-    /// Identity of a part when it was scanned, with its content sampled at so many places now: a file that was changed in
-    /// between has another status later on.
+    /// Identity of a part when it was scanned, with its content sampled now, at `places` places. If the file was
+    /// changed in between, its status differs later on.
     ///
     /// # Errors
-    /// `Internal` before the scan; those of [`TrajectoryFiles::source`] and of reading.
+    /// `Internal` before the scan; errors of [`TrajectoryFiles::source`] and of reading.
     pub fn identity(&self, part: usize, places: u64) -> Result<FileIdentity> {
         let scanned = self.scanned().and_then(|scanned| scanned.parts.get(part)).ok_or_else(not_scanned)?;
         let (known, source) = (&scanned.identity, self.source(part)?);
@@ -366,7 +368,7 @@ impl TrajectoryFiles {
         Ok(identity.map_err(|error| error.with_path(&scanned.path))?.naming(known.others().to_vec()))
     }
 
-    /// The file of a part with those that it names; `None` where it names none.
+    /// The file of a part with the files that it names; `None` if it names none.
     fn multi_file(&self, part: usize, first: &Arc<dyn Source>, decoder: &dyn Decoder) -> Option<Arc<MultiFileSource>> {
         let paths = decoder.facts().other_files.clone();
         if paths.is_empty() {
@@ -396,22 +398,22 @@ pub(crate) fn not_scanned() -> Error {
     Error::new(ErrorKind::Internal, "the trajectory has not been scanned")
 }
 
-/// The status of a file before anything is read of it; it settles first, so that any later change shows.
+/// The status of a file before anything is read from it; it settles first, so that any later change shows.
 fn status_before(source: &dyn Source, options: &OpenOptions) -> Result<Option<FileStatus>> {
     match options.index {
-        // who follows it looks again and again, and nobody changes one that stands still
+        // a follower checks the file again and again, and nobody changes a file that stands still
         IndexPolicy::Memory if options.growing || options.settled => source.status(),
         IndexPolicy::Memory | IndexPolicy::Auto | IndexPolicy::Rebuild => FileStatus::settled_of(source),
     }
 }
 
-/// Atoms from which on a file is asked whether it can hold a frame of so many.
+/// Above this number of atoms, check that the file is large enough to hold a frame of them.
 const MANY_ATOMS: u32 = 1 << 24;
-/// Atoms of a byte at the most: of a format that stores frames one by one, XTC at its best has four.
+/// Most atoms per byte: among formats that store frames one by one, XTC at its best has four.
 const ATOMS_A_BYTE: u64 = 4;
 
-/// Checks that a file is long enough for one frame of the atoms that its header claims, as much is made for each of them
-/// before a frame is read. HDF5 compresses further, and has its bytes in other files.
+/// Checks that a file is long enough for one frame of the atoms that its header claims, as memory is allocated for each
+/// of them before a frame is read. HDF5 is left out: it compresses further, and has bytes in other files.
 fn check_claim(source: &dyn Source, (format, decoder): &(&'static dyn Format, Arc<dyn Decoder>)) -> Result<()> {
     let n_atoms = decoder.header().n_atoms;
     if n_atoms <= MANY_ATOMS || decoder.facts().stored_format.is_some() {

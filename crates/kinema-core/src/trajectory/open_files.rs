@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::error::Result;
 use crate::source::{OpenSource, Source};
 
-/// Open files, at most so many between reads; the one unused for longest is closed first.
+/// Open files, at most `most` between reads; the least recently used is closed first.
 pub(super) struct Handles {
     most: usize,
     sources: Arc<dyn OpenSource>,
     open: Mutex<VecDeque<Handle>>,
 }
 
-/// Number of the part and of the file in it (0: the part itself), and the file, once somebody has opened it.
+/// Number of the part and of the file in it (0: the part itself), and the file, once it is open.
 type Handle = ((usize, u32), Arc<Mutex<Option<Arc<dyn Source>>>>);
 
 impl Handles {
@@ -22,10 +22,10 @@ impl Handles {
         Self { most: most.max(1), sources, open: Mutex::new(VecDeque::new()) }
     }
 
-    /// The file, opened if it is not; of several threads that ask at once one opens it, and the others wait for that.
+    /// The file, opened if necessary. If several threads ask at once, one opens it and the others wait.
     pub(super) fn get(&self, part: (usize, u32), path: &Path) -> Result<Arc<dyn Source>> {
         let entry = self.entry(part);
-        // opened outside the lock of the others: on a parallel file system this can take long
+        // opened outside the lock of all handles: on a parallel file system this can take long
         let mut opened = entry.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(source) = &*opened {
             return Ok(source.clone());

@@ -9,7 +9,7 @@ use crate::index::store::WriteFile;
 use crate::named::Named;
 use crate::source::{Files, OpenSource};
 
-/// What to do with an incomplete last frame.
+/// Treatment of an incomplete last frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnTruncated {
     /// Refuse the file.
@@ -23,14 +23,14 @@ impl Named for OnTruncated {
     const ALL: &'static [(&'static str, Self)] = &[("error", Self::Error), ("drop", Self::Drop)];
 }
 
-/// What a field gives in frames that lack it, in formats where each frame says what it has.
+/// Values of a field in frames that lack it, in formats whose frames say which fields they have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Absent {
     /// An error that names the frame.
     Error,
     /// NaN, marked as absent.
     Nan,
-    /// The values of the last frame before that has it; before the first such frame NaN, marked as absent.
+    /// The values of the last earlier frame that has it; before the first such frame NaN, marked as absent.
     Hold,
 }
 
@@ -39,10 +39,10 @@ impl Named for Absent {
     const ALL: &'static [(&'static str, Self)] = &[("error", Self::Error), ("nan", Self::Nan), ("hold", Self::Hold)];
 }
 
-/// Where the index of a file that needs a scan comes from and goes to.
+/// Origin and destination of the index of a file that needs a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IndexPolicy {
-    /// Load the stored one where it fits, extend it where the file grew; else build and store it.
+    /// Load the stored index if it fits, extend it if the file has grown; otherwise build and store it.
     Auto,
     /// Build it, store nothing.
     Memory,
@@ -63,29 +63,31 @@ pub struct OpenOptions {
     pub format: Option<&'static dyn Format>,
     /// Which frames count where parts overlap.
     pub overlap: Overlap,
-    /// What to do with an incomplete last frame.
+    /// Treatment of an incomplete last frame.
     pub on_truncated: OnTruncated,
-    /// What fields give in frames that lack them.
+    /// Values of fields in frames that lack them.
     pub absent: Absent,
-    /// Where indices come from.
+    /// Origin of indices.
     pub index: IndexPolicy,
-    /// Units of the files, in place of those of their formats.
+    /// Units that replace the units of the formats.
     pub units: StatedUnits,
-    /// Times, in place of those of the files.
+    /// Times that replace the times of the files.
     pub times: StatedTimes,
     /// How many files may be open between reads.
     pub max_open_files: usize,
     /// Reads the structure of HDF5 files.
     pub structure: Option<Arc<dyn ReadStructure>>,
-    /// Writes indices; without it none is stored.
+    /// Writes indices; without it, no index is stored.
     pub write_index: Option<Arc<WriteFile>>,
     /// Opens the files.
     pub sources: Arc<dyn OpenSource>,
     /// The catalogue that a snapshot is kept in, for errors.
     pub catalogue: Option<PathBuf>,
-    /// Whether the files are being written: bytes that may still be filled are no damage, and nothing is stored of them.
+    /// Whether the files are being written: bytes that may still be filled are not damage, and nothing is stored about
+    /// the files.
     pub growing: bool,
-    /// Whether they stand still, as those do that were not changed for long, though they may be written again.
+    /// Whether the files stand still, which means that they were not changed for long, though they may be written
+    /// again.
     pub settled: bool,
 }
 

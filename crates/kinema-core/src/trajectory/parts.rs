@@ -1,6 +1,6 @@
 //! Scan of the parts of a trajectory: the index of each, loaded, extended or built, and stored.
 //!
-//! How frames are found is the format's business, where indices are stored that of `index::store`.
+//! Formats find the frames; `index::store` knows where indices are stored.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,15 +23,17 @@ use crate::source::{FileStatus, Source, Unchanged};
 use crate::trace::activity::SCAN;
 
 impl TrajectoryFiles {
-    /// Finds all frames of all parts and concatenates them; does nothing the second time. `progress` gets scanned bytes.
+    /// Finds all frames of all parts and concatenates them; does nothing the second time. `progress` receives the
+    /// number of scanned bytes.
     ///
     /// # Errors
-    /// Of the formats and of [`Overlap`]; `Corrupt` when a part has another number of atoms.
+    /// Errors of the formats and of [`Overlap`]; `Corrupt` if a part has a different number of atoms.
     pub fn scan(&self, workers: usize, progress: &(dyn Fn(u64) -> Result<()> + Sync)) -> Result<&Scanned> {
         self.scan_with(workers, false, progress)
     }
 
-    /// As [`TrajectoryFiles::scan`]; with `skip_damaged` damage that hides frames is no error but in [`Part::damaged`].
+    /// As [`TrajectoryFiles::scan`]. With `skip_damaged`, damage that hides frames is listed in [`Part::damaged`]
+    /// instead of being an error.
     ///
     /// # Errors
     /// As [`TrajectoryFiles::scan`].
@@ -78,7 +80,7 @@ impl TrajectoryFiles {
                 });
             }
         });
-        // the first error in the order of the parts; slots left empty lie behind it
+        // the first error in the order of the parts; only slots after it are empty
         let mut parts = Vec::with_capacity(n);
         let mut failure = None;
         for slot in slots {
@@ -100,7 +102,7 @@ impl TrajectoryFiles {
             return Ok(part.clone());
         }
         let first = self.handles.get((number, 0), path)?;
-        // taken before anything is read of the file, here or by others: what changes from then on has another status
+        // taken before anybody reads from the file: any later change gives another status
         let (earlier, ranges) = self.take_scanned_ranges(number);
         let (opened, status) = match number {
             0 => (self.first.clone(), self.first_status),
@@ -110,7 +112,7 @@ impl TrajectoryFiles {
             }
         };
         let source = self.multi_file(number, &first, &*opened.1).map_or(first, |multi| multi as Arc<dyn Source>);
-        // `previous` is found where the index is loaded, unless it is known
+        // the loaded index gives `previous`, unless it is known already
         let previous = known.index(path, &*source).map_err(|error| error.with_path(path))?;
         let options = ScanOptions { previous, workers, ..*options };
         let mut watch = Stopwatch::start();
@@ -186,7 +188,7 @@ impl TrajectoryFiles {
         })
     }
 
-    /// What a stored index says; stored again where it was that of a copy.
+    /// A part with its stored index. The index is stored again if it was stored for a copy of the file.
     fn stored(&self, file: &File<'_>, Stored { index, mut place, identity, renew }: Stored) -> Found {
         let mut index_note = None;
         if renew {
@@ -224,7 +226,7 @@ impl TrajectoryFiles {
             return Err(with_place_of(place, error));
         }
         let others = file.decoder.facts().other_files.iter().map(|path| FileStatus::from_path(path));
-        // of a file that grows what is behind its frames will be other bytes
+        // in a growing file, the bytes after its frames will change
         let end = if self.options.growing { scan.index.end().filter(|_| !scan.index.is_chunked()) } else { None };
         let identity = file.identity(end.unwrap_or(file.size), &scan.index)?;
         let identity = identity.naming(others.collect::<Result<Vec<_>>>()?);
@@ -256,8 +258,8 @@ impl TrajectoryFiles {
         Ok(Found { index, identity, origin, index_path, index_note, wrong_index, truncation, damaged, extended })
     }
 
-    /// Stores the index of the complete frames; of a file that ends in the middle of a frame as that of a shorter
-    /// file, so that the next reader takes it for one that has grown and goes on behind it.
+    /// Stores the index of the complete frames. If the file ends in the middle of a frame, the index is stored as that
+    /// of a shorter file, so that the next reader takes the file for one that has grown and continues from there.
     fn store_index(
         &self,
         file: &File<'_>,
@@ -271,7 +273,7 @@ impl TrajectoryFiles {
         }
     }
 
-    /// Where it was stored, and what is to be noted; `None` where nothing is to be stored.
+    /// Stores an index; returns its path and a note. `None` if nothing is to be stored.
     fn save_index(
         &self,
         file: &File<'_>,
@@ -292,7 +294,7 @@ struct File<'a> {
     /// Which of the parts it is.
     number: usize,
     path: &'a Path,
-    /// Of its format.
+    /// Name of its format.
     name: &'static str,
     decoder: &'a dyn Decoder,
     source: &'a dyn Source,
@@ -303,13 +305,13 @@ struct File<'a> {
 }
 
 impl File<'_> {
-    /// Of its first `size` bytes.
+    /// Identity of its first `size` bytes.
     fn identity(&self, size: u64, index: &Index) -> Result<FileIdentity> {
         FileIdentity::from_source(self.source, size, self.status, Some(index), FileIdentity::PLACES)
     }
 }
 
-/// What a scan has found of a part; the fields are those of [`Part`].
+/// Facts of a part found by a scan; the fields are those of [`Part`].
 struct Found {
     index: Index,
     identity: FileIdentity,

@@ -16,10 +16,11 @@ use crate::index::store::{self, LoadOutcome};
 use crate::source::FileStatus;
 
 impl TrajectoryFiles {
-    /// The parts that must be scanned, as no stored index fits: number, and the bytes behind the frames indexed so far.
+    /// The parts that must be scanned because no stored index fits: number, and the range of bytes after the frames
+    /// indexed so far.
     ///
     /// # Errors
-    /// Those of opening the parts.
+    /// Errors of opening the parts.
     pub fn unindexed(&self) -> Result<Vec<(usize, Range<u64>)>> {
         let mut ranges = Vec::new();
         if self.scanned().is_some() {
@@ -40,7 +41,7 @@ impl TrajectoryFiles {
                 LoadOutcome::Grew(index) => index.end().unwrap_or(0),
                 LoadOutcome::Absent | LoadOutcome::Rejected(_) | LoadOutcome::Wrong(_) => 0,
             };
-            // before anything is read of it, by whoever it is
+            // before any process reads from it
             let status = FileStatus::settled_of(&*source)?;
             self.with_ranges(|all| all.insert(number, ScannedRanges { status, tables: Vec::new() }));
             ranges.push((number, from..source.len()?));
@@ -48,10 +49,11 @@ impl TrajectoryFiles {
         Ok(ranges)
     }
 
-    /// Scans the frames of a part that start in a byte range; the index as bytes for [`TrajectoryFiles::add_scanned_ranges`] of another process.
+    /// Scans the frames of a part that start in a byte range. Returns the index as bytes for
+    /// [`TrajectoryFiles::add_scanned_ranges`] of another process.
     ///
     /// # Errors
-    /// Those of the source, and what `progress` returns; `InvalidArgument` for a part that is not there.
+    /// Errors of the source and of `progress`; `InvalidArgument` for a part that does not exist.
     pub fn scan_range(
         &self,
         part: usize,
@@ -72,8 +74,8 @@ impl TrajectoryFiles {
     /// Adds the indices of ascending byte ranges of a part; the next [`TrajectoryFiles::scan`] uses them.
     ///
     /// # Errors
-    /// `Corrupt` for other bytes than those of [`TrajectoryFiles::scan_range`]; `InvalidArgument` for a part that is not
-    /// there.
+    /// `Corrupt` for bytes that are not from [`TrajectoryFiles::scan_range`]; `InvalidArgument` for a part that does
+    /// not exist.
     pub fn add_scanned_ranges(&self, part: usize, indices: &[Vec<u8>]) -> Result<()> {
         let path = self.paths.get(part).ok_or_else(|| no_part(part))?;
         let source = self.handles.get((part, 0), path)?;
@@ -101,7 +103,7 @@ impl TrajectoryFiles {
     }
 }
 
-/// Of a part: its status before its ranges were scanned, and their indices in order.
+/// A part's status before its ranges were scanned, and the indices of the ranges in order.
 #[derive(Default)]
 pub(super) struct ScannedRanges {
     status: Option<FileStatus>,

@@ -27,7 +27,7 @@ impl TrajectoryFiles {
     /// Serializes headers, identities and indices of all parts, for [`TrajectoryFiles::from_snapshot`].
     ///
     /// # Errors
-    /// `Internal` before the scan; those of reading the headers once more.
+    /// `Internal` before the scan; errors of reading the headers again.
     pub fn snapshot(&self) -> Result<Vec<u8>> {
         let scanned = self.scanned().ok_or_else(not_scanned)?;
         let mut bytes = MAGIC.to_vec();
@@ -68,7 +68,7 @@ impl TrajectoryFiles {
     /// A trajectory of the same files, scanned already, without touching any of them.
     ///
     /// # Errors
-    /// `Corrupt` for other bytes than those of [`TrajectoryFiles::snapshot`] with the same paths and options.
+    /// `Corrupt` for bytes that are not from [`TrajectoryFiles::snapshot`] with the same paths and options.
     pub fn from_snapshot(paths: Vec<PathBuf>, options: OpenOptions, snapshot: &[u8]) -> Result<Self> {
         let wrong = || Error::new(ErrorKind::Corrupt, "the trajectory snapshot cannot be used: it ends early");
         let mut rest = snapshot.strip_prefix(MAGIC).ok_or_else(wrong)?;
@@ -118,7 +118,7 @@ impl TrajectoryFiles {
             return Err(place(changed(kind, &how, self.options.catalogue.as_deref())));
         }
         if let (Some(catalogue), Index::Table(table)) = (self.options.catalogue.as_deref(), &part.index) {
-            // who made the catalogue may be somebody else
+            // the catalogue may have been made by somebody else
             let fault = stored_index::fault_of_whole(source, &*part.decoder, table, part.identity.size);
             if let Some(how) = fault.map_err(place)? {
                 return Err(place(changed(ErrorKind::Corrupt, &how, Some(catalogue))));
@@ -130,10 +130,10 @@ impl TrajectoryFiles {
         Ok(())
     }
 
-    /// Verifies all files of a snapshot against their identities now, those that parts take values from as well.
+    /// Verifies all files of a snapshot against their identities now, including files from which parts take values.
     ///
     /// # Errors
-    /// `Corrupt` or `Truncated` for one that has changed; those of opening and reading it.
+    /// `Corrupt` or `Truncated` for a file that has changed; errors of opening and reading the files.
     pub fn verify(&self) -> Result<()> {
         let scanned = self.scanned().ok_or_else(not_scanned)?;
         for (number, part) in scanned.parts.iter().enumerate() {
@@ -151,7 +151,7 @@ impl TrajectoryFiles {
 
 fn changed(kind: ErrorKind, how: &str, catalogue: Option<&Path>) -> Error {
     let what = match catalogue {
-        None => format!("the file has changed since it was opened, or is another one on this machine: {how}"),
+        None => format!("the file has changed since it was opened, or is another file on this machine: {how}"),
         Some(path) => {
             let path = path.display();
             format!(
@@ -165,8 +165,8 @@ fn changed(kind: ErrorKind, how: &str, catalogue: Option<&Path>) -> Error {
 /// Which files of a part of a snapshot have been verified in this process.
 pub(super) struct Unverified {
     part: OnceLock<()>,
-    /// The files that it takes values from. They are checked when they are opened: a part may name thousands, of which a
-    /// worker reads few.
+    /// The files from which it takes values. They are checked when they are opened: a part may name thousands, and a
+    /// worker reads few of them.
     others: Vec<(FileStatus, OnceLock<()>)>,
 }
 
@@ -176,7 +176,7 @@ impl Unverified {
         Self { part: OnceLock::new(), others }
     }
 
-    /// Verifies a file that a part takes values from by its inode, size and times.
+    /// Verifies a file from which a part takes values, by its inode, size and times.
     pub(super) fn check_other(
         &self,
         number: usize,
@@ -275,13 +275,13 @@ fn take_bytes<'a>(rest: &mut &'a [u8], len: u64) -> Option<&'a [u8]> {
     Some(front)
 }
 
-/// An index and its atom checkpoints as bytes; none of those that a part does not have.
+/// An index and its atom checkpoints as bytes; empty if a part does not have them.
 struct IndexBytes<'a> {
     table: &'a [u8],
     checkpoints: &'a [u8],
 }
 
-/// Size, identity, stored index and reads of a part; `None` where the bytes end early.
+/// Size, identity, stored index and reads of a part; `None` if the bytes end early.
 fn take_part<'a>(rest: &mut &'a [u8]) -> Option<(u64, FileIdentity, IndexBytes<'a>, Reads)> {
     let size = take(rest)?;
     let identity = FileIdentity::take(rest)?;
@@ -319,7 +319,7 @@ impl Source for CapturingSource<'_> {
     }
 }
 
-/// A file of which the snapshot holds some bytes.
+/// A file whose bytes are partly in the snapshot.
 struct SnapshotSource {
     path: PathBuf,
     size: u64,

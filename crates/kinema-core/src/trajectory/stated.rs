@@ -1,29 +1,29 @@
-//! Times that the user states in place of what files say.
+//! Times that the user states in place of those in the files.
 //!
-//! Applied once, to what decoders give; where the file's own units are asked for it is not applied.
+//! They are applied once, to decoded values; they are not applied if the file's own units are requested.
 
 use super::{Concatenation, Part};
 use crate::index::Index;
 
-/// Times in place of those of the files, ps.
+/// Times that replace the times of the files, ps.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct StatedTimes {
     /// Between neighbouring frames of a file.
     pub dt: Option<f64>,
-    /// Of the first frame of the trajectory: all times are shifted.
+    /// Time of the first frame of the trajectory: all times are shifted.
     pub first: Option<f64>,
     /// Added to all times.
     pub offset: Option<f64>,
 }
 
-/// What the times of a part are made of.
+/// Origin of the times of a part.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Origin {
     /// The file.
     Stored,
-    /// Evenly spaced from that many ps on.
+    /// Evenly spaced, beginning with this time in ps.
     From(f64),
-    /// Evenly spaced; the frame has so many spacings before it as its step says.
+    /// Evenly spaced; the step of a frame says how many spacings precede it.
     BySteps,
     /// Evenly spaced; the part's first frame would have this number in the trajectory.
     ByNumber(f64),
@@ -72,7 +72,7 @@ impl PartTimes {
             let (part, frame) = (&parts[span.part], span.kept.start);
             let stored = part.index.time(frame).map_or(f64::NAN, |time| time * part.scales.time);
             let first = times.unshifted(span.part, part, frame, stored);
-            // where the files have no times there is nothing to shift
+            // files without times have nothing to shift
             times.first = if first.is_finite() { first } else { 0.0 };
         }
         times
@@ -95,12 +95,12 @@ impl PartTimes {
         }
     }
 
-    /// What is added to all times, ps; 0 where nothing is stated.
+    /// Shift added to all times, ps; 0 if nothing is stated.
     pub(super) fn shift(&self) -> f64 {
         self.stated.first.map_or(0.0, |first| first - self.first) + self.stated.offset.unwrap_or(0.0)
     }
 
-    /// The time of a frame of a part; `stored` is that of the file in ps, NaN where it has none.
+    /// The time of a frame of a part; `stored` is the file's time in ps, NaN if it has none.
     pub(super) fn time(&self, number: usize, part: &Part, frame: u64, stored: f64) -> f64 {
         let mut time = self.unshifted(number, part, frame, stored);
         if let Some(first) = self.stated.first {

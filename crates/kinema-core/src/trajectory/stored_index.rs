@@ -1,9 +1,11 @@
-//! Stored index of a part: loaded, and compared with the frames of the file, as whoever wrote it may have been wrong or worse.
+//! Stored index of a part: loaded, and compared with the frames of the file, because whoever wrote it may have been
+//! wrong or malicious.
 //!
-//! An index lies beside the file, where others may put it, and its own checksum and identity prove nothing of who made it.
-//! What it leaves out is never read, so it is compared before it is used: frames fill the file from its header to its end, and
-//! some of them are what their headers say, among them those of unusual length, as two frames taken for one are. Each frame
-//! is compared again when it is read ([`check_stamp`]), and so are the frames on both sides of the ends of a window of time.
+//! An index lies beside the file, where anyone may put one; its own checksum and identity do not prove who made it.
+//! Frames that it leaves out would never be read, so it is compared before it is used: frames must fill the file from
+//! its header to its end, and some of them must match their headers. These include frames of unusual length, as two
+//! frames taken for one have. Each frame is compared again when it is read ([`check_stamp`]), and so are the frames on
+//! both sides of the ends of a window of time.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -21,19 +23,19 @@ const SPREAD: u64 = 16;
 /// How many of the longest and of the shortest frames are compared.
 const EXTREMES: usize = 4;
 
-/// The index that is stored of a file, where it fits.
+/// Loads the stored index of a file, if it fits.
 ///
 /// # Errors
-/// Those of the source.
+/// Errors of the source.
 pub(super) fn load(path: &Path, source: &dyn Source, decoder: &dyn Decoder, format: &str) -> Result<LoadOutcome> {
     let fault = |table: &TableIndex| fault(source, decoder, table);
     store::load(&store::places(path), source, format, decoder.header().n_atoms, &fault)
 }
 
-/// Where an index that was stored differs from the frames of the file, in words.
+/// Describes the first difference between a stored index and the frames of the file; `None` if there is none.
 ///
 /// # Errors
-/// Those of the source.
+/// Errors of the source.
 pub fn fault(source: &dyn Source, decoder: &dyn Decoder, table: &TableIndex) -> Result<Option<String>> {
     let Arrangement::Headers(headers) = decoder.arrangement() else { return Ok(None) };
     let first = headers.first_frame();
@@ -55,10 +57,11 @@ pub fn fault(source: &dyn Source, decoder: &dyn Decoder, table: &TableIndex) -> 
     Ok(None)
 }
 
-/// As [`fault`], of a file of which nobody looks for further frames: the index has all that it had with so many bytes.
+/// As [`fault`], for a file in which nobody looks for further frames: the index must list all frames that a file of
+/// `size` bytes has.
 ///
 /// # Errors
-/// Those of the source, and of scanning the bytes behind the last frame.
+/// Errors of the source, and of scanning the bytes after the last frame.
 pub(super) fn fault_of_whole(
     source: &dyn Source,
     decoder: &dyn Decoder,
@@ -77,13 +80,13 @@ pub(super) fn fault_of_whole(
     Ok((found > table.n_frames()).then(left_out))
 }
 
-/// The first of `n` frames, the last, and others between.
+/// The first and last of `n` frames, and some between.
 fn sampled(n: u64) -> impl Iterator<Item = u64> {
     let spread = n.min(SPREAD);
     (0..spread).map(move |i| (u128::from(i) * u128::from(n) / u128::from(spread)) as u64).chain(n.checked_sub(1))
 }
 
-/// Checks that step and time of a frame that was read are those that the index has for it, by which it was chosen.
+/// Checks that step and time of a frame that was read equal those in the index, by which the frame was chosen.
 ///
 /// # Errors
 /// `Corrupt` with frame and byte.
@@ -102,10 +105,10 @@ pub(crate) fn check_stamp(part: &Part, frame: u64, stamp: &Stamp, time_scale: f6
 }
 
 impl TrajectoryFiles {
-    /// Compares frames of the trajectory with their headers, where their index was stored; others are right already.
+    /// Compares frames of the trajectory with their headers if their index was stored; other indices are right already.
     ///
     /// # Errors
-    /// `Corrupt` where they differ; `Internal` before the scan; those of the source.
+    /// `Corrupt` if they differ; `Internal` before the scan; errors of the source.
     pub fn compare_frames(&self, frames: &[u64]) -> Result<()> {
         let scanned = self.scanned().ok_or_else(not_scanned)?;
         for &frame in frames {
@@ -125,7 +128,7 @@ impl TrajectoryFiles {
     }
 }
 
-/// The error with what to do, where the index was stored.
+/// Adds advice to the error if the index was stored.
 fn advised(part: &Part, error: Error) -> Error {
     let error = error.with_format(part.format.info().name).with_path(&part.path);
     if error.kind() != ErrorKind::Corrupt || !matches!(part.origin, IndexOrigin::Stored | IndexOrigin::Extended) {
@@ -206,7 +209,7 @@ mod tests {
             let found = |frames: &Frames, size: u64| {
                 fault_of_whole(&source, &*decoder, &table(0, frames), size).expect("readable")
             };
-            // the incomplete last frame is none
+            // the incomplete last frame does not count
             assert_eq!(found(&frames, size), None);
             let left_out = found(&frames[..16].to_vec(), size).expect("frames are left out");
             assert!(left_out.contains("leaves out the last frames"), "{left_out}");

@@ -1,4 +1,4 @@
-//! Threads and buffers of a trajectory, which are used again from call to call.
+//! Threads and buffers of a trajectory, which are reused from call to call.
 
 use std::process;
 use std::sync::{Mutex, PoisonError};
@@ -34,8 +34,8 @@ impl ReaderBuffers {
     }
 }
 
-/// Threads and buffers that wait for the next call of their owner. Whoever has several calls at a time gets threads for
-/// each, of which those of one are kept. A process that was forked begins with none: threads are not carried over.
+/// Threads and buffers that wait for the next call of their owner. Concurrent calls of one owner get threads each, and
+/// the threads of one call are kept. A forked process begins without any: threads are not carried across a fork.
 #[derive(Default)]
 pub(crate) struct Threads {
     idle: Mutex<Option<Team>>,
@@ -50,10 +50,10 @@ struct Team {
 }
 
 impl Threads {
-    /// Calls `work` on so many threads, with the number of each; a single one works on the caller's.
+    /// Calls `work` with the number of the worker on `workers` threads; if there is only one, on the caller's thread.
     ///
     /// # Errors
-    /// `Io` where the system refuses to start threads.
+    /// `Io` if the system refuses to start threads.
     pub(crate) fn run<R: Send>(&self, workers: usize, work: impl Fn(u32) -> R + Sync) -> Result<Vec<R>> {
         if workers <= 1 {
             return Ok(vec![work(0)]);

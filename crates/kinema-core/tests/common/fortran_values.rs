@@ -73,7 +73,7 @@ pub fn value(seed: u64, number: u64) -> u64 {
 pub const FORMATS: [&str; 12] =
     ["g20.10", "f20.10", "g20.10", "f12.6", "1pe12.4", "g20.10", "1pe16.7", "f10.3", "g20.10", "f7.1", "i10", "a8"];
 
-/// What value `number` is written as.
+/// The format in which value `number` is written.
 pub fn format_of(number: u64) -> &'static str {
     FORMATS[(number / 8) as usize % FORMATS.len()]
 }

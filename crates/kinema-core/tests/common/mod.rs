@@ -1,4 +1,4 @@
-//! What the format tests share: whole reads through the public path, damage, and a small generator.
+//! Shared tools of the format tests: whole reads through the public path, damage, and a small generator.
 #![allow(dead_code)] // each test binary uses a part
 
 pub mod dcd_builder;

@@ -110,7 +110,7 @@ def by_chemfiles(path):
 
 
 def attempt(read, path):
-    """What a program reads, or nothing where it refuses the variant."""
+    """Positions that a program reads; None if it refuses the variant."""
     try:
         return read(path)
     except (OSError, ValueError, RuntimeError, chemfiles.ChemfilesError) as error:

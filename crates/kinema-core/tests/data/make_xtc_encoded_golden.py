@@ -62,7 +62,7 @@ def made_up(frame: int) -> tuple[np.ndarray, float]:
 
 
 def encoded(frame: int, target: str) -> str:
-    """Atoms, length and CRC-32 of the bytes; ``refused``; ``unsound`` where they cannot be read."""
+    """Atoms, length and CRC-32 of the bytes; ``refused``; ``unsound`` if they cannot be read."""
     positions, precision = made_up(frame)
     cell = np.array([[frame, 0, 0], [0.5, frame, 0], [-1, 1.25, frame]], "f4")
     # the library says so and writes on

@@ -34,7 +34,7 @@ def water(n_molecules: int, side: float = 3.0) -> np.ndarray:
 def gas(n_atoms: int, side: float) -> np.ndarray:
     """Independent atoms, negative and positive."""
     positions = (RNG.random((n_atoms, 3)) - 0.5) * side
-    # one near pair: where all are far apart libxdrf uses place 73 of its table of 73 places, and loses atoms
+    # one near pair: if all atoms are far apart, libxdrf uses place 73 of its table of 73 places and loses atoms
     positions[1:2] = positions[:1] + 0.1
     return positions
 

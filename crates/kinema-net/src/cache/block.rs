@@ -21,7 +21,8 @@ use super::verified::{Pieces, Verified};
 /// Bytes of a checksum.
 pub(super) const PIECE: usize = 64 * 1024;
 const MAGIC: [u8; 8] = *b"KINBLK01";
-/// Magic, key, number, bytes, boot, length of the path, checksum of all behind the bytes of the block but itself.
+/// Magic, key, number, bytes, boot, length of the path, checksum of everything after the bytes of the block except
+/// itself.
 const FIXED: usize = 8 + 16 + 8 + 8 + 8 + 8 + 8;
 /// The time of use is noted so often.
 const TOUCHED: u64 = 60;
@@ -32,7 +33,7 @@ pub(super) fn stored_bytes(len: u64, path: &Path) -> u64 {
     len + len.div_ceil(PIECE as u64) * 8 + path.as_os_str().len() as u64 + FIXED as u64
 }
 
-/// What is behind the bytes of a block.
+/// The bytes of the file after the bytes of a block.
 pub(super) fn footer(key: BlockKey, len: u64, path: &Path, sums: &[u64]) -> Vec<u8> {
     let path = path.as_os_str().as_bytes();
     let mut bytes: Vec<u8> = sums.iter().flat_map(|sum| sum.to_le_bytes()).collect();
@@ -46,8 +47,8 @@ pub(super) fn footer(key: BlockKey, len: u64, path: &Path, sums: &[u64]) -> Vec<
     bytes
 }
 
-/// Which start of the machine this is: bytes that were on their way to the disk when it fell are lost, and the length of
-/// the file may be there without them.
+/// Identifies a start of the machine. A crash loses bytes that were on their way to the disk, while the file may have
+/// its full length without them.
 fn boot() -> u64 {
     static BOOT: OnceLock<u64> = OnceLock::new();
     *BOOT.get_or_init(|| std::fs::read("/proc/sys/kernel/random/boot_id").map_or(0, |id| xxh3_64(&id)))
@@ -95,8 +96,8 @@ impl Fixed {
 }
 
 impl Block {
-    /// Opens the file of a block; all but its bytes is checked, and these too if it was written before the machine's last
-    /// start. `NotFound` where there is none, `Corrupt` where it is damaged.
+    /// Opens the file of a block and checks everything except the bytes of the block; checks these as well if the file
+    /// was written before the machine's last start. `NotFound` if there is no file, `Corrupt` if it is damaged.
     pub(super) fn open(place: &Path, key: BlockKey, verified: &Verified) -> Result<Self> {
         let file = FileSource::open(place)?;
         let (block, boot_then) = Self::parse(file, key, verified).map_err(|error| error.with_path(place))?;
@@ -152,12 +153,12 @@ impl Block {
         let (now, before) = (now(), self.touched.load(Ordering::Relaxed));
         if now.abs_diff(before) >= TOUCHED {
             self.touched.store(now, Ordering::Relaxed);
-            // what cannot be noted makes the choice of what is removed worse, nothing else
+            // a failure only makes the choice of blocks to remove worse
             let _ = self.file().set_modified(SystemTime::now());
         }
     }
 
-    /// Fills `buffer` with bytes whose checksums are compared when `verify` says so.
+    /// Fills `buffer` with bytes; their checksums are compared if `verify` says so.
     pub(super) fn read(&self, at: u64, buffer: &mut [u8], verify: Verify) -> Result<()> {
         self.touch();
         if verify == Verify::Always {
@@ -173,7 +174,7 @@ impl Block {
         if verify == Verify::Never {
             return Ok(());
         }
-        // pieces that were read whole are compared where they are now
+        // pieces that were read whole are compared in place
         let len = buffer.len() as u64;
         let whole = at.next_multiple_of(PIECE as u64);
         let first = (whole / PIECE as u64) as usize;
@@ -230,7 +231,7 @@ impl Block {
         (first..).zip(bytes.chunks(PIECE)).try_for_each(|(piece, bytes)| self.compare(piece, bytes))
     }
 
-    /// That a piece has its checksum.
+    /// Checks that a piece has its checksum.
     fn compare(&self, piece: usize, bytes: &[u8]) -> Result<()> {
         if self.sums.get(piece) == Some(&xxh3_64(bytes)) {
             return Ok(());
@@ -245,7 +246,7 @@ impl Block {
     }
 }
 
-/// The path of the source that the file of a block names; `None` for what is no block.
+/// The path of the source that the file of a block names; `None` if the file is not a block.
 pub(super) fn described(place: &Path) -> Option<PathBuf> {
     let file = FileSource::open(place).ok()?;
     let at = file.len().ok()?.checked_sub(FIXED as u64)?;

@@ -1,4 +1,4 @@
-//! A source whose bytes come from a cache: blocks that are there, or are fetched into it.
+//! A source whose bytes come from a cache: from blocks in the cache, or fetched into it.
 
 use std::io::IoSliceMut;
 use std::path::Path;
@@ -14,10 +14,10 @@ use super::fetch::{Place, SourceFile};
 use super::key::BlockKey;
 use super::{Shared, Verify};
 
-/// A block that is damaged is fetched again so often; then its bytes are read from the source.
+/// Number of times that a damaged block is fetched again; then its bytes are read from the source.
 const ATTEMPTS: usize = 2;
 
-/// A file behind a cache.
+/// A file that is read through a cache.
 pub(super) struct CachedSource {
     pub shared: Arc<Shared>,
     pub file: Arc<SourceFile>,

@@ -1,4 +1,4 @@
-//! What a process has had of a cache, in numbers.
+//! Counts of a process's use of a cache.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -34,10 +34,10 @@ pub(super) struct Counter {
     numbers: [AtomicU64; N],
 }
 
-/// What one process has had of a cache.
+/// Counts of one process's use of a cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Reads of blocks that were in the cache; of a read that spans blocks each counts.
+    /// Reads of blocks that were in the cache; a read that spans several blocks counts once for each.
     pub hits: u64,
     /// Reads of blocks that were not: fetched for that, or read from the source.
     pub misses: u64,
@@ -45,7 +45,7 @@ pub struct Counts {
     pub prefetched: u64,
     /// Bytes given to readers.
     pub bytes_read: u64,
-    /// Those of hits.
+    /// Bytes given to readers by hits.
     pub bytes_hit: u64,
     /// Bytes that have left the source, but for those of `bytes_identity`.
     pub bytes_source: u64,
@@ -53,7 +53,7 @@ pub struct Counts {
     pub bytes_identity: u64,
     /// Bytes of `bytes_source` that were given to readers without being stored.
     pub bytes_direct: u64,
-    /// Times that another thread or process was waited for, which fetched the block.
+    /// Number of times that this process waited for another thread or process that fetched the block.
     pub waited: u64,
     /// Blocks fetched again because they were damaged.
     pub refetched: u64,
@@ -61,7 +61,7 @@ pub struct Counts {
     pub corrupt: u64,
     /// Blocks removed to make room.
     pub evicted: u64,
-    /// Calls to the source behind `bytes_source`.
+    /// Calls to the source that read `bytes_source`.
     pub source_reads: u64,
     /// Bytes that other nodes gave.
     pub bytes_peers: u64,
@@ -72,7 +72,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Bytes that readers were given and that did not leave the source for this process.
+    /// Bytes given to readers that did not leave the source for this process.
     pub fn bytes_saved(&self) -> u64 {
         self.bytes_read.saturating_sub(self.bytes_source)
     }
@@ -101,10 +101,10 @@ impl Counts {
     }
 }
 
-/// Of all handles of this process, also those that are gone.
+/// Counts of all handles of this process, including closed ones.
 static OF_PROCESS: Counter = Counter { generation: AtomicU32::new(0), numbers: [const { AtomicU64::new(0) }; N] };
 
-/// What this process has had of all caches.
+/// Counts of all caches that this process has used.
 pub fn counts_of_process() -> Counts {
     OF_PROCESS.get()
 }
@@ -144,7 +144,7 @@ impl Counter {
         }
     }
 
-    /// A forked child begins with zeros: its parent reports what it has had itself.
+    /// A forked child begins with zeros: its parent reports its own counts.
     fn reset_in_child_process(&self) {
         let (now, relaxed) = (forks::generation(), Ordering::Relaxed);
         let before = self.generation.load(relaxed);

@@ -1,5 +1,5 @@
-//! Blocks that are held open, so that a read of one is one call to the system; at most so many, the one unused for longest
-//! is closed first.
+//! Blocks that are held open, so that reading one takes a single system call. Their number is limited; the least
+//! recently used is closed first.
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
@@ -12,9 +12,9 @@ use kinema_core::source::locked;
 use super::block::Block;
 use super::key::BlockKey;
 
-/// Most open blocks, whatever the process may open.
+/// Most open blocks, however many files the process may open.
 const MOST: u64 = 4096;
-/// So often those that were removed meanwhile are closed, as their bytes are not free before that.
+/// Interval at which blocks removed meanwhile are closed: their bytes are not free before that.
 const SWEPT: Duration = Duration::from_secs(1);
 
 /// Open blocks of a process.

@@ -1,4 +1,4 @@
-//! Blocks: found, or fetched by one of all who want them while the others wait.
+//! Blocks: found, or fetched by one of all that want them while the others wait.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -21,14 +21,14 @@ use super::troubles::{self, Trouble};
 use super::writer::{Job, Written};
 use super::{Check, Shared};
 
-/// Bytes that are read from the source at once, while those before them are written.
+/// Bytes that are read from the source at once, while earlier ones are written.
 const CHUNK: usize = 2 << 20;
 /// Most buffers that are kept.
 const BUFFERS: usize = 8;
-/// After a block could not be stored nobody tries again for so many seconds.
+/// Seconds without further attempts after a block could not be stored.
 const PAUSE: u64 = 5;
 
-/// A file that is opened through a cache, in the state in which it was opened.
+/// A file opened through a cache, in the state that it had when it was opened.
 pub(super) struct SourceFile {
     pub key: FileKey,
     pub status: FileStatus,
@@ -37,7 +37,7 @@ pub(super) struct SourceFile {
     pub source: Arc<dyn Source>,
 }
 
-/// Where the bytes of a block are.
+/// Place of the bytes of a block.
 pub(super) enum Place {
     /// In this file; whether it was fetched just now.
     Block(Arc<Block>, bool),
@@ -52,10 +52,10 @@ impl SourceFile {
         Extent { offset, len: block.min(self.status.size.saturating_sub(offset)) }
     }
 
-    /// That it is what it was when it was opened; whether it has only grown.
+    /// Checks that the file has not changed since it was opened; returns whether it has only grown.
     fn check(&self) -> Result<bool> {
         let Some(now) = self.source.status()? else {
-            return Err(changed("it is no file").with_path(self.source.path()));
+            return Err(changed("it is not a file").with_path(self.source.path()));
         };
         if self.status.is_equal(&now) {
             return Ok(false);
@@ -73,7 +73,7 @@ pub(super) fn seconds() -> u64 {
 }
 
 impl Shared {
-    /// A block that is in the cache: open, or to be opened. What is damaged is removed.
+    /// A block that is in the cache: open, or opened now. A damaged block is removed.
     pub(super) fn find(&self, key: BlockKey) -> Option<Arc<Block>> {
         if let Some(block) = self.descriptors.get(key) {
             return Some(block);
@@ -92,7 +92,7 @@ impl Shared {
         }
     }
 
-    /// Opens a block whose lock is held, so that nobody changes it; what is damaged is removed.
+    /// Opens a block whose lock is held, so that nobody changes it; removes a damaged one.
     fn open_locked(&self, key: BlockKey) -> Result<Option<Arc<Block>>> {
         match Block::open(&self.root.block(key), key, &self.verified) {
             Ok(block) => Ok(Some(self.keep(block))),
@@ -134,11 +134,11 @@ impl Shared {
         }
     }
 
-    /// The bytes of a block, fetched if they are not in the cache: by one of all threads and processes. Whatever is wrong
-    /// with the cache itself leads to the source, and is counted. `check` is asked between reads of the source.
+    /// The bytes of a block. If they are not in the cache, one of all threads and processes fetches them. Any error of
+    /// the cache itself is counted, and the bytes come from the source. `check` is called between reads of the source.
     ///
     /// # Errors
-    /// Those of `check`; those of the source; `Corrupt` where it is no longer what it was when it was opened.
+    /// Errors of `check` and of the source; `Corrupt` if the source has changed since it was opened.
     pub(super) fn get(&self, file: &SourceFile, number: u64, check: &Check<'_>) -> Result<Place> {
         let nodes = self.nodes().filter(|nodes| nodes.is_away(file.key.0, number));
         self.get_from(nodes.as_deref(), file, number, For::Readers, check)
@@ -168,7 +168,7 @@ impl Shared {
         if let Some(block) = found {
             return Ok(Place::Block(block, false));
         }
-        // one that grows is not stored: what is behind its end is not of this key
+        // a block of a growing file is not stored: bytes after its end have a different key
         let stored = if file.check()? { Stored::Grows } else { self.store(nodes, file, key, whom, check)? };
         match stored {
             Stored::Yes => {}
@@ -208,7 +208,7 @@ impl Shared {
         self.counts.add(Count::Errors, 1);
         self.full_until.store(seconds() + PAUSE, Ordering::Relaxed);
         if whom == For::Readers {
-            // whoever stages hears it from the call
+            // a caller that stages learns this from the call
             troubles::add(&self.root.path, Trouble::NotStored, || why.clone());
         }
         self.note(why);
@@ -221,7 +221,7 @@ impl Shared {
         block
     }
 
-    /// Copies a block from another node, else from the source, into a new file; its lock is held.
+    /// Copies a block from another node, or else from the source, into a new file. The caller holds its lock.
     fn store(
         &self,
         nodes: Option<&dyn Nodes>,
@@ -263,8 +263,9 @@ impl Shared {
         Ok(Stored::Yes)
     }
 
-    /// Copies bytes of the source into a new file: this thread reads, and where there is more than one read another one
-    /// writes. The checksums of their pieces, compared with what is in the file, or why they could not be stored.
+    /// Copies bytes of the source into a new file. This thread reads; if there is more than one read, another thread
+    /// writes. Returns the checksums of the pieces, compared with the bytes in the file, or the reason why they could
+    /// not be stored.
     fn copy(
         &self,
         file: &SourceFile,
@@ -306,7 +307,7 @@ impl Shared {
     fn read_source(&self, file: &SourceFile, offset: u64, n: usize) -> Result<Vec<u8>> {
         let mut bytes = self.buffer(n);
         if let Err(error) = file.source.read_exact_at(offset, &mut bytes) {
-            // the reason, where it is known
+            // report the reason if it is known
             file.check()?;
             return Err(error);
         }
@@ -336,12 +337,12 @@ impl Shared {
     }
 }
 
-/// What came of storing a block.
+/// Result of storing a block.
 enum Stored {
     Yes,
     /// Why not.
     NoRoom(String),
-    /// All of the limit is being written now, or blocks are removed before they are used.
+    /// The whole limit is being written now, or blocks are removed before they are used.
     Later,
     /// The file has grown meanwhile.
     Grows,

@@ -1,7 +1,8 @@
-//! What a forked child must not take over from its parent: locks that threads of the parent hold, and its counts.
+//! State that a forked child must not inherit from its parent: locks held by threads of the parent, and its counts.
 //!
-//! A lock of `flock` belongs to the open file, which a child shares: were the parent killed, its lock would stay for as
-//! long as the child lives, and the child itself would wait for it for ever. So the child closes these files at once.
+//! A lock of `flock` belongs to the open file, which a child shares. If the parent were killed, its lock would stay as
+//! long as the child lives, and the child itself would wait for it for ever. The child therefore closes these files at
+//! once.
 
 use std::os::fd::RawFd;
 use std::sync::Once;
@@ -30,7 +31,8 @@ extern "C" fn begin_child() {
     for place in &HELD {
         let held = place.swap(NONE, Ordering::Relaxed);
         if held != NONE {
-            // SAFETY: a descriptor of a thread of the parent, which does not exist here: nobody else closes it
+            // SAFETY: a descriptor of a thread of the parent, which does not exist in this process: nobody else closes
+            // it
             unsafe { libc::close(held) };
         }
     }

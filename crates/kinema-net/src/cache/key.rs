@@ -17,9 +17,10 @@ pub(super) struct BlockKey {
 }
 
 impl FileKey {
-    /// Of an open file itself, of which content is read: never of what a cache gives. `status` is that before the reading.
+    /// Key of an open file, whose content is read directly: never through a cache. `status` is the status before this
+    /// reading.
     ///
-    /// A file that has grown has another size, and by that another key.
+    /// A file that has grown has a different size, and therefore a different key.
     pub(super) fn from_source(source: &dyn Source, status: &FileStatus, block: u64) -> Result<Self> {
         let [head, tail, pieces] = sampled_content(source, status.size, CONTENT_PLACES)?;
         let words =

@@ -18,7 +18,7 @@ pub(super) struct Lock {
     file: File,
 }
 
-/// Opens a file of the cache for reading and writing, and makes it if need be.
+/// Opens a file of the cache for reading and writing, and creates it if necessary.
 pub(super) fn open(path: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(libc::O_NOFOLLOW);
@@ -30,10 +30,10 @@ fn failed(path: &Path, error: &std::io::Error) -> Error {
 }
 
 impl Lock {
-    /// Waits, without using time of a processor, until nobody else has the lock.
+    /// Waits, without using processor time, until nobody else has the lock.
     ///
     /// # Errors
-    /// Those of the file.
+    /// Errors of the file.
     pub(super) fn wait(path: &Path) -> Result<Self> {
         let file = open(path)?;
         let lock = Self { _not_inherited: NotInherited::new(file.as_raw_fd()), file };
@@ -46,18 +46,18 @@ impl Lock {
         }
     }
 
-    /// `None` where somebody else has it.
+    /// `None` if somebody else has the lock.
     ///
     /// # Errors
-    /// Those of the file.
+    /// Errors of the file.
     pub(super) fn attempt(path: &Path) -> Result<Option<Self>> {
         Self::acquire(open(path)?).map_err(|error| error.with_path(path))
     }
 
-    /// Locks a file that is open; `None` where somebody else has locked it.
+    /// Locks an open file; `None` if somebody else has locked it.
     ///
     /// # Errors
-    /// Those of the file.
+    /// Errors of the file.
     pub(super) fn acquire(file: File) -> Result<Option<Self>> {
         let lock = Self { _not_inherited: NotInherited::new(file.as_raw_fd()), file };
         loop {
@@ -77,7 +77,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // a child that was forked just now may have the file too: closing it here alone would leave the lock
+        // a child forked just now may have the file too: closing it only here would leave the lock
         let _ = self.file.unlock();
     }
 }

@@ -1,8 +1,8 @@
 //! Node cache: blocks of files on a slow, shared file system, kept in files of the node that all its processes use.
 //!
-//! A block is fetched once a node: whoever finds it missing takes its lock, the others wait for that and read what was
-//! stored. It appears under its name when it is whole, with checksums. Its key is the state of the file, asked of the
-//! file itself whenever it is opened: of a file that was changed no old block is used.
+//! A block is fetched once a node: the process that finds it missing takes its lock; the others wait for the lock and
+//! read the stored block. A block appears under its name when it is whole, with checksums. Its key is the state of the
+//! file, read from the file itself whenever it is opened: old blocks of a changed file are never used.
 
 mod block;
 mod cached;
@@ -52,7 +52,7 @@ pub use stage::{Check, Filled};
 pub use troubles::take_troubles;
 pub use upkeep::{CacheStat, Damaged, FileStat};
 
-/// The limit must have room for so many blocks.
+/// The limit must have room for at least this many blocks.
 const LEAST_BLOCKS: u64 = 4;
 /// Blocks are multiples of this, and no larger than that.
 const BLOCK_UNIT: u64 = 64 << 10;
@@ -60,12 +60,12 @@ const LARGEST_BLOCK: u64 = 1 << 30;
 /// For the path and the key at the end of a block's file.
 const END_BYTES: u64 = 8 << 10;
 
-/// When checksums are compared, besides when a block is fetched, and when it was written before the machine's last start.
+/// When checksums are compared, besides at a fetch, and for blocks written before the machine's last start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verify {
     /// At no other time.
     Never,
-    /// Of a piece of 64 KiB when a process reads it first.
+    /// For a piece of 64 KiB, when a process first reads it.
     First,
     /// On every read, of the pieces of 64 KiB that it touches.
     Always,
@@ -77,10 +77,10 @@ impl Named for Verify {
         &[("never", Self::Never), ("first", Self::First), ("always", Self::Always)];
 }
 
-/// Where a cache is, and how it is used.
+/// Place and use of a cache.
 #[derive(Debug, Clone)]
 pub struct CacheOptions {
-    /// Its folder, made for its user alone if there is none.
+    /// Its folder, created for its user alone if it does not exist.
     pub root: PathBuf,
     /// Most bytes in it.
     pub limit: u64,
@@ -90,15 +90,15 @@ pub struct CacheOptions {
     pub verify: Verify,
     /// Whether the folder may be on FUSE, which may be local or not.
     pub fuse: bool,
-    /// Bytes a second that the sources give at most, together for all processes of the cache: for tests and benchmarks.
+    /// Most bytes a second from the sources, together for all processes of the cache: for tests and benchmarks.
     pub source_rate: Option<u64>,
 }
 
-/// A cache of files on this node; several handles, in several processes, are of one cache if their folder is the same.
+/// A cache of files on this node; handles, in any processes, belong to the same cache if they have the same folder.
 #[derive(Clone)]
 pub struct NodeCache(Arc<Shared>);
 
-/// What the sources of a handle share.
+/// State that the sources of a handle share.
 struct Shared {
     options: CacheOptions,
     root: Root,
@@ -107,14 +107,14 @@ struct Shared {
     /// For copies from the source.
     buffers: Mutex<Vec<Vec<u8>>>,
     writers: Writers,
-    /// Keys of files that were opened: as long as the status of one is the same, its content is not read again.
+    /// Keys of files that were opened: while a file's status stays the same, its content is not read again.
     keys: Mutex<HashMap<PathBuf, (FileStatus, FileKey)>>,
     /// Pieces that were compared with their checksums.
     verified: Verified,
-    /// Bytes that were fetched and that nobody has read, of all processes of the node: see [`Shared::is_wasteful`].
+    /// Bytes fetched but not read by any process of the node: see [`Shared::is_wasteful`].
     unused: SharedNumber,
-    /// Bytes of the cache when a block was last to be stored for which others would have been removed; and until when nobody
-    /// tries that again, s since 1970.
+    /// Bytes of the cache when a block last could only be stored by removing others; and the time, s since 1970, until
+    /// which nobody tries that again.
     full: (AtomicU64, AtomicU64),
     /// Blocks that were removed because they were damaged, and not fetched again yet.
     damaged: Mutex<HashSet<BlockKey>>,
@@ -135,18 +135,18 @@ impl Shared {
     }
 }
 
-/// What a file is called in a cache: its path without symbolic links, where it is there.
+/// Name of a file in a cache: its path without symbolic links if the file exists.
 fn named(path: &Path) -> PathBuf {
     path.canonicalize().or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.to_path_buf())
 }
 
 impl NodeCache {
-    /// Opens a cache, or makes one.
+    /// Opens a cache, or creates one.
     ///
     /// # Errors
-    /// `InvalidArgument` for a folder of another user, one into which others may write, one on a file system of other
-    /// machines, a limit that is too small (with the smallest that would do) and a block size that cannot be used;
-    /// else the operating system's.
+    /// `InvalidArgument` for a folder of another user, a folder into which others may write, one on a file system of
+    /// other machines, a limit that is too small (with the smallest that would suffice) and a block size that cannot be
+    /// used; otherwise the operating system's.
     pub fn open(options: CacheOptions) -> Result<Self> {
         let invalid = |what: String| Error::new(ErrorKind::InvalidArgument, what);
         let CacheOptions { block, limit, .. } = options;
@@ -193,17 +193,17 @@ impl NodeCache {
         Ok(Self(Arc::new(shared)))
     }
 
-    /// What it was opened with.
+    /// Options with which it was opened.
     pub fn options(&self) -> &CacheOptions {
         &self.0.options
     }
 
-    /// What this process has had of it by this handle.
+    /// Counts of this process's use through this handle.
     pub fn counts(&self) -> Counts {
         self.0.counts.get()
     }
 
-    /// Why a block could not be stored or was damaged, of the last time in this process.
+    /// The reason why a block last could not be stored, or was damaged, in this process.
     pub fn last_error(&self) -> Option<String> {
         locked(&self.0.last_error).clone()
     }
@@ -256,7 +256,7 @@ impl OpenSource for NodeCache {
 }
 
 impl Shared {
-    /// The key of a file: from memory where the file is what it was, else with its content sampled.
+    /// The key of a file: from memory if the file is unchanged, otherwise with its content sampled.
     fn key(&self, source: &dyn Source, status: &FileStatus) -> Result<FileKey> {
         let known = locked(&self.keys).get(source.path()).copied();
         if let Some((_, key)) = known.filter(|(then, _)| then.is_unchanged(status)) {

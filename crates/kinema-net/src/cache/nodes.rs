@@ -1,7 +1,7 @@
-//! Caches of other nodes, which are asked for a block before the source: its home, or whoever has read it first.
+//! Caches of other nodes, which are asked for a block before the source: its home, or the first node that has read it.
 //!
-//! A home asks nobody but the source, and its locks are others than those of blocks that other nodes are asked for: two
-//! nodes never wait for each other.
+//! A home asks only the source, and its locks differ from the locks of blocks that other nodes are asked for: two nodes
+//! never wait for each other.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
@@ -31,19 +31,19 @@ pub struct WantedBlock {
 }
 
 impl WantedBlock {
-    /// Of the file's state and the block in it, but not of its name: XXH3-128.
+    /// XXH3-128 of the file's state and the block in it; the file's name does not count.
     pub fn hash(&self) -> u128 {
         let parts = [&self.file.to_le_bytes()[..], &self.number.to_le_bytes(), &self.block.to_le_bytes()];
         xxh3_128(&parts.concat())
     }
 }
 
-/// What became of a request for a block.
+/// Outcome of a request for a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// All of it was given. The checksum of what should have been, as of `StoredBlock`, where it is known.
+    /// All of it was given. The value is the expected checksum, as in `StoredBlock`, if it is known.
     Given(Option<u64>),
-    /// No node has it: this one reads the source, and says by `Nodes::stored` what came of it.
+    /// No node has it: this one reads the source, and reports the result by `Nodes::stored`.
     Claimed,
 }
 
@@ -63,13 +63,14 @@ pub trait Nodes: Send + Sync {
     /// Whether another node is the home of this block of a file.
     fn is_away(&self, file: u128, number: u64) -> bool;
 
-    /// Has another node give the block to `take`, in order, in pieces of multiples of 64 KiB but for the last.
+    /// Has another node pass the block to `take`, in order, in pieces whose lengths are multiples of 64 KiB except for
+    /// the last.
     ///
     /// # Errors
-    /// Where it does not have it, or fails, or is too slow; those of `take`.
+    /// If the node does not have the block, fails, or is too slow; errors of `take`.
     fn fetch(&self, wanted: &WantedBlock, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<Answer>;
 
-    /// What came of a block that was `Claimed`; `None` where it could not be read or stored.
+    /// Reports a block that was `Claimed`; `None` if it could not be read or stored.
     fn stored(&self, _wanted: &WantedBlock, _block: Option<StoredBlock<'_>>) {}
 }
 
@@ -96,7 +97,7 @@ impl Drop for Claim<'_> {
     }
 }
 
-/// Where the bytes of a block come from.
+/// Origin of the bytes of a block.
 pub(super) enum Origin<'a> {
     /// Another node has given them: checksums of the pieces, which are written.
     Given(Vec<u64>),
@@ -126,16 +127,16 @@ impl Source for BlockSource {
 }
 
 impl NodeCache {
-    /// Asks the homes of blocks among these nodes from now on; `None`: nobody.
+    /// From now on, asks the homes of blocks among these nodes; `None`: asks nobody.
     pub fn set_nodes(&self, nodes: Option<Arc<dyn Nodes>>) {
         *self.0.nodes.write().unwrap_or_else(PoisonError::into_inner) = nodes;
     }
 
-    /// A block for another node: from the cache, else fetched from the source. `None` where the file is in another state
-    /// than is wanted, or the block cannot be stored: then the other node reads the source itself.
+    /// A block for another node: from the cache, or else fetched from the source. `None` if the file's state differs
+    /// from the wanted one, or if the block cannot be stored: the other node then reads the source itself.
     ///
     /// # Errors
-    /// Those of the source.
+    /// Errors of the source.
     pub fn block_for_others(&self, wanted: &WantedBlock) -> Result<Option<Arc<dyn Source>>> {
         let Some(file) = self.wrap(Arc::new(Files)).file(&wanted.path)? else { return Ok(None) };
         let is_within = wanted.number.checked_mul(wanted.block).is_some_and(|offset| offset < file.status.size);
@@ -154,7 +155,7 @@ impl Shared {
         self.nodes.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Has another node give the bytes of a block, which are written. What fails is counted, and leads to the source.
+    /// Gets the bytes of a block from another node, and writes them. Failures are counted, and lead to the source.
     pub(super) fn store_from<'a>(
         &self,
         nodes: &'a dyn Nodes,

@@ -1,4 +1,4 @@
-//! Orders in which the node will read: which block is needed when, and how far the reading is.
+//! Orders in which the node will read: when each block is needed, and the position of the reading.
 
 use std::collections::HashMap;
 use std::fs::{DirBuilder, File};
@@ -21,21 +21,21 @@ use super::{Shared, locks, named};
 pub(super) struct Step {
     /// Number of the file in the order.
     pub file: u32,
-    /// Of the block.
+    /// Number of the block.
     pub number: u32,
     /// The first read that needs it.
     pub read: u32,
 }
 
-/// Reads in their order, as blocks; a block that is needed by several reads in sequence is there once.
+/// Reads in their order, as blocks; a block that several consecutive reads need occurs once.
 pub(super) struct Order {
     pub files: Vec<PathBuf>,
     pub steps: Vec<Step>,
-    /// For each block of a file the steps at which it is needed, ascending; made when it is asked for.
+    /// For each block of a file, the steps at which it is needed, ascending; computed on request.
     uses: OnceLock<HashMap<(u32, u32), Vec<u32>>>,
     /// Reads that are done, known to all processes that read in this order.
     pub position: SharedNumber,
-    /// Locked by all who read in this order; free when nobody is left.
+    /// Locked by all processes that read in this order; free when none is left.
     _members: File,
     pub leader: PathBuf,
 }
@@ -80,7 +80,7 @@ fn name(files: &[PathBuf], steps: &[Step], block: u64) -> String {
 }
 
 impl Order {
-    /// Joins those who read in this order; the first one begins it anew.
+    /// Joins the processes that read in this order; the first of them starts it from the beginning.
     pub(super) fn join(shared: &Shared, reads: &[(PathBuf, Extent)]) -> Result<Self> {
         shared.remove_old_orders()?;
         let (files, steps) = steps(reads, shared.options.block)?;
@@ -95,7 +95,7 @@ impl Order {
             }
             let file = match locks::open(&members) {
                 Ok(file) => file,
-                // removed just now, as nobody was left
+                // removed just now, as no process was left
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 Err(error) => return Err(error),
             };
@@ -118,7 +118,7 @@ impl Order {
         }
     }
 
-    /// In how many reads a block is needed; `None` where it is not.
+    /// Number of reads until a block is needed; `None` if it is not needed.
     fn next_use(&self, file: u32, number: u32) -> Option<u64> {
         let uses = self.uses.get_or_init(|| {
             let mut uses: HashMap<_, Vec<u32>> = HashMap::new();
@@ -137,7 +137,7 @@ impl Order {
 }
 
 impl Shared {
-    /// In how many reads blocks are needed again, for those of which that is known in this process.
+    /// Number of reads until blocks are needed again, for the blocks of which this process knows it.
     pub(super) fn next_uses(&self, blocks: &[Stored]) -> HashMap<BlockKey, u64> {
         let mut found = HashMap::new();
         let orders: Vec<_> = {
@@ -165,7 +165,7 @@ impl Shared {
         found
     }
 
-    /// Removes what is left of orders that nobody follows.
+    /// Removes leftovers of orders that nobody follows.
     fn remove_old_orders(&self) -> Result<()> {
         let failed = |error: std::io::Error| Error::io("cannot list the folder", &error).with_path(&self.root.orders);
         for folder in std::fs::read_dir(&self.root.orders).map_err(failed)? {
@@ -173,7 +173,7 @@ impl Shared {
             let members = folder.join("members");
             let Ok(file) = File::open(&members) else { continue };
             if file.try_lock().is_ok() {
-                // whoever opened it before this sees that the name is gone; what stays is removed another time
+                // a process that opened it earlier sees that the name is gone; leftovers are removed another time
                 for name in ["position", "leader", "members"] {
                     let _ = std::fs::remove_file(folder.join(name));
                 }

@@ -1,4 +1,4 @@
-//! Fetching in advance: of all processes that read in one order one fetches, and another goes on when it dies.
+//! Fetching in advance: one of all processes that read in the same order fetches; if it dies, another continues.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
@@ -18,14 +18,14 @@ use super::{CachedFiles, NodeCache, forks};
 
 /// The position that other processes set is looked at so often.
 const LOOK: Duration = Duration::from_millis(20);
-/// So often somebody who does not fetch looks whether whoever did has ended.
+/// Interval at which a process that does not fetch checks whether the fetching one has ended.
 const STANDBY: Duration = Duration::from_millis(200);
 
 /// Fetches in advance, in a thread of its own, until it is dropped.
 pub struct Prefetch {
     work: Arc<Work>,
     thread: Option<JoinHandle<()>>,
-    /// Of the process that has the thread.
+    /// Identifies the process that has the thread.
     generation: u32,
 }
 
@@ -39,11 +39,11 @@ struct Work {
 }
 
 impl NodeCache {
-    /// Fetches what will be read, in this order, up to `ahead` bytes before the position that is set by
-    /// [`Prefetch::position`]; no more than half of the limit. All processes that give the same reads share the position.
+    /// Fetches these reads in order, up to `ahead` bytes before the position set by [`Prefetch::position`], and no more
+    /// than half of the limit. All processes that give the same reads share the position.
     ///
     /// # Errors
-    /// Those of the cache's folder, or of starting a thread. Files are opened by the thread: see [`Prefetch::failure`].
+    /// Errors of the cache's folder, and of starting a thread. The thread opens the files: see [`Prefetch::failure`].
     pub fn prefetch(&self, reads: &[(PathBuf, Extent)], ahead: u64) -> Result<Prefetch> {
         self.prefetch_over(Arc::new(Files), reads, ahead)
     }
@@ -76,7 +76,8 @@ impl NodeCache {
 }
 
 impl Prefetch {
-    /// Says that so many reads of the list are done; never taken back. A forked child may call it too.
+    /// Says that the first `reads` reads of the list are done; this is never taken back. A forked child may call it
+    /// too.
     pub fn position(&self, reads: u64) {
         self.work.order.position.raise(reads);
         if self.generation == forks::generation() {
@@ -84,7 +85,7 @@ impl Prefetch {
         }
     }
 
-    /// What went wrong last: a file could not be opened or read. Whoever reads it gets the error too.
+    /// The last failure: a file could not be opened or read. A reader of that file gets the error too.
     pub fn failure(&self) -> Option<Error> {
         locked(&self.work.failure).clone()
     }
@@ -93,7 +94,7 @@ impl Prefetch {
     pub fn stop(&mut self) {
         let Some(thread) = self.thread.take() else { return };
         if self.generation != forks::generation() {
-            // a forked child: the thread is the parent's, and to wait for it here would be for ever
+            // a forked child: the thread is the parent's, and waiting for it here would never end
             std::mem::forget(thread);
             return;
         }
@@ -133,7 +134,7 @@ impl Window {
         self.steps.push_back((read, block));
     }
 
-    /// Forgets what was read before a position.
+    /// Forgets reads before a position.
     fn pass(&mut self, position: u64) {
         while let Some(&(read, block)) = self.steps.front().filter(|(read, _)| u64::from(*read) < position) {
             debug_assert!(u64::from(read) < position);
@@ -176,7 +177,7 @@ impl Work {
             }
         };
         self.lead()?;
-        // nobody else begins it again while this one lives
+        // nobody else restarts it while this process lives
         while !self.is_stopped() {
             self.sleep(Duration::from_secs(3600));
         }
@@ -195,7 +196,7 @@ impl Work {
             let position = self.order.position.get();
             window.pass(position);
             if u64::from(step.read) < position {
-                // those who read are ahead of it
+                // the readers are ahead of it
                 next += 1;
                 continue;
             }
@@ -220,7 +221,7 @@ impl Work {
         Ok(())
     }
 
-    /// `None` for one that cannot be cached, or not be opened, which is noted.
+    /// `None` for a file that cannot be cached, or cannot be opened; the latter is noted.
     fn open(&self, file: u32) -> Option<SourceFile> {
         match self.files.file(&self.order.files[file as usize]) {
             Ok(opened) => opened.filter(|file| file.status.settled),

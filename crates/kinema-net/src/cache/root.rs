@@ -1,4 +1,4 @@
-//! The folder of a cache: checked before it is used, and where its files are in it.
+//! The folder of a cache: checked before it is used, and the paths of its files.
 
 use std::fs::{DirBuilder, Metadata};
 use std::io::ErrorKind as IoErrorKind;
@@ -46,7 +46,7 @@ pub(super) struct Root {
 }
 
 impl Root {
-    /// Makes the folder, for its user alone, where there is none; else checks it.
+    /// Creates the folder, for its user alone, if it does not exist; otherwise checks it.
     pub(super) fn open(given: &Path, fuse: bool) -> Result<Self> {
         let make = |path: &Path| {
             DirBuilder::new()
@@ -59,7 +59,7 @@ impl Root {
             Err(error) if error.kind() == IoErrorKind::NotFound => make(given)?,
             _ => {}
         }
-        // of a symbolic link what it names is checked
+        // for a symbolic link, its target is checked
         let path = given
             .canonicalize()
             .map_err(|error| Error::io("cannot open the folder of the node cache", &error).with_path(given))?;
@@ -88,17 +88,18 @@ impl Root {
         self.folder_of(key).join(format!("{:x}", key.number))
     }
 
-    /// The lock of those who fetch a block.
+    /// The lock for fetching a block.
     pub(super) fn lock_of(&self, key: BlockKey) -> PathBuf {
         self.locks.join(format!("{:03x}", key.spread() % STRIPES))
     }
 
-    /// The same for a block that another node is asked for: whoever waits for another node has none of the former.
+    /// The same for a block that another node is asked for: a process that waits for another node holds none of the
+    /// former.
     pub(super) fn lock_of_away(&self, key: BlockKey) -> PathBuf {
         self.locks.join(format!("away-{:03x}", key.spread() % STRIPES))
     }
 
-    /// What throttled sources share.
+    /// Path of the state that throttled sources share.
     pub(super) fn rate(&self) -> PathBuf {
         self.locks.join("rate")
     }
@@ -108,14 +109,14 @@ impl Root {
         self.locks.join("unused")
     }
 
-    /// The lock of those who count and free bytes; the file holds the number of bytes.
+    /// The lock for counting and freeing bytes; the file holds the number of bytes.
     pub(super) fn space(&self) -> PathBuf {
         self.locks.join("space")
     }
 }
 
-/// That a folder can keep files of this node: the user's own, which nobody else may write, on a disk or in memory of the
-/// node; `fuse`: or on FUSE, of which nobody can say where it is.
+/// Checks that a folder can keep files of this node: the user's own, writable by nobody else, on a disk or in memory of
+/// the node; with `fuse`, also on FUSE, whose location nobody can tell.
 ///
 /// # Errors
 /// `InvalidArgument` with the reason; `Io`.
@@ -123,7 +124,7 @@ pub fn check(path: &Path, fuse: bool) -> Result<()> {
     check_unnamed(path, fuse).map_err(|error| error.with_path(path))
 }
 
-/// The same; the error is without the path, which may have been given by another name.
+/// The same; the error has no path, as the caller may know the path by another name.
 fn check_unnamed(path: &Path, fuse: bool) -> Result<()> {
     let refused = |what| Error::new(ErrorKind::InvalidArgument, what);
     let found = path.metadata().map_err(|error| Error::io("cannot stat the folder of the node cache", &error))?;
@@ -132,7 +133,7 @@ fn check_unnamed(path: &Path, fuse: bool) -> Result<()> {
     refusal(kind, fuse).map_or(Ok(()), |what| Err(refused(what)))
 }
 
-/// Why a file system cannot have a cache: locks and times of others' file systems are not those of this node.
+/// The reason why a file system cannot have a cache: its locks and times are not those of this node.
 fn refusal(kind: u64, fuse: bool) -> Option<String> {
     const ADVICE: &str = "give a folder on a local disk, or in /dev/shm";
     if let Some((_, name)) = NETWORK.iter().find(|(magic, _)| *magic == kind) {
@@ -176,7 +177,7 @@ fn owned(found: &Metadata) -> std::result::Result<(), String> {
 fn kind_of(path: &Path) -> std::io::Result<u64> {
     let text = std::ffi::CString::new(path.as_os_str().as_bytes())?;
     let mut found = std::mem::MaybeUninit::<libc::statfs>::zeroed();
-    // SAFETY: the text ends with a zero byte, and `found` has room for what is written
+    // SAFETY: the text ends with a zero byte, and `found` has room for the result
     if unsafe { libc::statfs(text.as_ptr(), found.as_mut_ptr()) } != 0 {
         return Err(std::io::Error::last_os_error());
     }

@@ -1,7 +1,7 @@
 //! Bytes of a cache: reserved before they are written, freed by removing blocks, counted together for all processes.
 //!
-//! The number of bytes stands in the file that is locked while it is changed. A process that is killed leaves bytes
-//! reserved that nobody writes; whenever the limit is reached, all files are counted anew and leftovers removed.
+//! The number of bytes is stored in a file that is locked while it changes. A killed process leaves reserved bytes that
+//! nobody writes. Whenever the limit is reached, all files are therefore counted again and leftovers removed.
 
 use std::fs::{DirEntry, File, OpenOptions, read_dir, remove_dir, remove_file};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -22,10 +22,10 @@ use super::troubles::{self, Trouble};
 use super::writer::NewFile;
 use super::{CacheOptions, Shared};
 
-/// Seconds until it is asked again whether there is room without removing blocks.
+/// Seconds until the next check whether there is room without removing blocks.
 const LOOK: u64 = 1;
 
-/// A new file of known length, which is the only one of its process until it is renamed.
+/// A new file of known length; no other process uses it until it is renamed.
 pub(super) struct Room<'a> {
     shared: &'a Shared,
     new: Arc<NewFile>,
@@ -38,7 +38,7 @@ impl Room<'_> {
         &self.new
     }
 
-    /// Gives the file its name, by which others find it.
+    /// Gives the file its name, under which others find it.
     pub(super) fn publish(mut self, key: BlockKey) -> std::io::Result<()> {
         let (folder, place) = (self.shared.root.folder_of(key), self.shared.root.block(key));
         let mut attempts = 0;
@@ -74,9 +74,9 @@ impl Drop for Room<'_> {
 /// For whom a block is fetched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum For {
-    /// Those who read it now, or soon.
+    /// Readers that need it now, or soon.
     Readers,
-    /// Whoever asked for it to be there: it is stored, whatever is read.
+    /// A caller that wants the block in the cache: it is stored, whatever is read.
     Staging,
 }
 
@@ -88,7 +88,7 @@ pub(super) struct Stored {
     pub modified: SystemTime,
 }
 
-/// The number of bytes that is written in the file, whose lock is held; `None` in a new one.
+/// The number of bytes written in the file, whose lock is held; `None` in a new file.
 fn read_number(space: &Lock, path: &Path) -> Option<u64> {
     let mut bytes = [0; 8];
     let call = || space.file().read_at(&mut bytes, 0).map(|read| read as u64);
@@ -115,7 +115,7 @@ fn entries(folder: &Path) -> Result<Vec<DirEntry>> {
     }
 }
 
-/// Takes the whole length from the file system at once, where it can do that.
+/// Allocates the whole length at once, if the file system can do that.
 fn allocate(file: &File, bytes: u64) -> std::io::Result<()> {
     #[cfg(target_os = "linux")]
     {
@@ -160,8 +160,8 @@ impl Shared {
         Ok(all)
     }
 
-    /// Files that somebody writes now, and their bytes; those of processes that are dead are removed. The lock of the
-    /// space is held.
+    /// Number and bytes of the files that are being written; files of dead processes are removed. The caller holds the
+    /// lock of the space.
     pub(super) fn temporary(&self) -> Result<(u64, u64)> {
         let (mut n, mut bytes) = (0, 0);
         for entry in entries(&self.root.temporary)? {
@@ -182,7 +182,7 @@ impl Shared {
         Ok((n, bytes))
     }
 
-    /// Removes what processes have left that were killed, where there is anything.
+    /// Removes leftovers of killed processes, if there are any.
     pub(super) fn remove_leftovers(&self) -> Result<()> {
         if !entries(&self.root.temporary)?.is_empty() {
             let space = Lock::wait(&self.root.space())?;
@@ -222,7 +222,7 @@ impl Shared {
         self.forget_unused(bytes.saturating_add(bytes / 5));
     }
 
-    /// Notes bytes that were read past the cache: after many of them it is tried again.
+    /// Notes bytes that were read past the cache: after many of them, storing is tried again.
     pub(super) fn read_around(&self, bytes: u64) {
         self.forget_unused(bytes / 16);
     }
@@ -233,13 +233,13 @@ impl Shared {
         }
     }
 
-    /// Whether so much was fetched and not read that blocks are removed before they are used: more than half of the bytes
-    /// in the cache. What is fetched ahead is half of the limit at most.
+    /// Whether unread fetched blocks are more than half of the bytes in the cache, so that blocks are removed before
+    /// they are used. Prefetching takes half of the limit at most.
     fn is_wasteful(&self, used: u64) -> bool {
         self.unused.get() > used / 2
     }
 
-    /// Whether a block that is not in the cache is read past it, as others would be removed for it before they are used.
+    /// Whether to read past a block that is not in the cache, as storing it would remove others before they are used.
     pub(super) fn reads_around(&self) -> bool {
         let (used, until) = &self.full;
         until.load(Ordering::Relaxed) > seconds() && self.is_wasteful(used.load(Ordering::Relaxed))
@@ -263,8 +263,8 @@ impl Shared {
         keeps
     }
 
-    /// Reserves bytes, and makes a file of them; `None` where they cannot be had, or would be had by removing blocks that
-    /// are not used yet.
+    /// Reserves bytes, and creates a file for them; `None` if there is no room, or only by removing blocks that are not
+    /// used yet.
     pub(super) fn room(&self, bytes: u64, whom: For) -> std::result::Result<Option<Room<'_>>, std::io::Error> {
         let plain = |error: Error| std::io::Error::other(error.to_string());
         let space = Lock::wait(&self.root.space()).map_err(plain)?;
@@ -283,7 +283,7 @@ impl Shared {
         let mut room = Room { shared: self, new: Arc::new(NewFile { lock, path }), bytes: 0, published: false };
         let mut outcome = allocate(room.new.file(), bytes);
         if outcome.as_ref().is_err_and(is_full) && !self.keeps(whom, used) {
-            // others fill the file system: the cache shrinks
+            // other files fill the file system: the cache shrinks
             self.note("blocks were removed for others: No space left on device".to_owned());
             used = self.free_to(used.saturating_sub(bytes.saturating_mul(2))).map_err(plain)?;
             outcome = allocate(room.new.file(), bytes);
@@ -321,7 +321,8 @@ impl Shared {
             .map_err(|error| Error::io("cannot write the number of bytes", &error))
     }
 
-    /// Counts all, and removes as much as `bytes` more need; of a large cache a sixteenth more, so that it is rare.
+    /// Counts all, and removes as much as `bytes` more need; in a large cache a sixteenth more, so that this happens
+    /// rarely.
     fn free(&self, bytes: u64) -> Result<u64> {
         let limit = self.options.limit;
         let slack = if limit / 64 > self.options.block { limit / 16 } else { 0 };
@@ -333,8 +334,8 @@ impl Shared {
         self.free_to_if(most, most)
     }
 
-    /// Where more than `most` bytes are used, removes blocks until it is no more than `goal`; returns what is used then.
-    /// The lock of the space is held.
+    /// If more than `most` bytes are used, removes blocks until at most `goal` are; returns the bytes used then. The
+    /// caller holds the lock of the space.
     fn free_to_if(&self, most: u64, goal: u64) -> Result<u64> {
         let (_, temporary) = self.temporary()?;
         let mut blocks = self.stored()?;

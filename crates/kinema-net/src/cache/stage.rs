@@ -15,7 +15,7 @@ use super::key::BlockKey;
 use super::space::For;
 use super::{NodeCache, named};
 
-/// What was staged.
+/// Result of staging.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Filled {
     /// Files.
@@ -32,10 +32,10 @@ pub struct Filled {
     pub not_stored: u64,
 }
 
-/// Asked between pieces of work: whether it goes on.
+/// Called between pieces of work; an error ends the work.
 pub type Check<'a> = dyn Fn() -> Result<()> + Sync + 'a;
 
-/// Runs `work` for each number below `n` on so many threads, until one fails.
+/// Runs `work` for each number below `n` on `threads` threads, until one fails.
 fn each(threads: usize, n: usize, work: &(dyn Fn(usize) -> Result<()> + Sync)) -> Result<()> {
     let (next, failed, failure) = (AtomicUsize::new(0), AtomicBool::new(false), Mutex::new(None));
     std::thread::scope(|scope| {
@@ -58,11 +58,12 @@ fn each(threads: usize, n: usize, work: &(dyn Fn(usize) -> Result<()> + Sync)) -
 }
 
 impl NodeCache {
-    /// Fetches whole files, in parallel. `done` is given the bytes of each block that is in the cache; `check` is asked
-    /// between reads of the source.
+    /// Fetches whole files, in parallel. The bytes of each block that is in the cache are added to `done`; `check` is
+    /// called between reads of the source.
     ///
     /// # Errors
-    /// Those of the files; `InvalidArgument` where they are larger than the limit, with what would do; those of `check`.
+    /// Errors of the files; `InvalidArgument` if they are larger than the limit, with the limit that would suffice;
+    /// errors of `check`.
     pub fn fill(&self, paths: &[PathBuf], threads: usize, check: &Check<'_>, done: &AtomicU64) -> Result<Filled> {
         let mut known = HashSet::new();
         let paths: Vec<PathBuf> =
@@ -119,7 +120,7 @@ impl NodeCache {
             done.fetch_add(bytes, Ordering::Relaxed);
             Ok(())
         })?;
-        // on a disk that is full, blocks may have been removed for others of these
+        // on a full disk, some of these blocks may have been removed for others of them
         let is_stored = |(file, number): &&(Arc<SourceFile>, u64)| {
             self.0.root.block(BlockKey { file: file.key, number: *number }).exists()
         };

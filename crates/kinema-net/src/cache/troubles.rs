@@ -1,6 +1,6 @@
-//! What whoever uses a cache must know although each read gave the right bytes: damaged blocks, blocks that are not stored.
+//! Notes for users of a cache although each read gave the right bytes: damaged blocks, blocks that are not stored.
 //!
-//! Whoever asks next gets it; of several alike their number and the first.
+//! The next call takes them; of similar notes it gets the number and the first.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -40,8 +40,8 @@ impl Trouble {
     }
 }
 
-/// Troubles of this process by folder and kind: how many were not reported yet, the first of these, and whether others
-/// were reported before.
+/// Troubles of this process by folder and kind: the number not reported yet, the first of these, and whether some were
+/// reported before.
 static TROUBLES: Mutex<BTreeMap<(PathBuf, Trouble), Known>> = Mutex::new(BTreeMap::new());
 
 #[derive(Debug, Default)]
@@ -51,7 +51,7 @@ struct Known {
     is_told: bool,
 }
 
-/// Damaged blocks are reported each time, others once in a process.
+/// Damaged blocks are reported each time, other troubles once in a process.
 pub(super) fn add(root: &Path, trouble: Trouble, what: impl FnOnce() -> String) {
     let mut troubles = locked(&TROUBLES);
     let known = troubles.entry((root.to_path_buf(), trouble)).or_default();
@@ -64,7 +64,7 @@ pub(super) fn add(root: &Path, trouble: Trouble, what: impl FnOnce() -> String) 
     known.n += 1;
 }
 
-/// What this process must report of all caches since the last call, in words.
+/// Notes of this process about all caches since the last call, in words.
 pub fn take_troubles() -> Vec<String> {
     let mut troubles = locked(&TROUBLES);
     let news = troubles.iter_mut().filter(|(_, known)| known.n > 0);

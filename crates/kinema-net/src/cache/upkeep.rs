@@ -1,4 +1,4 @@
-//! What is in a cache: listed, verified, removed.
+//! Upkeep of a cache: its content is listed, verified and removed.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub struct FileStat {
     pub bytes: u64,
 }
 
-/// What is in a cache.
+/// Content of a cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheStat {
     /// Blocks.
@@ -38,11 +38,11 @@ pub struct CacheStat {
 /// A block that was damaged, and is removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damaged {
-    /// Of the source; of the block where that cannot be known.
+    /// Path of the source; path of the block if the source is not known.
     pub path: PathBuf,
     /// Its first byte in the source.
     pub offset: u64,
-    /// What is wrong.
+    /// Description of the damage.
     pub reason: String,
 }
 
@@ -60,10 +60,10 @@ fn paths_of(blocks: &[Stored]) -> HashMap<FileKey, PathBuf> {
 }
 
 impl NodeCache {
-    /// Lists the blocks; what dead processes have left is removed.
+    /// Lists the blocks; leftovers of dead processes are removed.
     ///
     /// # Errors
-    /// Those of the cache's folder.
+    /// Errors of the cache's folder.
     pub fn stat(&self) -> Result<CacheStat> {
         let temporary = {
             let _space = Lock::wait(&self.0.root.space())?;
@@ -87,11 +87,11 @@ impl NodeCache {
         })
     }
 
-    /// Compares all checksums; damaged blocks are removed, and fetched again when they are read. `done` is called with
+    /// Compares all checksums. Damaged blocks are removed, and fetched again when they are read. `done` is called with
     /// the bytes of each block.
     ///
     /// # Errors
-    /// Those of the cache's folder, and of `done`.
+    /// Errors of the cache's folder, and of `done`.
     pub fn verify_all(&self, done: &dyn Fn(u64) -> Result<()>) -> Result<Vec<Damaged>> {
         let blocks = self.0.stored()?;
         let paths = paths_of(&blocks);
@@ -107,10 +107,10 @@ impl NodeCache {
         Ok(damaged)
     }
 
-    /// Removes all blocks, or those of some files; returns how many, and their bytes.
+    /// Removes all blocks, or the blocks of some files; returns how many, and their bytes.
     ///
     /// # Errors
-    /// Those of the cache's folder.
+    /// Errors of the cache's folder.
     pub fn clear(&self, paths: Option<&[PathBuf]>) -> Result<(u64, u64)> {
         let space = Lock::wait(&self.0.root.space())?;
         let blocks = self.0.stored()?;
@@ -131,7 +131,8 @@ impl NodeCache {
 }
 
 impl Shared {
-    /// What is wrong with a block, which is removed then; `None` for a whole one, and for one that is gone.
+    /// Verifies a block; describes its damage and removes it if there is any. `None` for an undamaged block, and for
+    /// one that is gone.
     fn verify(&self, stored: &Stored) -> Result<Option<String>> {
         let check = |place: &Path| {
             Block::open(place, stored.key, &self.verified).and_then(|block| block.verify(0, block.len()))

@@ -1,4 +1,4 @@
-//! Which pieces of blocks this process has compared with their checksums: each piece once for `Verify::First`.
+//! Pieces of blocks that this process has compared with their checksums: each piece once for `Verify::First`.
 
 use std::collections::HashMap;
 use std::fs::Metadata;
@@ -45,7 +45,7 @@ struct Which {
 pub(super) struct Verified(Mutex<HashMap<BlockKey, (Which, Arc<Pieces>)>>);
 
 impl Verified {
-    /// Of the file of a block of `n` pieces.
+    /// Pieces of the file of a block of `n` pieces.
     pub(super) fn pieces(&self, key: BlockKey, file: &Metadata, n: usize) -> Arc<Pieces> {
         let which = Which { inode: file.ino(), made: file.created().ok() };
         let mut blocks = locked(&self.0);

@@ -1,4 +1,4 @@
-//! Writing of blocks: bytes go into a new file and are compared with what it gives back, while the next ones are read.
+//! Writing of blocks: bytes are written to a new file, read again and compared, while the next ones are fetched.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -22,7 +22,7 @@ const IDLE: Duration = Duration::from_secs(1);
 
 /// A new file.
 pub(super) struct NewFile {
-    /// By which others see that somebody writes it.
+    /// Shows other processes that this file is being written.
     pub lock: Lock,
     pub path: PathBuf,
 }
@@ -47,8 +47,8 @@ impl NewFile {
         Ok(())
     }
 
-    /// Writes whole pieces of a block (but for its last one) and reads them again; their checksums, or why what is in the
-    /// file is not what was given.
+    /// Writes whole pieces of a block (the last piece of the block may be shorter) and reads them again. Returns their
+    /// checksums, or an error if the bytes in the file differ from those given.
     pub(super) fn write_pieces(&self, bytes: &[u8], at: u64) -> std::io::Result<Vec<u64>> {
         let sums: Vec<u64> = bytes.chunks(PIECE).map(xxh3_64).collect();
         self.write(bytes, at)?;
@@ -72,7 +72,7 @@ pub(super) struct Job {
     pub bytes: Vec<u8>,
 }
 
-/// Checksums of the pieces of what was written, and the buffer.
+/// Checksums of the pieces that were written, and the buffer.
 pub(super) struct Written {
     pub sums: Vec<u64>,
     pub bytes: Vec<u8>,
@@ -114,16 +114,16 @@ impl Ends {
     }
 }
 
-/// A thread that writes for another one, which reads meanwhile.
+/// A thread that writes while the calling thread reads.
 pub(super) struct Writer {
     ends: Option<Ends>,
     under_way: bool,
-    /// Of the process that has the thread.
+    /// Identifies the process that has the thread.
     generation: u32,
 }
 
 impl Writer {
-    /// Begins to write; what was written before it is returned, once that is done.
+    /// Begins to write; returns the result of the job before, once that is done.
     pub(super) fn exchange(&mut self, job: Job) -> std::io::Result<Option<Written>> {
         let before = self.last()?;
         let unsent = match &self.ends {
@@ -140,7 +140,7 @@ impl Writer {
         Ok(before)
     }
 
-    /// What was given last, once it is written; `None` where there is nothing any more.
+    /// The job given last, once it is written; `None` if no job is left.
     pub(super) fn last(&mut self) -> std::io::Result<Option<Written>> {
         match &self.ends {
             Some(ends) if std::mem::take(&mut self.under_way) => ends.written.recv().map_err(|_| died())?.map(Some),
@@ -178,7 +178,7 @@ impl Writers {
         }
     }
 
-    /// Of one whose work is done.
+    /// Takes back a writer whose work is done.
     pub(super) fn give(&self, writer: Writer) {
         locked(&self.0).push(writer);
     }
@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(sums, bytes.chunks(PIECE).map(xxh3_64).collect::<Vec<_>>());
         assert!((0..5).all(|i| bytes[i * PIECE..(i + 1) * PIECE].iter().all(|&byte| byte == i as u8)));
         writers.give(writer);
-        // one that has ended meanwhile is started anew
+        // a thread that has ended meanwhile is started again
         std::thread::sleep(IDLE + Duration::from_millis(300));
         let mut writer = writers.take();
         assert!(writer.exchange(job(1)).unwrap().is_none());

@@ -16,7 +16,7 @@ use super::served::name_of;
 use super::{Client, Key, Patience};
 use crate::cache::{Answer, Nodes, WantedBlock};
 
-/// A peer that was too slow, or was not there, is not asked for so long.
+/// For this long, a peer that was too slow or unreachable is not asked.
 const PAUSE: Duration = Duration::from_secs(10);
 /// How often a connection is tried once more.
 const ATTEMPTS: u32 = 3;
@@ -26,7 +26,7 @@ const KEPT: usize = 4;
 /// A node of the job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// What it is called, the same on all nodes.
+    /// Its name, the same on all nodes.
     pub name: String,
     /// Address of its server.
     pub host: String,
@@ -36,7 +36,7 @@ pub struct Node {
 
 struct Peer {
     node: Node,
-    /// Those that are not in use, of the process that made them.
+    /// Idle connections, and the process that made them.
     kept: Mutex<(u32, Vec<Client>)>,
     asked_from: Mutex<Option<Instant>>,
 }
@@ -52,13 +52,13 @@ pub struct BlockNodes {
 static NEVER: AtomicBool = AtomicBool::new(false);
 
 impl BlockNodes {
-    /// Of all nodes, of which `own` is this one; `step` is how long a peer may take for each step.
+    /// Peers from all nodes; `own` is the name of this one. `step` is how long a peer may take for each step.
     pub fn new(own: String, nodes: Vec<Node>, key: Key, step: Duration) -> Self {
         let peer = |node| Peer { node, kept: Mutex::default(), asked_from: Mutex::default() };
         Self { own, peers: nodes.into_iter().map(peer).collect(), key, step }
     }
 
-    /// The home of a block; `None` where it is this node.
+    /// The home of a block; `None` if it is this node.
     fn home(&self, file: u128, number: u64) -> Option<&Peer> {
         let weight = |peer: &&Peer| {
             let mut bytes = [&file.to_le_bytes()[..], &number.to_le_bytes()].concat();
@@ -145,7 +145,7 @@ impl Nodes for BlockNodes {
             return Err(Error::new(ErrorKind::Io, format!("node {} failed a moment ago", peer.node.host)));
         }
         self.ask(peer, wanted, take).map(|()| Answer::Given(None)).map_err(|error| {
-            // one that answers may not have this block and have others
+            // a peer that answers may lack this block and have others
             if error.kind() != ErrorKind::NotFound {
                 let from = Instant::now() + PAUSE;
                 *peer.asked_from.lock().unwrap_or_else(PoisonError::into_inner) = Some(from);

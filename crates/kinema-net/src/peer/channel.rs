@@ -18,9 +18,9 @@ use snow::{HandshakeState, TransportState};
 use super::key::Key;
 use super::wire::{Patience, prepare, read, write};
 
-/// What both sides say first; the last byte is the version of the protocol.
+/// First bytes from both sides; the last byte is the version of the protocol.
 const MAGIC: &[u8; 8] = b"KINEMAP3";
-/// Bytes that peers of the version before say, and wait for, first; all versions have at least as many.
+/// Length of the first message of peers of the version before, which they also wait for; no version has less.
 const OLDER_HELLO: usize = 40;
 /// A message of the handshake: an ephemeral key and a code.
 const HANDSHAKE: usize = 32 + CODE;
@@ -35,9 +35,9 @@ const LENGTH: usize = 4;
 pub(super) struct Channel {
     stream: TcpStream,
     session: TransportState,
-    /// The last message received, and a segment of one that is sent; its buffer is used again.
+    /// The last message received, or a segment of a message being sent; the buffer is reused.
     message: Message,
-    /// A message that is sent, or a segment that is received, as it goes through the connection.
+    /// A message being sent, or a segment being received, as it goes through the connection.
     sealed: Vec<u8>,
 }
 
@@ -77,10 +77,10 @@ impl Channel {
         Ok(channel)
     }
 
-    /// Accepts a client that proves the key; `None` if it has another one.
+    /// Accepts a client that proves the key; `None` if its key differs.
     ///
     /// # Errors
-    /// `Io` if it says nothing in time, or something else; `Corrupt` if it only repeats what it has overheard.
+    /// `Io` if it sends nothing in time, or something unexpected; `Corrupt` if it only repeats overheard bytes.
     pub(super) fn accept(mut stream: TcpStream, key: &Key, patience: &Patience<'_>) -> Result<Option<Self>> {
         prepare(&stream)?;
         let mut hello = [0; MAGIC.len() + HANDSHAKE];
@@ -116,7 +116,7 @@ impl Channel {
         Ok(Self { stream, session, message: Message(Vec::new()), sealed: Vec::new() })
     }
 
-    /// The connection, for whoever may close it.
+    /// The connection, for callers that may close it.
     pub(super) fn connection(&self) -> Option<TcpStream> {
         self.stream.try_clone().ok()
     }
@@ -132,10 +132,11 @@ impl Channel {
         })
     }
 
-    /// Sends a message of `len` bytes, which `fill` writes: from byte `at` on as many as its place has.
+    /// Sends a message of `len` bytes. `fill` is called with an offset and a buffer, and fills the buffer with the
+    /// message's bytes from that offset on.
     ///
     /// # Errors
-    /// Those of `fill`, before anything is sent, after which the channel can send no more; as [`Channel::send`].
+    /// Errors of `fill` before anything is sent, after which the channel can send no more; as [`Channel::send`].
     pub(super) fn send_filled(
         &mut self,
         len: usize,
@@ -189,11 +190,11 @@ fn sealed_len(len: usize) -> usize {
     len + len.div_ceil(SEGMENT) * CODE
 }
 
-/// A message as it was received, in a buffer that may be kept if another one is given for it.
+/// A received message, in a buffer that may be kept if another buffer is given for it.
 pub struct Message(pub(super) Vec<u8>);
 
 impl Message {
-    /// What it says.
+    /// Bytes of the message.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
@@ -210,7 +211,7 @@ fn defect(error: &snow::Error) -> Error {
     Error::new(ErrorKind::Internal, format!("a message cannot be sealed: {error}"))
 }
 
-/// The error for a peer whose first bytes are others.
+/// The error for a peer whose first bytes differ.
 fn other_version(found: [u8; MAGIC.len()]) -> Error {
     let ours = char::from(MAGIC[MAGIC.len() - 1]);
     let what = match found.strip_prefix(&MAGIC[..MAGIC.len() - 1]) {
@@ -218,7 +219,7 @@ fn other_version(found: [u8; MAGIC.len()]) -> Error {
             "the peer is of another version of Kinema: it speaks protocol {}, this one protocol {ours}",
             char::from(theirs).escape_default()
         ),
-        _ => "the peer is no peer of Kinema".to_owned(),
+        _ => "the peer is not a Kinema server or client".to_owned(),
     };
     Error::new(ErrorKind::Io, what)
 }
@@ -238,6 +239,6 @@ fn connected(host: &str, port: u16, patience: &Patience<'_>) -> Result<TcpStream
             Err(error) => failure = Error::io("cannot connect to the peer", &error),
         }
     }
-    // whatever it is, it is the network's: no file is missing
+    // any such failure is the network's: no file is missing
     Err(Error::new(ErrorKind::Io, failure.what()))
 }

@@ -1,4 +1,4 @@
-//! The checksum of published files: XXH3-64 of all bytes. It finds damage; it is no proof against somebody who forges.
+//! The checksum of published files: XXH3-64 of all bytes. It finds damage; it does not protect against forgery.
 
 use std::sync::atomic::Ordering;
 
@@ -13,7 +13,7 @@ const PIECE: u64 = 1 << 20;
 /// Size and XXH3-64 of a source; `progress` counts bytes.
 ///
 /// # Errors
-/// Those of reading, `Cancelled`, and `Truncated` where the source becomes shorter meanwhile.
+/// Errors of reading, `Cancelled`, and `Truncated` if the source becomes shorter meanwhile.
 pub fn checksum(source: &dyn Source, progress: &Progress) -> Result<(u64, u64)> {
     let size = source.len()?;
     let (mut hash, mut buffer, mut at) = (Xxh3::new(), vec![0; size.min(PIECE) as usize], 0);

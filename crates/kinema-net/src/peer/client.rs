@@ -1,4 +1,4 @@
-//! The side that asks: one request after the other on one connection; a whole published file into a file.
+//! The client: one request after another on one connection; fetches a whole published file into a file.
 
 use std::fs::File;
 use std::io::Write;
@@ -19,7 +19,7 @@ use super::{LONGEST_NAME, PIECE};
 
 /// A request: offset, length, name.
 pub(super) const REQUEST: usize = 16 + LONGEST_NAME;
-/// An answer: what there is, size in all, bytes that follow; or why there are none.
+/// An answer: its kind, the size of the whole source, the number of bytes that follow; or why there are none.
 pub(super) const ANSWER: usize = 17 + MOST_WORDS;
 pub(super) const MOST_WORDS: usize = 512;
 pub(super) const GIVEN: u8 = 0;
@@ -32,20 +32,20 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects; both sides have proved the key then.
+    /// Connects; afterwards both sides have proved the key.
     ///
     /// # Errors
-    /// `Io` where there is no server, or none that answers in time; `PermissionDenied` where the keys differ.
+    /// `Io` if there is no server, or none that answers in time; `PermissionDenied` if the keys differ.
     pub fn connect(host: &str, port: u16, key: &Key, patience: &Patience<'_>) -> Result<Self> {
         Ok(Self { channel: Channel::connect(host, port, key, patience)? })
     }
 
-    /// Asks for bytes of what has this name, and gives them to `take` as they come; all from the offset on for a length
-    /// of `u64::MAX`. Returns how many bytes there are in all.
+    /// Requests bytes of the source with this name, and passes them to `take` as they arrive; a length of `u64::MAX`
+    /// means everything from the offset on. Returns the size of the whole source in bytes.
     ///
     /// # Errors
-    /// `NotFound` where the peer has nothing of this name; `Io` where it fails or is too slow; `Corrupt` where it sends
-    /// what was not asked for; those of `take`. The connection cannot be used after an error.
+    /// `NotFound` if the peer has nothing of this name; `Io` if it fails or is too slow; `Corrupt` if it sends what was
+    /// not requested; errors of `take`. The connection cannot be used after an error.
     pub fn read(
         &mut self,
         name: &[u8],
@@ -79,7 +79,7 @@ impl Client {
 
 /// Size in all and bytes that follow.
 fn answer(bytes: &[u8]) -> Result<(u64, u64)> {
-    let wrong = || Error::new(ErrorKind::Corrupt, "the peer's answer has not the form of one");
+    let wrong = || Error::new(ErrorKind::Corrupt, "the peer's answer is malformed");
     let (&kind, rest) = bytes.split_first().ok_or_else(wrong)?;
     let words = || String::from_utf8_lossy(rest).into_owned();
     match (kind, rest.as_chunks::<8>()) {
@@ -93,11 +93,11 @@ fn answer(bytes: &[u8]) -> Result<(u64, u64)> {
 /// Messages that wait to be written.
 const WAITING: usize = 4;
 
-/// Fetches a whole file into one that is empty, and compares size and checksum; `progress` counts bytes. One thread
-/// receives, another one writes.
+/// Fetches a whole file into an empty one, and compares size and checksum; `progress` counts bytes. One thread
+/// receives, another writes.
 ///
 /// # Errors
-/// Those of [`Client::read`]; `Corrupt` where size or checksum are others; those of writing, with the path.
+/// Errors of [`Client::read`]; `Corrupt` if size or checksum differ; errors of writing, with the path.
 pub fn fetch_file(
     client: &mut Client,
     name: &[u8],
@@ -111,7 +111,7 @@ pub fn fetch_file(
     let (found, written) = std::thread::scope(|scope| {
         let writer = scope.spawn(move || catch_panics(|| write(target, &pieces, &empty, progress)));
         let found = client.read(name, Extent { offset: 0, len: size }, patience, |piece| {
-            // the bytes are not copied: the connection goes on with another buffer
+            // the bytes are not copied: the connection continues with a different buffer
             let spare = used.try_recv().unwrap_or_else(|_| Message(Vec::new()));
             full.send(std::mem::replace(piece, spare))
                 .map_err(|_| Error::new(ErrorKind::Io, "the file cannot be written"))
@@ -120,7 +120,7 @@ pub fn fetch_file(
         let defect = || Err(Error::new(ErrorKind::Internal, "a thread died"));
         (found, writer.join().unwrap_or_else(|_| defect()))
     });
-    // what is wrong here is why the peer is read no further
+    // an error here is the reason why the peer is read no further
     let (written, hash) = written?;
     let found = found?;
     if (found, written) != (size, size) {
@@ -133,7 +133,7 @@ pub fn fetch_file(
     Ok(())
 }
 
-/// Writes pieces until there are no more, and gives their buffers back; bytes and their checksum.
+/// Writes pieces until there are no more, and gives their buffers back. Returns the number of bytes and their checksum.
 fn write(
     target: &Path,
     pieces: &Receiver<Message>,

@@ -3,7 +3,7 @@
 use kinema_core::{Error, ErrorKind, Result};
 use snow::{Builder, HandshakeState};
 
-/// `NNpsk0`: no key pairs but those of this connection, and the user's key before the first message.
+/// `NNpsk0`: only key pairs of this connection, and the user's key before the first message.
 const NOISE: &str = "Noise_NNpsk0_25519_AESGCM_BLAKE2s";
 
 /// 32 secret bytes.
@@ -14,7 +14,7 @@ impl Key {
     /// Makes a key from its bytes.
     ///
     /// # Errors
-    /// `InvalidArgument` for any other number of bytes than 32.
+    /// `InvalidArgument` unless there are 32 bytes.
     pub fn new(bytes: &[u8]) -> Result<Self> {
         let wrong = |_| {
             let what = format!("a key has 32 bytes, found {}", bytes.len());

@@ -1,8 +1,8 @@
-//! Bytes between nodes: what is published on one node, read from another by whoever proves the user's key.
+//! Bytes between nodes: files published on one node, read from another by anyone who proves the user's key.
 //!
-//! It serves what does not change: published files by their names, and blocks of a node's cache by their keys. Nothing
-//! here knows frames, and nothing listens that was not asked for. Both sides prove the key before any byte of a file is
-//! sent, and each message is sealed: encrypted, with a code that only they can make.
+//! It serves unchanging data: published files by their names, and blocks of a node's cache by their keys. Nothing here
+//! knows frames, and nothing listens unless it was asked to. Both sides prove the key before any byte of a file is
+//! sent, and each message is sealed: encrypted, with a code that only these two can make.
 
 mod blocks;
 mod channel;
@@ -35,14 +35,14 @@ pub use wire::Patience;
 /// Bytes of a file or block that one message carries at most.
 pub const PIECE: usize = 1 << 20;
 
-/// Longest name of what is asked for.
+/// Longest name of a request.
 pub const LONGEST_NAME: usize = 4096 + 64;
 
 /// Something whose content does not change, by names.
 pub trait Serve: Send + Sync {
-    /// What has this name; `None` where there is nothing. Called by several threads at once.
+    /// Opens the source with this name; `None` if there is none. Called by several threads at once.
     ///
     /// # Errors
-    /// Those of opening it.
+    /// Errors of opening it.
     fn open(&self, name: &[u8]) -> Result<Option<Arc<dyn Source>>>;
 }

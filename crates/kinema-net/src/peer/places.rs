@@ -1,4 +1,5 @@
-//! Places for the clients of a server: who rests between two requests makes room for the next one, who is served does not.
+//! Places for the clients of a server: a client that is idle between two requests makes room for the next; a client
+//! being served does not.
 
 use std::collections::VecDeque;
 use std::net::{Shutdown, TcpStream};
@@ -28,7 +29,7 @@ impl Places {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a place for one that is served; `false` where none becomes free in time.
+    /// Takes a place for a connection to serve; `false` if no place becomes free in time.
     pub(super) fn enter(&self, patience: Duration) -> bool {
         let deadline = Instant::now() + patience;
         let mut taken = self.taken();
@@ -51,7 +52,7 @@ impl Places {
         }
     }
 
-    /// One that was served rests: its connection may be closed for another one's.
+    /// Notes that a served connection is idle: it may be closed in favour of another.
     pub(super) fn rest(&self, number: u64, connection: TcpStream) {
         let mut taken = self.taken();
         taken.served -= 1;
@@ -59,7 +60,7 @@ impl Places {
         self.changed.notify_one();
     }
 
-    /// One that has rested is served again; `false` where its place was given away.
+    /// Notes that an idle client is served again; `false` if its place was given away.
     pub(super) fn wake(&self, number: u64) -> bool {
         let mut taken = self.taken();
         let Some(at) = taken.resting.iter().position(|(other, _)| *other == number) else { return false };

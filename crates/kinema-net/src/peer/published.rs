@@ -1,4 +1,4 @@
-//! The published files of a node: `FOLDER/ID/NAME`, asked for as `ID/NAME`.
+//! The published files of a node: `FOLDER/ID/NAME`, requested as `ID/NAME`.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -10,22 +10,22 @@ use kinema_core::{Error, ErrorKind, Result};
 use super::Serve;
 
 const ID: usize = 32;
-/// Of a file, as file systems have it.
+/// Most bytes of a file's name, as file systems have it.
 const LONGEST_FILE: usize = 255;
 
-/// What lies in one folder.
+/// The published files of one folder.
 #[derive(Debug, Clone)]
 pub struct PublishedFiles {
     folder: PathBuf,
 }
 
 impl PublishedFiles {
-    /// The files of a folder, which may not yet be there.
+    /// The files of a folder, which need not exist yet.
     pub fn new(folder: PathBuf) -> Self {
         Self { folder }
     }
 
-    /// Where a name leads; `None` for one that has not the form of a name here.
+    /// Path of a name; `None` if it does not have the form of a name here.
     fn place(&self, name: &[u8]) -> Option<PathBuf> {
         let (id, file) = (name.get(..ID)?, name.get(ID + 1..)?);
         let is_id = id.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
@@ -38,12 +38,12 @@ impl PublishedFiles {
 impl Serve for PublishedFiles {
     fn open(&self, name: &[u8]) -> Result<Option<Arc<dyn Source>>> {
         let Some(place) = self.place(name) else {
-            return Err(Error::new(ErrorKind::InvalidArgument, "this is no name of a published file"));
+            return Err(Error::new(ErrorKind::InvalidArgument, "this is not the name of a published file"));
         };
-        // what is no file leads somewhere else, or never ends
+        // anything else but a file leads somewhere else, or never ends
         match place.symlink_metadata() {
             Ok(found) if !found.is_file() => {
-                return Err(Error::new(ErrorKind::InvalidArgument, "this is no regular file"));
+                return Err(Error::new(ErrorKind::InvalidArgument, "this is not a regular file"));
             }
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! What a node serves: its published files, and the blocks of its cache.
+//! Sources that a node serves: its published files, and the blocks of its cache.
 
 use std::collections::HashMap;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -16,7 +16,7 @@ const BLOCK: u8 = b'#';
 /// Handles of caches that differ in the size of their blocks.
 const MOST_SIZES: usize = 32;
 
-/// The name by which a block is asked for: state of the file, number, size, path.
+/// The name by which a block is requested: state of the file, number, size, path.
 pub(super) fn name_of(wanted: &WantedBlock) -> Vec<u8> {
     let WantedBlock { path, file, number, block } = wanted;
     [&[BLOCK][..], &file.to_le_bytes(), &number.to_le_bytes(), &block.to_le_bytes(), path.as_os_str().as_bytes()]
@@ -41,7 +41,7 @@ pub struct NodeContent {
 }
 
 impl NodeContent {
-    /// Of published files, and of a cache if there is one.
+    /// Serves published files, and a cache if there is one.
     pub fn new(published: PublishedFiles, cache: Option<CacheOptions>) -> Self {
         Self { published, cache, handles: Mutex::default() }
     }
@@ -66,7 +66,7 @@ impl Serve for NodeContent {
         if name.first() != Some(&BLOCK) {
             return self.published.open(name);
         }
-        let wrong = || Error::new(ErrorKind::InvalidArgument, "this is no name of a block");
+        let wrong = || Error::new(ErrorKind::InvalidArgument, "this is not the name of a block");
         let wanted = block_of(name).ok_or_else(wrong)?;
         match self.handle(wanted.block)? {
             Some(cache) => cache.block_for_others(&wanted),

@@ -1,7 +1,8 @@
-//! The side that serves: a thread that accepts connections, and one for each of them, bounded in number and memory.
+//! The server: a thread that accepts connections, and a thread for each connection, bounded in number and memory.
 //!
-//! Whoever has not yet proved the key is a stranger: there are few places for them, and the one who has been there longest
-//! goes when another one comes, so that a crowd of them keeps nobody out who proves the key at once.
+//! A client that has not yet proved the key is a stranger. There are few places for strangers; when another arrives,
+//! the one waiting longest is dropped. A crowd of strangers therefore cannot keep out a client that proves the key at
+//! once.
 
 use std::collections::VecDeque;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -21,12 +22,12 @@ use super::places::Places;
 use super::wire::Patience;
 use super::{PIECE, Serve};
 
-/// What a server takes on.
+/// Limits of a server.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Connections that have not yet proved the key.
     pub strangers: usize,
-    /// Connections that have; for one more the one is closed that has asked for nothing for longest.
+    /// Connections that have proved the key; when another arrives, the one idle longest is closed.
     pub clients: usize,
     /// For a proof, and for each message to be taken.
     pub step: Duration,
@@ -40,7 +41,7 @@ impl Default for Limits {
     }
 }
 
-/// What a server has done.
+/// Counts of a server's work.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct ServerCounts {
     /// Connections that proved the key.
@@ -83,16 +84,16 @@ pub struct Server {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Of the thread of a connection: it holds little on it.
+/// Bytes of the stack of a connection's thread: the thread keeps little on it.
 const STACK: usize = 256 << 10;
 /// How long the acceptor waits before it looks whether to stop.
 const TICK_MS: libc::c_int = 50;
 
 impl Server {
-    /// Listens on an address, port 0 for any.
+    /// Listens on an address; port 0 means any port.
     ///
     /// # Errors
-    /// `Io` where the address cannot be listened on.
+    /// `Io` if the server cannot listen on the address.
     pub fn start(host: &str, port: u16, key: Key, serve: Arc<dyn Serve>, limits: Limits) -> Result<Self> {
         let failed = |error: std::io::Error| {
             Error::new(ErrorKind::Io, format!("cannot listen on address {host}, port {port}: {error}"))
@@ -116,12 +117,12 @@ impl Server {
         Ok(Self { shared, address, listener: descriptor, thread: Some(thread.map_err(failed)?) })
     }
 
-    /// Where it listens.
+    /// Address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What it has done so far.
+    /// Counts of the work so far.
     pub fn counts(&self) -> ServerCounts {
         let Counters { clients, strangers, requests, bytes, failures } = &self.shared.counters;
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -134,7 +135,7 @@ impl Server {
         }
     }
 
-    /// Stops to listen and to send; returns when the acceptor has ended. Nothing happens the second time.
+    /// Stops listening and sending; returns when the acceptor has ended. A second call does nothing.
     pub fn stop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -143,8 +144,8 @@ impl Server {
         }
     }
 
-    /// In a forked child, which has none of the threads: its descriptor of the listener is closed, so that the port is
-    /// free when the parent ends, and nothing is waited for.
+    /// For a forked child, which has none of the threads: closes its descriptor of the listener, so that the port is
+    /// free when the parent ends; waits for nothing.
     pub fn abandon(mut self) {
         // SAFETY: the descriptor is open, as the thread that would close it is not in this process, and nothing here uses it
         unsafe { libc::close(self.listener) };
@@ -171,7 +172,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
                 number += 1;
                 welcome(stream, number, shared);
             }
-            // no descriptors are left, or the peer has gone: not to be tried at full speed
+            // no descriptors are left, or the peer has gone: do not retry at full speed
             Err(error) if error.kind() != std::io::ErrorKind::WouldBlock => {
                 std::thread::sleep(Duration::from_millis(10));
             }
@@ -180,10 +181,10 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
     }
 }
 
-/// Starts a thread for a connection; closes it where there are too many.
+/// Starts a thread for a connection; closes the connection if there are too many.
 fn welcome(stream: TcpStream, number: u64, shared: &Arc<Shared>) {
     let limits = shared.limits;
-    // those sent away need a moment to end
+    // dropped connections need a moment to end
     let most = 2 * limits.strangers + limits.clients;
     let Some(other) = (shared.threads.load(Ordering::Relaxed) < most).then(|| stream.try_clone().ok()).flatten() else {
         shared.counters.strangers.fetch_add(1, Ordering::Relaxed);
@@ -242,7 +243,7 @@ fn attend(stream: TcpStream, number: u64, shared: &Shared) {
     }
 }
 
-/// One request after the other; `served` says whether the client has its place as one that is served.
+/// Serves one request after another; `served` says whether the client has its place as one being served.
 fn serve(channel: &mut Channel, number: u64, shared: &Shared, served: &mut bool) -> Result<()> {
     let patience = Patience { step: shared.limits.step, until: None, stop: &shared.stop };
     let idle = Patience { step: shared.limits.idle, ..patience };
@@ -265,7 +266,7 @@ fn serve(channel: &mut Channel, number: u64, shared: &Shared, served: &mut bool)
 /// Answers one request; after an error the client can ask no more.
 fn answer(channel: &mut Channel, shared: &Shared, request: &[u8], patience: &Patience<'_>) -> Result<()> {
     let (Some(offset), Some(length), Some(name)) = (word(request, 0), word(request, 8), request.get(16..)) else {
-        return Err(Error::new(ErrorKind::Corrupt, "a request has not the form of one"));
+        return Err(Error::new(ErrorKind::Corrupt, "a request is malformed"));
     };
     let opened = shared.serve.open(name).and_then(|found| found.map(|it| it.len().map(|size| (it, size))).transpose());
     let (source, size) = match opened {
@@ -300,7 +301,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u64> {
 }
 
 impl Shared {
-    /// A connection is no stranger any more.
+    /// Removes a connection from the strangers.
     fn forget(&self, number: u64) {
         let mut strangers = self.strangers.lock().unwrap_or_else(PoisonError::into_inner);
         strangers.retain(|(other, _)| *other != number);

@@ -23,11 +23,11 @@ fn patience(ms: u64) -> Patience<'static> {
     Patience { step: Duration::from_millis(ms), until: None, stop: &NEVER }
 }
 
-/// What each side says first: a version, and a message of the handshake.
+/// First bytes from each side: a version, and a message of the handshake.
 const HELLO: usize = 8 + 48;
-/// What a server answers.
+/// Bytes of a server's answer.
 const ANSWERED: usize = 8 + 1 + 48;
-/// Of a message, besides its bytes, if it is one segment.
+/// Bytes of a message of one segment besides its content.
 const AROUND: usize = 4 + 16 + 16;
 
 /// A server's refusal.
@@ -35,7 +35,7 @@ fn refusal() -> Vec<u8> {
     [&b"KINEMAP3"[..], &[0; 49]].concat()
 }
 
-/// One thing of some length, by the name "data"; "broken" fails when it is read.
+/// One source of some length, named "data"; "broken" fails when it is read.
 struct Data(Vec<u8>);
 
 struct Broken;
@@ -98,7 +98,7 @@ fn ranges_come_as_they_are_and_one_connection_serves_several() {
     assert_eq!(read(&mut client, "data", 1 << 50, 10).unwrap().1, b"");
     assert_eq!(read(&mut client, "none", 0, 1).unwrap_err().kind(), ErrorKind::NotFound);
     assert!(read(&mut client, "refused", 0, 1).unwrap_err().what().contains("it may not be opened"));
-    // after these the connection goes on, after a failure within the bytes it ends
+    // after these failures the connection continues; after a failure within the bytes it ends
     assert!(read(&mut client, "data", 0, 9).is_ok());
     assert_eq!(read(&mut client, "broken", 0, 9).unwrap_err().kind(), ErrorKind::Io);
     let mut other = self::client(&server);
@@ -115,7 +115,7 @@ fn another_key_gets_no_bytes_on_either_side() {
     let refused = Client::connect("127.0.0.1", port, &key(2), &patience(5000)).map(|_| ()).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::PermissionDenied);
     assert!(refused.what().contains("refuses this user's key"), "{refused}");
-    // a server that accepts whatever it is given
+    // a server that accepts everything it is given
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let liar = std::thread::spawn(move || {
@@ -159,7 +159,7 @@ fn peers_of_other_versions_are_told_so() {
         stream.read_to_end(&mut heard).unwrap();
         assert_eq!(heard, expected);
     }
-    // servers of another version: one that says which, and one of the version before, which closes the connection
+    // servers of another version: one that names it, and one of the version before, which closes the connection
     for (answer, words) in [(&b"KINEMAP4"[..], "protocol 4, this one protocol 3"), (b"", "another version of Kinema")] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -175,7 +175,7 @@ fn peers_of_other_versions_are_told_so() {
     }
 }
 
-/// Somebody between a client and a server, who passes on what they say and keeps it.
+/// A man in the middle, who passes on all messages and keeps them.
 #[test]
 fn what_was_overheard_cannot_be_said_again_or_be_read() {
     let server = server(Limits::default());
@@ -249,7 +249,7 @@ fn the_version_is_part_of_the_proof() {
     assert_eq!(heard, refusal());
 }
 
-/// Both sides of a connection, and somebody between them who changes the client's first message of so many bytes.
+/// Both sides of a connection, with a man in the middle who changes the client's first message of `len` bytes.
 fn channels(len: usize, change: impl FnOnce(&mut [u8]) + Send + 'static) -> (Channel, Channel) {
     let (of_server, of_middle) = (TcpListener::bind("127.0.0.1:0").unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
     let (to_server, to_middle) = (of_server.local_addr().unwrap(), of_middle.local_addr().unwrap());
@@ -426,7 +426,7 @@ fn strangers_keep_nobody_out_and_are_sent_away() {
 fn a_client_that_asks_for_nothing_makes_room_and_one_that_is_served_does_not() {
     let server = server(Limits { clients: 2, step: Duration::from_secs(5), ..Limits::default() });
     let first: Vec<_> = (0..2).map(|_| client(&server)).collect();
-    // both may ask for something at any moment, once their threads have taken their places
+    // both may send requests at any moment, once their threads have taken their places
     let refused = (0..100).find_map(|_| read(&mut client(&server), "data", 0, 9).err()).unwrap();
     assert!(refused.what().contains("as many clients as it may"), "{refused}");
     drop(first);

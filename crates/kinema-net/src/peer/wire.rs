@@ -1,4 +1,4 @@
-//! Bytes through a socket within a time: whoever sends one byte a second does not hold a thread for long.
+//! Bytes through a socket within a time limit: a peer that sends one byte a second does not hold a thread for long.
 
 use std::io::{ErrorKind as IoKind, Read, Write};
 use std::net::TcpStream;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use kinema_core::{Error, ErrorKind, Result};
 
-/// How long a call of the system waits until the clock and the wish to stop are looked at.
+/// Longest time that a system call waits before the clock and the wish to stop are checked.
 pub(super) const TICK: Duration = Duration::from_millis(50);
 
 /// How long to wait: for each step, in all, and until somebody asks to stop.
@@ -15,7 +15,7 @@ pub(super) const TICK: Duration = Duration::from_millis(50);
 pub struct Patience<'a> {
     /// For a step: a connection, a proof, a message.
     pub step: Duration,
-    /// In all; `None` for ever.
+    /// Limit for all steps together; `None` for ever.
     pub until: Option<Instant>,
     /// Set to stop.
     pub stop: &'a AtomicBool,

@@ -17,12 +17,12 @@ __all__ = ["Dcd", "DcdWriting"]
 
 @dataclass(frozen=True, eq=False)
 class DcdWriting(RecordWriting):
-    """What `kinema.Writer` takes for DCD."""
+    """Options of `kinema.Writer` for DCD."""
 
     fields: str | Sequence[str] | None = None
     """"positions" or "velocities"
 
-    By default positions where the first frame has them."""
+    By default positions if the first frame has them."""
 
 
 class Dcd(Format):
@@ -38,7 +38,7 @@ class Dcd(Format):
     strategies = {"DCD": Strategies(atoms=(*FIXED, "gather"), frames=FIXED)}
 
     def usual_fields(self, given: Sequence[str]) -> tuple[str, ...]:
-        """As `Format`: a file has one field."""
+        """As `Format`; a file has one field."""
         return tuple(given[:1])
 
     def head_of(self, path: str) -> FileHead:

@@ -1,4 +1,4 @@
-"""The header of DCD files that are made of whole frames of others."""
+"""The header of DCD files that are made from whole frames of other files."""
 
 from __future__ import annotations
 
@@ -63,16 +63,19 @@ class DcdHead(FileHead):
         return bytes(result)
 
     def layout(self) -> tuple[object, ...]:
-        """What must agree for frames to stand in one file: byte order, kind, stride, time step, cell, 4th dimension."""
+        """Properties that must agree for frames to share a file.
+
+        Byte order, kind, stride, time step, cell, 4th dimension.
+        """
         facts = self.facts
         words = tuple(self.number(i) for i in (8, 9, 10, 11, 19))
         return (facts["byte_order"], facts["marker_bytes"], facts["kind"], facts["stride"], words)
 
     def check_first(self, steps: Callable[[], NDArray[np.int64]], parts: Sequence[Part]) -> None:
-        """As `FileHead`: the header alone says the times of all frames; a note if it says none."""
+        """As `FileHead`; the header alone gives the times of all frames; emits a note if it has none."""
         numbers = steps()
         wrong = np.flatnonzero(np.diff(numbers) != self.stride)
-        # without times the steps are numbers of frames, which are counted on
+        # without times the steps are frame numbers, which are renumbered
         if len(wrong) and "time" not in parts[0].fields:
             emit([f"{self.path}: the DCD files hold no times; steps are counted on from the first part's"])
         elif len(wrong):
@@ -88,7 +91,7 @@ class DcdHead(FileHead):
 
     def check_next(self, first: Self, n_frames: int) -> None:
         """As `FileHead`."""
-        self.encode(lambda: 0, 1)  # refuses what cannot be cut
+        self.encode(lambda: 0, 1)  # refuses a file that cannot be cut
         if self.layout() != first.layout():
             raise ArgumentError(
                 f"{self.path}: its header differs from that of {first.path} (byte order, time step, cell or program), "

@@ -1,1 +1,1 @@
-"""What DL_POLY files say of their atoms."""
+"""HISTORY and CONFIG files of DL_POLY."""

@@ -1,4 +1,4 @@
-"""What DL_POLY's HISTORY and CONFIG files say of their atoms, and what is written of atoms into such files."""
+"""Atoms of DL_POLY's HISTORY and CONFIG files: the table of a file, and the labels that are written."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from kinema.model.topology import Topology
 __all__ = ["DLPOLY", "DlpolyAtoms", "Kinds", "check_table", "describes_own_atoms", "has_atoms", "kinds_of", "labels_of"]
 
 Kinds: TypeAlias = "tuple[list[str] | None, list[float] | None, list[float] | None]"
-"""Names, masses (u) and charges (e), one a kind of atoms."""
+"""Names, masses (u) and charges (e), one for each kind of atom."""
 
 DLPOLY = ("DL_POLY HISTORY", "DL_POLY CONFIG")
-# of a table that is gone through once for each
+# most new kinds that are searched for one by one; for more the table is sorted
 _FEW_KINDS = 64
 
 
 @dataclass(frozen=True)
 class DlpolyAtoms:
-    """Names, and of HISTORY files masses and charges, of the atoms of a file; read when they are first needed."""
+    """Names, and for HISTORY files masses and charges, of the atoms of a file; read when first needed."""
 
     path: str
     n_atoms: int = 0
@@ -36,11 +36,11 @@ class DlpolyAtoms:
 
     @property
     def name(self) -> str:
-        """The file."""
+        """The file's name."""
         return self.path
 
     def read_atoms(self) -> Atoms:
-        """The table; errors of reading the file."""
+        """The table; raises the errors of reading the file."""
         found = _core.dlpoly_atoms(self.path)
         if not found["names"]:
             return Atoms(self.n_atoms, name=self.path)
@@ -54,15 +54,15 @@ def has_atoms(path: str | os.PathLike[str]) -> bool:
 
 
 def describes_own_atoms(topology: Topology | None, paths: Sequence[str]) -> bool:
-    """Whether what is known of the atoms is what one of these files says itself."""
+    """Whether the atoms are those that one of these files itself describes."""
     source = None if topology is None else topology.source
     return isinstance(source, DlpolyAtoms) and source.path in paths
 
 
 def labels_of(atoms: Atoms | None, *, of_source: bool = False) -> _core.AtomLabels | None:
-    """Names, masses and charges as the core's encoders take them; elements or types where there are no names.
+    """Names, masses and charges as the core's encoders take them; without names, elements or types.
 
-    Emits that masses were guessed. ArgumentError for what is no table.
+    Emits a note if masses were guessed. Raises ArgumentError if `atoms` is not a table.
     """
     if atoms is None:
         return None
@@ -77,7 +77,7 @@ def labels_of(atoms: Atoms | None, *, of_source: bool = False) -> _core.AtomLabe
 
 
 def kinds_of(atoms: Atoms) -> tuple[Kinds, NDArray[np.uint32]]:
-    """The same one a kind of atoms, and which kind each atom is, (n_atoms,): four bytes an atom."""
+    """Names, masses and charges of each kind of atom, and the kind of each atom, (n_atoms,): four bytes an atom."""
     check_table(atoms)
     columns = _columns(atoms)
     codes = np.zeros(atoms.n_atoms, np.uint32)
@@ -94,7 +94,7 @@ def _counted_anew(
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     """Numbers of the pairs of code and word that occur, (n_atoms,), and an atom of each; `firsts` are those of codes.
 
-    Systems have millions of atoms and few kinds: as long as these are few nothing is sorted.
+    Systems have millions of atoms and few kinds: nothing is sorted as long as the kinds are few.
     """
     alike = words == words[firsts][codes]
     if alike.all():
@@ -116,7 +116,7 @@ def _counted_anew(
 
 
 def check_table(atoms: Atoms) -> None:
-    """ArgumentError for what is no table of atoms."""
+    """Raises ArgumentError if `atoms` is not a table of atoms."""
     if not isinstance(atoms, Atoms):
         raise ArgumentError(
             f"atoms is a table of the class Atoms, found {type(atoms).__name__}; kinema.read_atoms makes one of a "
@@ -125,7 +125,7 @@ def check_table(atoms: Atoms) -> None:
 
 
 def _columns(atoms: Atoms) -> tuple[NDArray[Any] | None, NDArray[Any] | None, NDArray[Any] | None]:
-    """Names (elements or types where there are none), masses, charges; emits that masses were guessed."""
+    """Names (without names, elements or types), masses, charges; emits a note if masses were guessed."""
     names = next((found for kind in ("names", "elements", "types") if (found := atoms.get(kind)) is not None), None)
     masses, charges = atoms.get("masses"), atoms.get("charges")
     if masses is not None and "masses" in atoms.guessed:

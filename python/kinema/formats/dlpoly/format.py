@@ -19,7 +19,7 @@ __all__ = ["Config", "DlpolyWriting", "History"]
 
 @dataclass(frozen=True, eq=False)
 class DlpolyWriting(RecordWriting):
-    """What `kinema.Writer` takes for HISTORY and CONFIG."""
+    """Options of `kinema.Writer` for HISTORY and CONFIG."""
 
     title: str | None = None
     """str
@@ -29,18 +29,18 @@ class DlpolyWriting(RecordWriting):
     atoms: Atoms | None = None
     """kinema.Atoms
 
-    Names, masses and charges; without them all atoms are named X, which is noted. A file that mode="a" finds keeps its
-    own unless others are given."""
+    Names, masses and charges; without them all atoms are named X, which is noted. With mode="a" an existing file keeps
+    its own unless others are given."""
 
 
 class _Dlpoly(Format):
-    """What both have in common: text with a record an atom, and a line of values for each vector."""
+    """Common part of both: text with one record for each atom, and a line of values for each vector."""
 
     labelled_records = True
     writing = DlpolyWriting
 
     def usual_fields(self, given: Sequence[str]) -> tuple[str, ...]:
-        """As `Format`: forces only beside velocities, and these beside positions."""
+        """As `Format`; forces only with velocities, and velocities only with positions."""
         return leading_fields(given)
 
     def own_atoms(self, path: str, n_atoms: int) -> DlpolyAtoms:
@@ -55,28 +55,29 @@ class History(_Dlpoly):
     spliced = True
     strategies = {"DL_POLY HISTORY": Strategies(atoms=(*FIXED, "gather"), frames=FIXED)}
     remarks = """\
-Positions are given as they are in the file: the origin is the centre of the cell. Forces are in Da angstrom/ps^2
-there, 100 of which are a kJ/(mol angstrom). Atoms are in the order of their indices, which are 1 to the number of
-atoms in each frame, in whatever order a frame has its records. Frames count that the second record counts and that
-are whole; where it counts none, all that are whole. imcon 0 is no cell. Of imcon 4, 5 and 7 (truncated octahedron,
-rhombic dodecahedron, hexagonal prism) the vectors of the file are given, which are not the lattice, and a note says
-so; of imcon 6 (slab) z is open, and a note says so. Names, masses and charges are those of the first frame. Read
-are files with records of 72 characters (keytrj 0, 1, 2), and compressed ones of 34 (keytrj 3), with ends of lines of
-Unix and of Windows; files are found by their content, whatever their name. The line `timestep` of frames is read in the
-columns of DL_POLY_4, in those of DL_POLY_3 and early DL_POLY_4 (a8,4i10,2f12.6), or else as words, as the first frame
-has it. Written, continued and copied record by record are those of 72 characters with the columns of DL_POLY_4.
+Positions are given as they are in the file: the origin is the centre of the cell. Forces in the file are in
+Da angstrom/ps^2; 100 of these are a kJ/(mol angstrom). Atoms are in the order of their indices, which run from 1 to the
+number of atoms in each frame, whatever the order of the frame's records. A frame counts if it is whole and the second
+record counts it; if the second record counts none, all whole frames count. imcon 0 means that there is no cell. For
+imcon 4, 5 and 7 (truncated octahedron, rhombic dodecahedron, hexagonal prism) the vectors of the file are given, which
+are not the lattice, and a note says so; for imcon 6 (slab) z is open, and a note says so. Names, masses and charges are
+taken from the first frame. Files may have records of 72 characters (keytrj 0, 1, 2), or of 34 if compressed (keytrj 3),
+with line ends of Unix or of Windows; files are recognised by their content, whatever their name. The line `timestep` of
+frames is read in the columns of DL_POLY_4, in those of DL_POLY_3 and early DL_POLY_4 (a8,4i10,2f12.6), or else as
+words, as in the first frame. Files with records of 72 characters and the columns of DL_POLY_4 are written, continued
+and copied record by record.
 
 Files with records of any width are read as well, as DL_POLY 2 and DL_POLY Classic write them and editors leave
-others: their frames are found by a scan, whose index is stored. Which lines of a cell and of vectors there are is
-seen in the first frame; where keytrj or imcon say otherwise, a note names it. The time is that of the frame's head,
-or step times time step. Where indices of a frame are not distinct or missing, the file's order counts. Frames of
-another number of atoms, keytrj or with and without a cell in one file are refused by number and byte. Such files are
-not continued, and not copied record by record.
+them: a scan finds their frames, and its index is stored. The first frame shows which lines of a cell and of vectors
+there are; if keytrj or imcon say otherwise, a note names it. The time is that of the frame's head, or step times time
+step. If indices of a frame are missing or repeated, the file's order counts. A file whose frames
+differ in the number of atoms, in keytrj or in having a cell is refused by frame and byte. Such files are not continued, and not copied record by record.
 
 Unformatted files of DL_POLY 2 and Classic (Fortran records of float64, as in the manual of DL_POLY_2) are read as well,
-of either byte order, with lengths of records in 4 or 8 bytes, to the last bit with `dtype="float64"`. Frames are
-computed from the size; the head of each is read for its step, and step times time step is the time. A frame with
-another number of atoms, keytrj or imcon is refused by number and byte. They are not written, continued or copied."""
+of either byte order, with record lengths in 4 or 8 bytes, to the last bit with `dtype="float64"`. Frames are located
+by the file's size; the head of each is read for its step, and step times time step is the time. A frame with
+another number of atoms, keytrj or imcon is refused by number and byte. These files are not written, continued or
+copied."""
 
     def head_of(self, path: str) -> FileHead:
         """As `Format`."""
@@ -91,7 +92,6 @@ class Config(_Dlpoly):
     name = "DL_POLY CONFIG"
     strategies = {"DL_POLY CONFIG": Strategies(atoms=(*FIXED, "gather"), frames=FIXED)}
     remarks = """\
-As HISTORY, with one frame: levcfg 0, 1, 2. Records of 72 characters are read as columns, others as words, numbers
-with D or E. Where all atoms have an index, and no two the same, they are in the order of these, as MDAnalysis gives
-them; else in that of the file. Step and time are there where the second record has six numbers, as DL_POLY_4 writes
-it."""
+As HISTORY, with one frame: levcfg 0, 1, 2. Records of 72 characters are read as columns, others as words; numbers may
+have D or E. If all atoms have distinct indices, atoms are in the order of the indices, as MDAnalysis gives them; else
+in the order of the file. Step and time are known if the second record has six numbers, as DL_POLY_4 writes it."""

@@ -1,4 +1,4 @@
-"""The head of HISTORY files that are made of whole frames of others."""
+"""The head of HISTORY files that are made from whole frames of other files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class HistoryHead(FileHead):
         return cls(path, _core.history_header(path))
 
     def encode(self, first_step: Callable[[], int], n_frames: int) -> bytes:
-        """As `FileHead`; ArgumentError for more records than its columns hold."""
+        """As `FileHead`; raises ArgumentError for more records than its columns hold."""
         result = bytearray(self.facts["data"])
         n_records = 2 + n_frames * self.facts["frame_records"]
         for (start, stop), count in ((self.facts["frames_at"], n_frames), (self.facts["records_at"], n_records)):
@@ -37,7 +37,7 @@ class HistoryHead(FileHead):
         return bytes(result)
 
     def layout(self) -> tuple[object, ...]:
-        """What must agree for frames to stand in one file: the second record without its counts."""
+        """Properties that must agree for frames to share a file: the second record without its counts."""
         width = self.facts["record_bytes"]
         return width, self.facts["data"][width : width + self.facts["frames_at"][0]]
 

@@ -14,7 +14,7 @@ __all__ = ["ConfigWriter", "HistoryWriter"]
 
 
 class _DlpolyWriter(RecordWriter):
-    """What the writers of DL_POLY's files share."""
+    """Common part of the writers of DL_POLY files."""
 
     takes = DlpolyWriting
 
@@ -30,18 +30,17 @@ class _DlpolyWriter(RecordWriter):
 
 
 class HistoryWriter(_DlpolyWriter, format="DL_POLY HISTORY"):
-    """Writes DL_POLY's HISTORY as DL_POLY_4 does: cell, step, time, and of each atom its name, index, mass and charge,
-    and vectors of 10 digits.
+    """Writes HISTORY as DL_POLY_4 does: cell, step, time; name, index, mass and charge of each atom; 10-digit vectors.
 
-    The first frame decides which vectors all have (keytrj): positions, with velocities, or with velocities and forces.
-
-    A file named HISTORY is one as well. Options are those of `DlpolyWriting`; `n_atoms` may be left out where `atoms`
-    are given.
+    The first frame decides which vectors all frames have (keytrj): positions, with velocities, or with velocities and
+    forces. A file named HISTORY has this format too. Options are those of `DlpolyWriting`; `n_atoms` may be left out if
+    `atoms` are given.
     """
 
 
 class ConfigWriter(_DlpolyWriter, format="DL_POLY CONFIG"):
     """Writes DL_POLY's CONFIG (REVCON, CFGMIN) as DL_POLY_4 does: one frame. A second one is refused.
 
-    A file named CONFIG, REVCON or CFGMIN is one as well. Options are those of `DlpolyWriting`, as of `HistoryWriter`.
+    A file named CONFIG, REVCON or CFGMIN has this format too. Options are those of `DlpolyWriting`, as for
+    `HistoryWriter`.
     """

@@ -1,1 +1,1 @@
-"""Formats that Kinema reads and writes through MDAnalysis, and files that are compressed."""
+"""Formats that Kinema reads and writes through MDAnalysis, and compressed files."""

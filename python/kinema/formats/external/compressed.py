@@ -1,4 +1,4 @@
-"""Compressed files: what is in them, and the command that decompresses them."""
+"""Compressed files: their content, and the command that decompresses them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from kinema.formats.external.frames import LAMMPS_DUMP, names_of, reader_class
 
 __all__ = ["refuse_compressed"]
 
-# the bytes by which a format of the core is found
+# bytes by which the core recognises a format
 _HEAD = 2056
-# of a file in zstd, whose blocks hold 128 KiB at the most
+# for zstd, whose blocks hold 128 KiB at most
 _FIRST_BLOCKS = 1 << 18
 
 
@@ -56,7 +56,7 @@ _COMPRESSIONS = (
 
 
 def refuse_compressed(path: str) -> None:
-    """Raises UnsupportedFormatError for a compressed file, with what is in it and the command that decompresses it."""
+    """Raises UnsupportedFormatError for a compressed file, naming its content and the command that decompresses it."""
     with open_regular(path, "file") as file:
         begins = file.read(4)
         found = next((one for one in _COMPRESSIONS if begins.startswith(one.begins)), None)
@@ -75,7 +75,7 @@ def refuse_compressed(path: str) -> None:
 
 
 def _named(head: bytes, name: str) -> str:
-    """What a file holds that begins so and has that name when it is decompressed."""
+    """The kind of a decompressed file with these first bytes and this name."""
     own = _core.format_of(head)
     if own is not None:
         return own

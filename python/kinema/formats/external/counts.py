@@ -1,6 +1,6 @@
-"""Frames of text files by their lines, with which the number that MDAnalysis' readers find is compared.
+"""Frames of text files counted by lines, to check the number that MDAnalysis' readers find.
 
-These readers take the number of atoms of the first frame for that of all, and divide the lines of the file by it.
+These readers take the number of atoms of the first frame for all frames, and divide the file's lines by it.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from kinema.formats.external.frames import EXTERNAL, FrameReader
 __all__ = ["COUNTED", "LineCount", "count_frames", "refuse_other_atoms"]
 
 
-# of the largest number of atoms that is taken for one
+# most digits of a number of atoms
 _DIGITS = 18
 
 
 @dataclass(frozen=True)
 class LineCount:
-    """Whole frames of a file, by its lines."""
+    """Number of whole frames of a file, by its lines."""
 
     n_frames: int
     cut_at: int | None = None
-    """Where a frame begins that lacks lines."""
+    """Start of a frame that lacks lines."""
     unended_at: int | None = None
-    """Where the last frame begins, if its last line does not end."""
+    """Start of the last frame, if its last line does not end."""
 
 
 @dataclass(frozen=True)
 class _FrameLines:
-    """Lines of each frame: `head` before the one with the number of atoms, `others` besides those of the atoms."""
+    """Lines of each frame: `head` before the number of atoms, `others` besides the lines of the atoms."""
 
     head: int
     others: int
@@ -46,10 +46,10 @@ Check = Callable[[], None]
 
 
 def count_frames(reader: FrameReader, check: Check) -> LineCount | None:
-    """The frames of a file of text; None for a format whose lines do not say it.
+    """The frames of a text file; None for a format whose lines do not tell.
 
-    Raises UnsupportedFormatError for frames that differ in their number of atoms, CorruptFileError for lines after the
-    first frame that are none.
+    Raises UnsupportedFormatError if frames differ in their number of atoms, CorruptFileError if lines after the first
+    frame do not form a frame.
     """
     counted = _COUNTS.get(reader.name)
     if counted is None:
@@ -59,7 +59,7 @@ def count_frames(reader: FrameReader, check: Check) -> LineCount | None:
 
 
 def refuse_other_atoms(path: str, frame: int, expected: int, found: int) -> UnsupportedFormatError:
-    """The error of a frame with another number of atoms than the first."""
+    """The error for a frame whose number of atoms differs from the first."""
     return UnsupportedFormatError(
         f"{path}: {EXTERNAL} frame {frame}: number of atoms, expected {expected} as in frame 0, found {found}",
         path=path,
@@ -69,7 +69,7 @@ def refuse_other_atoms(path: str, frame: int, expected: int, found: int) -> Unsu
 
 
 def _count_by_heads(path: str, file: IO[bytes], each: _FrameLines, check: Check) -> LineCount | None:
-    """Of frames that say how many atoms they have; None if the first does not."""
+    """Counts frames that state their number of atoms; None if the first does not."""
     n_frames, n_atoms, at = 0, 0, 0
     unended_at = None
     while True:
@@ -128,7 +128,7 @@ def _tinker(reader: FrameReader, file: IO[bytes], check: Check) -> LineCount | N
 
 
 def _amber(reader: FrameReader, file: IO[bytes], check: Check) -> LineCount:
-    """Lines of ten numbers after a title; frames do not say how many atoms they have."""
+    """Counts lines of ten numbers after a title; frames do not state their number of atoms."""
     lines = -(-3 * reader.options["n_atoms"] // 10) + bool(reader.fact("periodic"))
     at = len(file.readline())
     for frame in count():
@@ -148,4 +148,4 @@ _COUNTS: dict[str, Callable[[FrameReader, Any, Check], LineCount | None]] = {
 }
 
 COUNTED = frozenset({*_COUNTS, "PDB", "MOL2"})
-"""Formats whose number of frames is known: also those of which MDAnalysis counts the lines that begin a frame."""
+"""Formats whose number of frames is known, including those in which MDAnalysis counts the first lines of frames."""

@@ -19,22 +19,22 @@ __all__ = ["ExternalReading", "ExternalWriting", "Gro", "Pdb", "ThroughMDAnalysi
 
 @dataclass(frozen=True)
 class ExternalReading(AxisReading):
-    """What `kinema.open` takes for files that are read through MDAnalysis."""
+    """Options of `kinema.open` for files that are read through MDAnalysis."""
 
     reader_options: Mapping[str, Any] | None = None
     """mapping
 
-    Arguments of MDAnalysis' reader: {"unwrap_images": True} of LAMMPS dumps."""
+    Arguments of MDAnalysis' reader: {"unwrap_images": True} for LAMMPS dumps."""
 
 
 @dataclass(frozen=True, eq=False)
 class ExternalWriting(WritingOptions):
-    """What `kinema.Writer` takes for PDB and GRO."""
+    """Options of `kinema.Writer` for PDB and GRO."""
 
     n_frames: int | None = None
     """int
 
-    How many frames will be written: with 1 a PDB file has no MODEL records."""
+    Number of frames to be written: with 1 a PDB file has no MODEL records."""
 
     atoms: Atoms | AtomsAsText | None = None
     """kinema.Atoms, or the AtomsAsText of several files
@@ -45,11 +45,11 @@ class ExternalWriting(WritingOptions):
     topology: Any = None
     """MDAnalysis Universe or AtomGroup, kinema.Topology, or file name
 
-    Where these are taken from instead."""
+    Source of the atoms, instead of `atoms`."""
 
 
 class ThroughMDAnalysis(Format):
-    """Whatever MDAnalysis reads and Kinema does not."""
+    """Any format that MDAnalysis reads and Kinema does not."""
 
     name = EXTERNAL
     through_mdanalysis = True
@@ -57,7 +57,7 @@ class ThroughMDAnalysis(Format):
 
 
 class Pdb(Format):
-    """PDB, as it is written."""
+    """PDB as Kinema writes it."""
 
     name = "PDB"
     written_through_mdanalysis = True
@@ -71,7 +71,7 @@ class Pdb(Format):
 
 
 class Gro(Pdb):
-    """GRO, as it is written."""
+    """GRO as Kinema writes it."""
 
     name = "GRO"
     written_fields = ("positions", "velocities")

@@ -1,4 +1,4 @@
-"""Frames of files through MDAnalysis' readers: which reader reads a file, and one frame after the other under a lock.
+"""Frames of files through MDAnalysis' readers: choice of the reader, and frame-by-frame reading under a lock.
 
 MDAnalysis is imported at the first call.
 """
@@ -38,19 +38,19 @@ __all__ = [
 ]
 
 EXTERNAL = "MDAnalysis"
-"""Name of what the core has for all formats that are read so."""
+"""The core's name for all formats that are read through MDAnalysis."""
 
 LAMMPS_DUMP = b"ITEM: TIMESTEP"
-"""What a LAMMPS dump begins with."""
+"""First bytes of a LAMMPS dump."""
 
-# columns of LAMMPS' dumps
+# columns of LAMMPS dumps
 _IMAGES = ("ix", "iy", "iz")
 # no files, or DCD files
 _NOT_FILES = {"MEMORY", "CHAIN", "NULL", "IMD", "RDKIT", "PARMED", "LAMMPS"}
 
 
 def reader_class(path: str, format: str | None = None) -> Any | None:
-    """MDAnalysis' reader for a file, by `format`, its first line or the ending of its name; None if there is none.
+    """MDAnalysis' reader for a file, by `format`, its first line or the extension of its name; None if there is none.
 
     Never the reader of a format that Kinema reads itself.
     """
@@ -64,14 +64,14 @@ def reader_class(path: str, format: str | None = None) -> Any | None:
         found = get_reader_for(path, format=format)
     except (ValueError, TypeError):
         return None
-    # `kinema.interop.mdanalysis.install` puts Kinema's own reader in place of some of MDAnalysis'
+    # `kinema.interop.mdanalysis.install` replaces some of MDAnalysis' readers by Kinema's own
     if found.__module__.partition(".")[0] == __name__.partition(".")[0]:
         return None
     return None if (_own_names() | _NOT_FILES) & set(names_of(found)) else found
 
 
 def refuse_external(path: str, format: str, done: str) -> None:
-    """UnsupportedFormatError for a file that MDAnalysis reads, whose frames are not copied; `done`: "cut"."""
+    """Raises UnsupportedFormatError for a file that MDAnalysis reads, whose frames are not copied; `done`: "cut"."""
     if format == EXTERNAL:
         raise UnsupportedFormatError(
             f"{path}: files that MDAnalysis reads are not {done}; kinema convert makes one that can be",
@@ -81,7 +81,7 @@ def refuse_external(path: str, format: str, done: str) -> None:
 
 
 def _format_of(path: str) -> str | None:
-    """MDAnalysis' name of the format of a file by what it is; None if neither its first line nor its name says it."""
+    """MDAnalysis' name of a file's format, by the file's content; None if neither its first line nor its name tells."""
     if os.path.isfile(path):
         with open_text(path, "file") as file:
             if file.read(len(LAMMPS_DUMP)) == LAMMPS_DUMP:
@@ -90,7 +90,7 @@ def _format_of(path: str) -> str | None:
 
 
 def _ending(path: str) -> str:
-    """The ending of a name, without the dot and in lower case; also before .gz and .bz2."""
+    """The extension of a name, without the dot and in lower case; also before .gz and .bz2."""
     name = path.lower().removesuffix(".gz").removesuffix(".bz2")
     return os.path.splitext(name)[1][1:]
 
@@ -100,12 +100,12 @@ def check_stated(format: str | None) -> str | None:
     check_text("format", format)
     if format is None or format.upper() == EXTERNAL.upper():
         return format
-    # the core refuses what nobody reads
+    # the core refuses a format that nobody reads
     return format if format.lstrip(".").upper() in _own_names() or reader_class("", format) is None else EXTERNAL
 
 
 def _own_names() -> set[str]:
-    """Names and endings of the formats that Kinema reads itself."""
+    """Names and extensions of the formats that Kinema reads itself."""
     return {name.upper() for one in _core.formats() for name in (one["name"], *one["extensions"])}
 
 
@@ -117,12 +117,12 @@ def names_of(cls: Any) -> list[str]:
 class FrameReader:
     """Frames of one file through MDAnalysis' reader, which is opened at the first call; calls take turns.
 
-    Pickled without the open file. A format without access to single frames is read forward.
+    Pickled without the open file. A format without random access is read forward.
     """
 
     def __init__(self, path: str, format: str | None, options: Mapping[str, Any], images: bool = False) -> None:
         self.path = path
-        #: whether positions are unwrapped by images, which LAMMPS' dumps have as columns
+        #: whether positions are unwrapped by images, which LAMMPS dumps have as columns
         self.images = images
         self.format = format
         self.options = dict(options)
@@ -136,7 +136,7 @@ class FrameReader:
         self.__init__(*state)  # type: ignore[misc]
 
     def read(self, frames: NDArray[np.int64], quantity: Quantity) -> NDArray[np.float32]:
-        """(n,) -> (n, n_atoms, 3), in MDAnalysis' units: angstrom, angstrom/ps, kJ/(mol angstrom)."""
+        """Reads frames (n,) as (n, n_atoms, 3), in MDAnalysis' units: angstrom, angstrom/ps, kJ/(mol angstrom)."""
         with self._lock:
             result: NDArray[np.float32] | None = None
             for row, frame in enumerate(frames.tolist()):
@@ -181,7 +181,7 @@ class FrameReader:
 
     @property
     def native(self) -> Mapping[str, str]:
-        """The units of the file, as MDAnalysis has them."""
+        """The units of the file, as MDAnalysis states them."""
         units = getattr(self._opened(), "units", {}) or {}
         return {name: unit for name, unit in units.items() if unit is not None}
 
@@ -211,7 +211,7 @@ class FrameReader:
 
     @property
     def reads_forward(self) -> bool:
-        """Whether MDAnalysis' reader has no access to single frames; what has one frame is read but once."""
+        """Whether MDAnalysis' reader has no random access; a file with one frame is read only once."""
         from MDAnalysis.coordinates.base import ProtoReader
 
         return self.cls._read_frame is ProtoReader._read_frame and not self.has_one_frame
@@ -248,7 +248,7 @@ class FrameReader:
                 f"{self.path}: {EXTERNAL}: a package is missing: {printable(error)}", path=self.path, format=EXTERNAL
             ) from error
         except Exception as error:
-            # a time step that was half read is not to be given as another
+            # a half-read time step must not be returned as another
             self._reader = None
             if isinstance(error, OSError) and error.errno is not None:
                 raise from_os("reading", error, self.path) from error
@@ -263,7 +263,10 @@ class FrameReader:
 
 
 def _unwrapped(step: Any) -> NDArray[np.float32]:
-    """Positions of a time step with so many edges added as its images say; ValueError where there are none."""
+    """Positions of a time step, unwrapped by its images: n edges added for image n.
+
+    Raises ValueError if it has no images or no cell.
+    """
     from MDAnalysis.lib.mdamath import triclinic_vectors
 
     missing = [name for name in _IMAGES if name not in step.data]
@@ -285,7 +288,7 @@ class FrameRows:
     quantity: Quantity
 
     def __call__(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
-        """(n,) -> (n, n_atoms, 3)."""
+        """Reads rows (n,) as (n, n_atoms, 3)."""
         return self.reader.read(rows, self.quantity)
 
 
@@ -296,7 +299,7 @@ class KnownCells:
     cells: NDArray[np.float64]
 
     def __call__(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        """(n,) -> (n, 3, 3)."""
+        """Rows (n,) as (n, 3, 3)."""
         return self.cells[rows]
 
 

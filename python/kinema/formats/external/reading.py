@@ -1,7 +1,8 @@
 """Formats that Kinema does not read itself: files described, and their frames read, through MDAnalysis.
 
-A file that is opened so is read once whole, for what its frames hold; then frame by frame, under one lock. Where
-MDAnalysis' reader finds frames from the front of the file only, one worker reads it.
+Such a file is read whole once, to find what its frames hold; then frame by frame, under one lock. If MDAnalysis' reader
+finds frames only from the front of the file, one worker reads it.
+
 MDAnalysis is imported at the first call.
 """
 
@@ -33,17 +34,17 @@ __all__ = ["Describer", "ExternalOptions"]
 
 _VECTORS: tuple[Quantity, ...] = ("positions", "velocities", "forces")
 _OPTIONS_OF_OPEN = {"dt": "dt=", "time_offset": "time_offset=", "convert_units": "units=", "n_atoms": "topology="}
-# formats whose frames follow each other in time, whether they say it or not; PDB and MOL2 have models and molecules
+# formats whose frames follow each other in time, stated or not; PDB and MOL2 have models and molecules
 _TRAJECTORIES = frozenset({"XYZ", "TXYZ", "LAMMPSDUMP", "TRJ", "TRC"})
 _STATING = "dt= (--timestep), ps"
-# in the title of GRO files, which MDAnalysis does not look at
+# in the title of GRO files, which MDAnalysis ignores
 _TIME = re.compile(rb"\bt=\s*([-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?)")
 _STEP = re.compile(rb"\bstep=\s*([-+]?[0-9]+)")
 
 
 @dataclass(frozen=True)
 class ExternalOptions:
-    """How a user wants files of other formats to be read; picklable."""
+    """Options for reading files of other formats; picklable."""
 
     format: str | None = None
     """MDAnalysis' name of the format; None: by the name of the file."""
@@ -54,9 +55,9 @@ class ExternalOptions:
     axis: Quantity | None = None
     absent: Literal["error", "nan", "hold"] = "error"
     images: bool = False
-    """Positions are unwrapped by the columns ix iy iz of LAMMPS' dumps."""
+    """Whether positions are unwrapped by the columns ix iy iz of LAMMPS dumps."""
     topology: Topology | None = None
-    """Says how many atoms there are, for formats that do not."""
+    """Gives the number of atoms, for formats that do not state it."""
     timed: bool = False
     """Whether the user states times of frames."""
 
@@ -64,7 +65,7 @@ class ExternalOptions:
 class Describer:
     """Describes files for the core, each once while it is unchanged.
 
-    Pickled with what it knows, so that other processes do not read files whole again.
+    It is pickled with its descriptions, so that other processes do not read files whole again.
     """
 
     def __init__(self, options: ExternalOptions) -> None:
@@ -73,7 +74,7 @@ class Describer:
         self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        # another process compares files with their identities when it reads them, and has no use for the topology
+        # another process compares files with their identities when it reads them, and does not need the topology
         known = {path: (None, description) for path, (_, description) in self._known.items()}
         return {"options": replace(self.options, topology=None), "_known": known}
 
@@ -84,10 +85,10 @@ class Describer:
     def __call__(
         self, path: str | os.PathLike[str], stops: Callable[[], bool] = lambda: False
     ) -> H5mdDescription | None:
-        """The description of a file; None for one that MDAnalysis has no reader for.
+        """The description of a file; None if MDAnalysis has no reader for it.
 
-        `stops()`, asked at each frame, says whether the caller wants no answer any more: CancelledError. Raises
-        CorruptFileError for what MDAnalysis cannot read, ArgumentError for options that do not fit.
+        `stops()` is called at each frame; if it returns True, CancelledError is raised. Raises CorruptFileError if
+        MDAnalysis cannot read the file, ArgumentError for options that do not fit.
         """
         name = os.fspath(path)
         key = os.path.abspath(name)
@@ -111,7 +112,7 @@ def _signature(path: str) -> tuple[int, ...]:
 
 @dataclass
 class _Frames:
-    """What the frames of a file hold, gathered in one pass."""
+    """Facts of all frames of a file, gathered in one pass."""
 
     n_atoms: int = 0
     steps: list[int | None] = field(default_factory=list)
@@ -148,7 +149,7 @@ def _described(path: str, options: ExternalOptions, stops: Callable[[], bool]) -
     check = partial(_check_stop, path, stops)
     try:
         counted = count_frames(reader, check)
-        # what follows them is no whole frame
+        # what follows the counted frames is not a whole frame
         frames = _Frames.read(reader, check, None if counted is None else counted.n_frames)
         scales = _scales(path, reader, options.units)
     finally:
@@ -159,7 +160,7 @@ def _described(path: str, options: ExternalOptions, stops: Callable[[], bool]) -
         # steps times a made-up 1 ps
         frames.times = [np.nan] * len(frames.times)
     if name == "TRC" and not any(frames.times):
-        # without a block TIMESTEP all times are 0, and steps the numbers of frames
+        # without a block TIMESTEP all times are 0, and steps are frame numbers
         frames.times, frames.steps = [np.nan] * len(frames.times), [None] * len(frames.steps)
     cut_at = _cut_at(path, frames, counted)
     warnings = [f"{name} is read through MDAnalysis, frame by frame, which is slow"]
@@ -204,7 +205,10 @@ def _check_stop(path: str, stops: Callable[[], bool]) -> None:
 
 
 def _cut_at(path: str, frames: _Frames, counted: LineCount | None) -> int | None:
-    """Where a frame begins that is not whole; CorruptFileError if frames are missed that the lines of the file show."""
+    """Byte offset of an incomplete frame, or None.
+
+    Raises CorruptFileError if MDAnalysis misses frames that the lines of the file show.
+    """
     found = len(frames.steps)
     if counted is None or found == counted.n_frames:
         return None if counted is None else counted.cut_at
@@ -220,7 +224,7 @@ def _cut_at(path: str, frames: _Frames, counted: LineCount | None) -> int | None
 
 
 def _reader_options(path: str, cls: Any, options: ExternalOptions) -> dict[str, Any]:
-    """The arguments of MDAnalysis' reader; the number of atoms is one where a topology says it."""
+    """The arguments of MDAnalysis' reader; the number of atoms is one of them if a topology gives it."""
     given = dict(options.reader)
     lammps = names_of(cls)[0] == "LAMMPSDUMP"
     for name in given:
@@ -229,7 +233,7 @@ def _reader_options(path: str, cls: Any, options: ExternalOptions) -> dict[str, 
                 f"{path}: reader_options has {name}, which is given as {_OPTIONS_OF_OPEN[name]} of kn.open", path=path
             )
     if lammps:
-        # without it MDAnalysis warns of what it makes up
+        # without `dt` MDAnalysis warns about the one that it makes up
         given.setdefault("dt", 1.0)
     if _needs_n_atoms(cls):
         if options.topology is not None:
@@ -247,14 +251,17 @@ def _needs_n_atoms(cls: Any) -> bool:
     """Whether a reader needs the number of atoms from a topology."""
     from MDAnalysis.coordinates.base import SingleFrameReaderBase
 
-    # single frames say it, but for LAMMPS' data files, in whatever way MDAnalysis declares the argument; so does NetCDF
+    # single frames state it, except LAMMPS' data files, however MDAnalysis declares the argument; so does NetCDF
     if issubclass(cls, SingleFrameReaderBase):
         return "DATA" in names_of(cls)
     return "n_atoms" in inspect.signature(cls.__init__).parameters and "NCDF" not in names_of(cls)
 
 
 def _scales(path: str, reader: FrameReader, stated: Mapping[str, str] | None) -> dict[str, float]:
-    """Factors to Kinema's units: 1 but for units that the user states, of which MDAnalysis has applied the file's."""
+    """Factors to Kinema's units: 1, except for units that the user states.
+
+    MDAnalysis has already applied the file's own units.
+    """
     scales = {"positions": 1.0, "velocities": 1.0, "forces": 1.0, "time": 1.0}
     if not stated:
         return scales
@@ -279,7 +286,7 @@ def _scales(path: str, reader: FrameReader, stated: Mapping[str, str] | None) ->
 
 
 def _rows(has: NDArray[np.bool_], numbers: NDArray[np.int64], absent: str) -> NDArray[np.int64]:
-    """The frame of the file that each frame takes a quantity from."""
+    """The frame of the file from which each frame takes a quantity."""
     chosen = numbers.astype(np.int64)
     if absent == "hold":
         before = np.maximum.accumulate(np.where(has, np.arange(len(has)), ABSENT))
@@ -306,7 +313,7 @@ def _field(
 def _cell(
     dimensions: list[NDArray[Any] | None], numbers: NDArray[np.int64], scale: float, absent: str
 ) -> FieldDescription | None:
-    """Cells; a frame without one has none, which is an error for no analysis but those that need it."""
+    """Cells; a frame without a cell is an error only for analyses that need cells."""
     has = np.array([one is not None for one in dimensions])
     if not has.any():
         return None
@@ -326,7 +333,7 @@ def _cell(
 
 
 def _title_of_gro(path: str, frames: _Frames) -> list[str]:
-    """Puts time and step of the title into the frame; what MDAnalysis leaves unread of the file, in words."""
+    """Puts time and step of the title into the frame; returns, in words, what MDAnalysis leaves unread."""
     from MDAnalysis.lib.util import anyopen
 
     with anyopen(path, "rb") as file:
@@ -337,5 +344,5 @@ def _title_of_gro(path: str, frames: _Frames) -> list[str]:
     if found := _STEP.search(title):
         frames.steps[0] = int(found[1])
     if lines > frames.n_atoms + 2:
-        return ["of GRO files MDAnalysis reads the first frame alone, and this one has more behind it"]
+        return ["MDAnalysis reads only the first frame of a GRO file, and this file has more"]
     return []

@@ -1,6 +1,6 @@
 """`ExternalWriter`: PDB and GRO files, of one frame or several, through MDAnalysis' writers.
 
-Text with few digits: what is lost is listed. Frames are written as they come; the file appears whole, under its name.
+Text with few digits: losses are listed. Frames are written as they come; the file appears whole, under its name.
 """
 
 from __future__ import annotations
@@ -32,44 +32,44 @@ from kinema.storage.output_file import OutputFile, publish
 
 __all__ = ["AtomsAsText", "ExternalWriter", "GroWriter", "PdbWriter"]
 
-# what the columns of a coordinate hold, in the unit of the file
+# range that the columns of a coordinate hold, in the unit of the file
 _LOWEST, _HIGHEST = -999.9995, 9999.9995
 _LARGEST_VELOCITY = 999.99995
-# angstrom that the columns of an edge do not hold
+# smallest edge, in angstrom, that its columns cannot hold
 _LONGEST_EDGE = 99_999.9
 _ANGSTROM = {"PDB": 1.0, "GRO": 0.1}
 _NAME_WIDTHS = {"PDB": {"names": 4, "resnames": 4}, "GRO": {"names": 5, "resnames": 5}}
 _LARGEST_NUMBER = 99_999
-# of chains
+# letters for chains
 _LETTERS = string.ascii_uppercase + string.ascii_lowercase + string.digits
 # segments in a note
 _SHOWN = 6
 
 
 class _Text(io.StringIO):
-    """Text that stays when it is closed."""
+    """Text that survives closing."""
 
     text = ""
 
     def close(self) -> None:
-        """Closes the stream, and keeps what it had."""
+        """Closes the stream but keeps its text."""
         if not self.closed:
             self.text = self.getvalue()
         super().close()
 
 
 class AtomsAsText:
-    """What files of the same atoms share, which takes longer to make than a frame takes to write.
+    """Data shared by files of the same atoms, which takes longer to make than a frame takes to write.
 
-    Writers that are given it as `atoms` write one after the other: each puts its frames into the one Universe.
+    Writers that get it as `atoms` write one after the other: each puts its frames into the one Universe.
 
     Attributes
     ----------
     table : Atoms
     universe : MDAnalysis.Universe
-        Of these atoms, with one frame in memory, which each frame is put into.
+        The atoms, with one frame in memory, into which each frame is put.
     chains : dict
-        The letters of chains that are named after segments, by segment; empty unless the format has such.
+        The letters of chains that are named after segments, by segment; empty unless the format has chains.
     ending : str or None
         CONECT and END of a PDB file of these atoms, once a file has been written.
     """
@@ -89,10 +89,10 @@ class AtomsAsText:
 
 
 class ExternalWriter(Writer):
-    """What `PdbWriter` and `GroWriter` share: frames as text, a model each or one after the other.
+    """Common part of `PdbWriter` and `GroWriter`: frames as text, one model each or one after the other.
 
-    Options are those of `ExternalWriting`. One thread writes, and these files are not appended to. `n_atoms` must be
-    that of the atoms, where given. `AtomsAsText` as `atoms` serve several files.
+    Options are those of `ExternalWriting`. One thread writes, and these files are not appended to. `n_atoms`, if given,
+    must be the number of atoms. `AtomsAsText` as `atoms` serve several files.
     """
 
     takes = ExternalWriting
@@ -150,7 +150,7 @@ class ExternalWriter(Writer):
         self._n_flushed = self._n_frames
 
     def close(self) -> None:
-        """Ends the file, which appears under its name now. Closing twice does nothing."""
+        """Ends the file, which now appears under its name. Closing twice does nothing."""
         if self._closed:
             return
         try:
@@ -182,7 +182,7 @@ class ExternalWriter(Writer):
         self._closed = True
         if self._text is not None:
             if self._pdb is not None:
-                # its END is that of a whole file
+                # its END would make the file look whole
                 self._pdb.pdbfile = None
             self._text.close()
         if self._n_flushed and self._keep_partial:
@@ -193,8 +193,6 @@ class ExternalWriter(Writer):
             self._output.end()
             return
         self._output.discard()
-
-    # how
 
     def _take(self, frames: FrameArrays) -> None:
         frames.check_present(frames.fields)
@@ -214,7 +212,7 @@ class ExternalWriter(Writer):
     def _leave_to_parent(self) -> None:
         super()._leave_to_parent()
         if self._text is not None:
-            # what is buffered here goes nowhere when this process ends
+            # when this process ends, its buffered text must go nowhere
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self._text.fileno(), inheritable=False)
             os.close(nowhere)
@@ -229,7 +227,7 @@ class ExternalWriter(Writer):
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Errors of the operating system as Kinema's; what MDAnalysis warns of is in notes, or a placeholder."""
+        """Turns errors of the operating system into Kinema's, and silences MDAnalysis' warnings."""
         try:
             with _quiet():
                 yield
@@ -237,7 +235,10 @@ class ExternalWriter(Writer):
             raise from_os("cannot write", error, path=self.path) from None
 
     def _check(self, frames: FrameArrays) -> None:
-        """ArgumentError for what the columns cannot hold, UnsupportedFormatError for cells that are not given back."""
+        """Raises ArgumentError for values that do not fit the columns.
+
+        Raises UnsupportedFormatError for cells that a reader would not give back.
+        """
         positions = frames.fields.get("positions")
         if positions is None:
             raise ArgumentError(f"{self.path}: {self.format} frames need positions")
@@ -250,7 +251,7 @@ class ExternalWriter(Writer):
                 # as MDAnalysis does, which compares float32
                 with np.errstate(over="ignore"):
                     scaled = (np.asarray(frame, np.float32) * np.float32(unit)).astype(np.float64)
-                # also what is no number
+                # this catches NaN as well
                 wrong = ~((scaled > lowest) & (scaled < highest))
                 if wrong.any():
                     atom = int(np.argwhere(wrong)[0][0])
@@ -270,8 +271,10 @@ class ExternalWriter(Writer):
                 raise UnsupportedFormatError(what, path=self.path, format=self.format, frame=error.frame) from None
 
     def _cells_read_back(self, cells: NDArray[Any]) -> NDArray[np.float64]:
-        """Of cells (frames, 3, 3) what a reader makes of their digits, NaN where that is none; those with open edges,
-        which are named as lost, as they are."""
+        """The cells (frames, 3, 3) that a reader makes of the written digits; NaN if a reader finds no cell.
+
+        Cells with open edges, which are listed as lost, are returned unchanged.
+        """
         lengths, angles = _lengths_and_angles(cells)
         if self.format == "PDB":
             lengths, angles = np.round(lengths, 3), np.round(angles, 2)
@@ -307,7 +310,7 @@ class ExternalWriter(Writer):
         return losses
 
     def _same_cells(self, frames: FrameArrays) -> bool:
-        """Whether all cells are that of the first frame, the only one that MDAnalysis writes in a PDB file."""
+        """Whether all cells equal that of the first frame, the only cell that MDAnalysis writes in a PDB file."""
         cells = np.zeros((len(frames), 3, 3)) if frames.cells is None else frames.cells
         if self._first_cell is None and len(cells):
             self._first_cell = np.array(cells[0], np.float64)
@@ -359,7 +362,7 @@ class ExternalWriter(Writer):
     def _end_text(self) -> None:
         if self._pdb is not None:
             if self._atoms.ending is None:
-                # what MDAnalysis writes last, taken here instead of in the file
+                # takes MDAnalysis' last lines here instead of writing them to the file
                 self._pdb.pdbfile = ending = _Text()
                 self._pdb.close()
                 self._atoms.ending = ending.text
@@ -371,9 +374,9 @@ class ExternalWriter(Writer):
 class PdbWriter(ExternalWriter, format="PDB", endings=("pdb", "ent")):
     """Writes PDB: positions rounded to 0.001 angstrom, the cell of the first frame; step and time in a TITLE each.
 
-    The cell is before the first of several models, as the format has it, where MDAnalysis' reader does not see it.
-    If the topology has several segments and no chains, chains are named after segments: by their own letter if each
-    has one, else A, B, C, ... in their order, which is noted.
+    The cell stands before the first of several models, as the format has it, where MDAnalysis' reader does not see it.
+    If the topology has several segments and no chains, chains are named after segments: by their own letter if each has
+    one, else A, B, C, ... in their order, which is noted.
     """
 
 
@@ -382,13 +385,13 @@ class GroWriter(ExternalWriter, format="GRO", endings=("gro",)):
 
 
 def _time_and_step(frames: FrameArrays, number: int) -> str:
-    """As titles of GROMACS have them: " t= 2.00000 step= 1000"; without those that are not known."""
+    """Time and step as in titles of GROMACS: " t= 2.00000 step= 1000"; unknown ones are left out."""
     time = "" if frames.times is None else f" t= {frames.times[number]:.5f}"
     return time if frames.steps is None else f"{time} step= {frames.steps[number]}"
 
 
 def _chains_of_segments(table: Atoms) -> dict[str, str]:
-    """The letter of the chain of each segment; none if the table has chains, one segment, or too many for letters."""
+    """The letter of the chain of each segment; empty if the table has chains, one segment, or too many for letters."""
     segments = table.get("segids")
     if table.get("chainIDs") is not None or segments is None:
         return {}
@@ -432,7 +435,7 @@ def _lengths_and_angles(cells: NDArray[Any]) -> tuple[NDArray[np.float64], NDArr
 
 
 def _with_open_edges(cells: NDArray[Any]) -> NDArray[np.bool_]:
-    """(n,) which of the cells have edges of length 0, and others."""
+    """(n,) whether each cell has edges of length 0 beside others."""
     lengths = np.count_nonzero(cells, axis=2)
     n_edges = np.count_nonzero(lengths, axis=1)
     found: NDArray[np.bool_] = (n_edges > 0) & (n_edges < 3)
@@ -441,7 +444,7 @@ def _with_open_edges(cells: NDArray[Any]) -> NDArray[np.bool_]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without MDAnalysis' warnings of missing columns and cells: what they say is noted, or documented."""
+    """Silences MDAnalysis' warnings of missing columns and cells, which Kinema notes or documents."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module="MDAnalysis.*")
         yield

@@ -16,12 +16,12 @@ __all__ = ["G96", "G96Writer", "G96Writing"]
 
 @dataclass(frozen=True, eq=False)
 class G96Writing(RecordWriting):
-    """What `kinema.Writer` takes for G96."""
+    """Options of `kinema.Writer` for G96."""
 
     fields: str | Sequence[str] | None = None
     """"positions", or "positions" and "velocities"
 
-    By default those of the first frame."""
+    By default the fields of the first frame."""
 
     title: str | None = None
     """The title of the first frame."""
@@ -54,10 +54,9 @@ ps. Numbers that 15 columns do not hold are refused. Files with TIMESTEP and BOX
 
 
 class G96Writer(RecordWriter, format="G96"):
-    """Writes G96, the text of GROMOS-96, as `gmx trjconv` does: positions, velocities, cell, step and time. Options are
-    those of `G96Writing`.
+    """Writes G96, the text of GROMOS-96, as `gmx trjconv` does: positions, velocities, cell, step and time.
 
-    The first frame decides whether all have velocities.
+    The first frame decides whether all have velocities. Options are those of `G96Writing`.
     """
 
     takes = G96Writing

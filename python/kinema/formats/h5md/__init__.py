@@ -1,4 +1,4 @@
-"""H5MD and other HDF5 trajectories: descriptions of their structure by which the decoder in Rust reads frames.
+"""H5MD and other HDF5 trajectories: descriptions of their structure, by which the decoder in Rust reads frames.
 
 h5py is imported at the first call.
 """
@@ -36,7 +36,7 @@ __all__ = [
 def describe(
     path: str | os.PathLike[str], options: H5mdOptions | None = None, index: str = "memory"
 ) -> H5mdDescription:
-    """What an HDF5 file holds as a trajectory, and where its bytes lie. The file is closed again.
+    """Describes the trajectory in an HDF5 file: its content, and where its bytes lie. The file is closed again.
 
     H5MD, MDTraj's own .h5, NetCDF-4 of AMBER and DL_POLY, and with `H5mdOptions.dataset` a bare data set of any file.
     `index`: whether stored chunk maps are used and stored, see `kinema.open`.
@@ -46,10 +46,10 @@ def describe(
     FileNotFound, FileAccessError, TruncatedFileError, CorruptFileError
         For the file, or for the source of a virtual data set.
     UnsupportedFormatError
-        For HDF5 files without a known structure, other dimensions than 3, external storage, filters that nobody has.
+        For HDF5 files without a known structure, dimensions other than 3, external storage, unavailable filters.
     ArgumentError
-        For options that do not fit the file: a group that is not there, or several and none chosen; units that are
-        missing or of another dimension.
+        For options that do not fit the file: a missing group, or several groups and no choice; units that are missing
+        or of another dimension.
     """
     from kinema.formats.h5md.read.describe import describe_file
 
@@ -57,7 +57,7 @@ def describe(
 
 
 def groups_of(path: str | os.PathLike[str], options: H5mdOptions | None = None) -> tuple[GroupSummary, ...]:
-    """The particles groups of an H5MD file; none where it is another HDF5 file. Raises as `describe`."""
+    """The particles groups of an H5MD file; empty for other HDF5 files. Raises as `describe`."""
     from kinema.formats.h5md.read.describe import groups_of_file
 
     return groups_of_file(os.fspath(path), options or H5mdOptions())
@@ -77,9 +77,9 @@ def observables_of(
     time_shift: float = 0.0,
     unlike_frames: bool = False,
 ) -> Observables:
-    """The observables of an H5MD file by name; they are listed and read when asked for. `time_shift`: ps, added.
+    """The observables of an H5MD file by name; they are listed and read on demand. `time_shift`: ps, added.
 
-    `unlike_frames`: the times of frames are not those of the file; a note says that those of observables are.
+    `unlike_frames`: the times of frames differ from the file's; a note says that observables keep the file's times.
     """
     from kinema.formats.h5md.read.observables import Observables
 
@@ -90,7 +90,7 @@ def observables_of(
 
 
 def atoms_of(path: str | os.PathLike[str], options: H5mdOptions | None = None) -> Atoms | None:
-    """The table of names, residues, masses, charges and bonds that a file holds itself; None where it holds none.
+    """The table of names, residues, masses, charges and bonds in a file; None if it has none.
 
     Raises as `describe`.
     """
@@ -102,7 +102,7 @@ def atoms_of(path: str | os.PathLike[str], options: H5mdOptions | None = None) -
 def atoms_source(
     path: str | os.PathLike[str], options: H5mdOptions | None = None, *, always: bool = False
 ) -> H5mdAtoms | None:
-    """A file's own table of atoms, to be read when it is first needed; None where it holds none, but for `always`."""
+    """A file's own table of atoms, read when first needed; None if it has none, unless `always`."""
     from kinema.formats.h5md.read.atoms import H5mdAtoms, has_atoms
 
     options = options or H5mdOptions()

@@ -1,6 +1,6 @@
 """Description of an HDF5 trajectory: where the bytes of its fields lie, which row each frame has, units.
 
-Plain data: `read/` fills it in from the file, the decoder in Rust reads frames by it.
+Plain data: `read/` fills it in from the file, and the decoder in Rust reads frames by it.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ __all__ = [
 ]
 
 ABSENT = -1
-"""Row of a frame for which a field has no values and NaN is to be given."""
+"""Row of a frame in which a field has no values and reads as NaN."""
 
 FORBIDDEN = -2
-"""Row of a frame for which a field has no values and reading it is an error."""
+"""Row of a frame in which a field has no values and reading it is an error."""
 
 Quantity = Literal["positions", "velocities", "forces"]
 RowReader = Callable[[NDArray[np.int64]], NDArray[Any]]
@@ -42,14 +42,14 @@ RowReader = Callable[[NDArray[np.int64]], NDArray[Any]]
 
 @dataclass(frozen=True)
 class H5mdReading(AxisReading):
-    """What `kinema.open` takes for HDF5 files."""
+    """Options of `kinema.open` for HDF5 files."""
 
     old_names: ClassVar[Mapping[str, str]] = {"group": "particles"}
 
     particles: str | None = None
     """str
 
-    The particles group, "system", "particles/system" or "/particles/system"; needed where a file has several."""
+    The particles group, "system", "particles/system" or "/particles/system"; required if a file has several."""
 
     dataset: str | None = None
     """str
@@ -64,19 +64,19 @@ class H5mdReading(AxisReading):
     root: str | None = None
     """str
 
-    The group that holds the H5MD structure, where it is not the file's root and there are several."""
+    The group that holds the H5MD structure, if it is not the file's root and there are several."""
 
     absent_particles: str = "mask"
     """{"mask", "error"}
 
-    What particles give that are not there in some frames: NaN, or an error."""
+    Result for particles that are missing in some frames: NaN, or an error."""
 
     external: str = "folder"
     """{"folder", "none", "any"}
 
-    Other files that a file may draw in by external links and virtual data sets: those in its own folder and below,
-    symbolic links of both resolved, none, or any. What these draw in counts as well. Raw files as storage of data sets
-    are refused always. See docs/trust.md."""
+    Other files that a file may refer to by external links and virtual data sets: those in its own folder and below,
+    symbolic links of both resolved, none, or any. Files that these refer to count as well. Raw files as storage of data
+    sets are always refused. See docs/trust.md."""
 
     def check(self) -> None:
         """As `ReadingOptions`."""
@@ -86,30 +86,32 @@ class H5mdReading(AxisReading):
 
 @dataclass(frozen=True)
 class H5mdOptions(H5mdReading):
-    """How a user wants an HDF5 trajectory to be understood: what `H5mdReading` declares, and what all formats have.
-    Picklable, so that worker processes understand it alike."""
+    """A user's options for reading an HDF5 trajectory: `H5mdReading`, and the options of all formats.
+
+    Picklable, so that worker processes use the same options.
+    """
 
     axis: Quantity | None = None
     absent_particles: Literal["mask", "error"] = "mask"
     units: Mapping[str, str] | None = None
-    """Units where the file has none, or wrong ones: {"length": "nm", "time": "ps", "velocity": "nm ps-1",
-    "force": "kJ mol-1 nm-1"}. What is given counts more than what the file says."""
+    """Units, if the file has none or wrong ones: {"length": "nm", "time": "ps", "velocity": "nm ps-1",
+    "force": "kJ mol-1 nm-1"}. These override the file's units."""
     absent: Literal["error", "nan", "hold"] = "error"
-    """Frames for which a quantity has no row: an error when they are read, NaN, or the last row before them."""
+    """Result for frames in which a quantity has no row: an error when read, NaN, or the last row before them."""
     stored: bool = True
-    """Whether what is kept of the structure of files is used, and kept."""
+    """Whether structures of files are stored, and stored ones used."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldDescription:
-    """One field (positions, velocities, forces, cell) and which row of it each frame of the trajectory has."""
+    """One field (positions, velocities, forces, cell), and the row of it that each frame of the trajectory has."""
 
     pieces: tuple[tuple[int, StoredDataset], ...]
-    """(First row, array); one unless the data set is virtual. Where `reader` is set they are not read but by
-    identities of files, and mostly empty.
+    """(First row, array); one unless the data set is virtual. If `reader` is set, they serve only to identify files,
+    and are mostly empty.
 
     Positions, velocities, forces: (rows, N, 3), or (rows, 3 N) for a bare data set; cell: (rows, 3) or (rows, 3, 3).
-    Where `fixed`, the same without the first dimension."""
+    If `fixed`, the same without the first dimension."""
     rows: NDArray[np.int64] | None
     """Row for each frame of the trajectory; None: frame i is row i; `ABSENT`, `FORBIDDEN`: it has none."""
     fixed: bool
@@ -117,23 +119,23 @@ class FieldDescription:
     scale: float
     """Factor from the file's unit to angstrom, angstrom/ps or kJ/(mol angstrom)."""
     unit: str | None
-    """As the file, or the user in its place, says it."""
+    """As the file states it, or the user instead."""
     reader: RowReader | None
-    """Where bytes cannot be read directly or values must be rearranged: rows (n,) -> (n, N, 3), for the cell (n, 3, 3),
+    """Set if bytes cannot be read directly or values must be rearranged: rows (n,) -> (n, N, 3), cells (n, 3, 3),
     float32 or float64, in the file's unit. Takes no negative rows; safe to call from several threads; not picklable."""
     reason: str
-    """Why `reader` is needed, in words, else ""."""
+    """Why `reader` is needed, in words; empty without one."""
     fills: tuple[float, ...] = ()
-    """Numbers of the file that stand for such that were never written: NaN is given for them."""
+    """The file's values for numbers that were never written; they read as NaN."""
 
 
 @dataclass(frozen=True, slots=True)
 class H5mdDescription:
-    """All that is known of one HDF5 file as a trajectory."""
+    """Description of one HDF5 file as a trajectory."""
 
     path: str
     other_files: tuple[str, ...]
-    """Files that virtual data sets take their values from."""
+    """Files from which virtual data sets take their values."""
     group: str
     """"particles/system"; for other layouts the place of the coordinates."""
     n_atoms: int
@@ -149,25 +151,25 @@ class H5mdDescription:
     forces: FieldDescription | None
     cell: FieldDescription | None
     wide: bool
-    """Some vector field is stored in more than float32 holds (float64, int32, ...)."""
+    """Whether a vector field is stored in a type that float32 cannot hold (float64, int32, ...)."""
     variant: str
     """"H5MD 1.1, group system, written by GROMACS 2026.1"."""
     remarks: tuple[str, ...]
     """Choices that were made and are worth knowing."""
     warnings: tuple[str, ...]
-    """What may surprise: "positions are read through h5py: filter szip"."""
+    """Surprises for users: "positions are read through h5py: filter szip"."""
     format: str = "H5MD"
     """ "H5MD", also for other layouts, or "NetCDF"."""
     reads_forward: bool = False
-    """Whether frames are found from the front of the file only."""
+    """Whether frames can only be found from the front of the file."""
     periodic: tuple[bool, bool, bool] = (True, True, True)
     """Along which edges cells are periodic."""
     cut_at: int | None = None
-    """Byte at which a frame begins that is not whole, after all others."""
+    """Byte offset of an incomplete frame after all others."""
 
     def known_structures(self) -> KnownStructures:
-        """What this process knows of the structure of the file, and of those that it draws in, for other processes."""
-        # h5py is imported there, and descriptions are of files that other programs read as well
+        """Known structures of the file and of files that it refers to, for other processes."""
+        # imported here because it needs h5py, and files that other programs read have descriptions too
         from kinema.storage.hdf5.trust.other_files import known_structures
 
         return known_structures(self.path)

@@ -20,7 +20,7 @@ __all__ = ["H5mdFile", "check_hdf5", "opened"]
 
 @dataclass
 class H5mdFile(OpenFile):
-    """An open file, and how the user wants it to be understood."""
+    """An open file, with the user's options."""
 
     options: H5mdOptions = field(default_factory=H5mdOptions)
 
@@ -39,7 +39,7 @@ def opened(path: str, options: H5mdOptions | None = None, index: str = "memory")
 
 
 def check_hdf5(path: str, function: str) -> None:
-    """Raises what `kinema.open` raises of a file that is no trajectory; UnsupportedFormatError for one without HDF5."""
+    """Raises what `kinema.open` raises if a file is not a trajectory; UnsupportedFormatError if it is not HDF5."""
     if not (os.path.isfile(path) and h5py.is_hdf5(path)):
         format = _core.Trajectory([path], index="memory").format
         raise UnsupportedFormatError(

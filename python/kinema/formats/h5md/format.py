@@ -34,9 +34,10 @@ class H5md(Format):
     remarks = """\
 Elements are joined by `step`. Without `step`, edges of the box, ids, images and charges are read row by row if they
 are as many as the positions, and a note says so; edges that have the shape of one box are those of all frames. A `step`
-of 0 is no interval between rows: there are no steps then. A file without the group `h5md` is read if it has particles
-groups. What makes no sense beside the positions does not keep them from being read: velocities, forces, times and ids
-are left out, with a note that says why, and a cell is not known, so that whatever needs it is an error."""
+of 0 does not separate rows: there are no steps then. A file without the group `h5md` is read if it has particles
+groups. Errors in other data do not keep positions from being read: velocities, forces, times and ids that make no sense
+are left out, with a note that says why, and a cell that makes no sense counts as unknown: whatever needs it is an
+error."""
 
     def written_kind(self, options: Mapping[str, Any], *, by_library: bool = False) -> str:
         """As `Format`."""

@@ -1,4 +1,4 @@
-"""The options that H5MD declares for `kinema.Writer`; those for `kinema.open` are beside the description of files."""
+"""Options that H5MD declares for `kinema.Writer`; its options for `kinema.open` are beside the description of files."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ __all__ = ["H5mdWriting"]
 
 @dataclass(frozen=True, eq=False)
 class H5mdWriting(WritingOptions):
-    """What `kinema.Writer` takes for H5MD."""
+    """Options of `kinema.Writer` for H5MD."""
 
     old_names: ClassVar[Mapping[str, str]] = {"group": "particles"}
 
     fields: str | Sequence[str] | None = None
     """names out of "positions", "velocities", "forces"
 
-    Which each frame has; by default those of the first."""
+    Fields of each frame; by default the fields of the first."""
 
     particles: str | None = None
     """str
@@ -41,12 +41,12 @@ class H5mdWriting(WritingOptions):
     n_frames: int | None = None
     """int
 
-    How many frames will be written, where that is known."""
+    Number of frames to be written, if known."""
 
     chunk_bytes: int = 1 << 20
     """int
 
-    About how large chunks are; 1 MiB."""
+    Approximate size of chunks; 1 MiB."""
 
     align: int | None = None
     """int
@@ -63,7 +63,7 @@ class H5mdWriting(WritingOptions):
     level: int | None = None
     """int
 
-    Of gzip (1 to 9; 1), zstd and bitshuffle-zstd (1 to 22; 3)."""
+    Level for gzip (1 to 9; 1), zstd and bitshuffle-zstd (1 to 22; 3)."""
 
     shuffle: bool | None = None
     """bool
@@ -83,22 +83,22 @@ class H5mdWriting(WritingOptions):
     unit: str = "angstrom"
     """{"angstrom", "nm", "pm"}
 
-    Of `max_error`."""
+    Unit of `max_error`."""
 
     dtype: DTypeLike | None = None
     """{"float32", "float64"}
 
-    Of positions, velocities and forces; float32 by default."""
+    Type of positions, velocities and forces; float32 by default."""
 
     length_unit: str | None = None
     """{"angstrom", "nm", "pm"}
 
-    Of the file; angstrom by default."""
+    Unit of length of the file; angstrom by default."""
 
     time_unit: str | None = None
     """{"ps", "fs", "ns"}
 
-    Of the file; ps by default."""
+    Unit of time of the file; ps by default."""
 
     native: bool = False
     """bool
@@ -113,7 +113,7 @@ class H5mdWriting(WritingOptions):
     boundary: str | Sequence[str] | None = None
     """"periodic", "none", or three of these
 
-    By default periodic where there is a cell."""
+    By default periodic if there is a cell."""
 
     atoms: Atoms | None = None
     """kinema.Atoms
@@ -124,7 +124,7 @@ class H5mdWriting(WritingOptions):
     topology: Any = None
     """MDAnalysis Universe or AtomGroup, kinema.Topology, or file name
 
-    Where these are taken from instead."""
+    Source of the atoms, instead of `atoms`."""
 
     masses: ArrayLike | None = None
     """(n_atoms,) in u"""
@@ -156,15 +156,15 @@ class H5mdWriting(WritingOptions):
     provenance: str | None = None
     """str
 
-    What made the file, as text: the data set `parameters/kinema/provenance`."""
+    Provenance of the file, as text: the data set `parameters/kinema/provenance`."""
 
     dialect: str = "h5md"
     """{"h5md", "mdanalysis"}
 
-    "h5md" follows the specification. "mdanalysis" leaves it in one point, for MDAnalysis' own reader: strings have
-    variable length. Also steps and boxes are then stored one by one where they could be stored once."""
+    "h5md" follows the specification. "mdanalysis" deviates in one point, for MDAnalysis' own reader: strings have
+    variable length. Also steps and boxes are then stored one by one even if they could be stored once."""
 
     resume_from: int | None = None
     """int
 
-    With mode="a": cut the file behind the last frame whose step is not greater; ArgumentError if there is none."""
+    With mode="a": cut the file after the last frame whose step is not greater; ArgumentError if there is none."""

@@ -1,7 +1,7 @@
 """Names and versions of the H5MD specification (1.1), of its modules, and of Kinema's attributes in H5MD files.
 
-The data sets of an element, `value`, `step` and `time`, and its attributes `unit` and `offset` are written out where
-they are used.
+The data sets of an element, `value`, `step` and `time`, and its attributes `unit` and `offset` are not listed here, but
+written out in the code.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ METADATA, PARTICLES, OBSERVABLES, CONNECTIVITY = "h5md", "particles", "observabl
 
 MODULES = f"{METADATA}/modules"
 GROMACS_TOPOLOGY = f"{MODULES}/gromacs_topology"
-"""Module of GROMACS (version 0.1, mdrun 2026): molecules and how often each is there."""
+"""Module of GROMACS (version 0.1, mdrun 2026): molecules and the number of copies of each."""
 
 ELEMENTS = {"positions": "position", "velocities": "velocity", "forces": "force"}
-"""Kinema's names of fields, and those of the elements of a particles group."""
+"""Kinema's names of fields, and the names of the elements of a particles group."""
 FIELDS = tuple(ELEMENTS)
 
 PLURALS = {"force": ("forces",), "velocity": ("velocities",), "position": ("positions",)}
@@ -67,13 +67,13 @@ index into the data set of the same name with the suffix `TABLE`. The specificat
 TABLE = "_table"
 
 NUMBERS = {"resids": "residue_id", "resindices": "residue_index", "molnums": "molecule_index"}
-"""Columns that are whole numbers. `residue_index` is there where neighbouring residues agree in all else."""
+"""Columns that are whole numbers. `residue_index` exists if neighbouring residues agree in everything else."""
 
 PROVENANCE = "parameters/kinema/provenance"
-"""What made a file of Kinema's, as JSON in UTF-8: a scalar. The group `parameters` is for data of applications."""
+"""Provenance of a file of Kinema's, as JSON in UTF-8: a scalar. The group `parameters` is for data of applications."""
 
 GUESSED = "kinema_guessed"
-"""Attribute of data sets of particles that nobody has stated: the program that has guessed the values."""
+"""Attribute of data sets of particles whose values were guessed: the program that guessed them."""
 
 MAX_ERROR, MAX_ERROR_UNIT, ROUNDING = "kinema_max_error", "kinema_max_error_unit", "kinema_rounding"
 """Attributes of rounded positions: the bound, its unit, and how they were rounded."""
@@ -86,4 +86,4 @@ SYMBOLS = tuple(
         "Fl Mc Lv Ts Og"
     ).split()
 )
-"""Of the elements, by atomic number from 1."""
+"""Symbols of the elements, by atomic number from 1."""

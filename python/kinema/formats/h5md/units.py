@@ -1,13 +1,13 @@
-"""The unit grammar of H5MD's `units` module, widened to the spellings that programs write, as exact factors.
+"""The unit grammar of H5MD's `units` module, extended to the spellings that programs write, as exact factors.
 
-It converts no arrays: it says by what to multiply values to get angstrom, ps, angstrom/ps or kJ/(mol angstrom).
+It converts no arrays: it gives the factors that convert values to angstrom, ps, angstrom/ps or kJ/(mol angstrom).
 
 The specification (H5MD 1.1, module "units" 1.0): factors separated by blanks, each a symbol with an optional signed
-power ("kJ mol-1 nm-1", "nm+3"), before them an optional number, itself with a power ("10+3 m"). Read as well: "nm^-1",
+power ("kJ mol-1 nm-1", "nm+3"), before them an optional number, itself with a power ("10+3 m"). Also read: "nm^-1",
 "nm**-1", "nm⁻¹", "nm3", "nm/ps", "kJ/(mol nm)", "eV * fs-1". A mole is the number 6.02214076e23, so energies per mole
 and per particle convert into each other. Factors are fractions: nm to angstrom is exactly 10.
 
-"A" is the ampere of SI; where a length is expected an ampere makes no sense and "A" is read as angstrom.
+"A" is the ampere of SI; if a length is expected, an ampere makes no sense and "A" is read as angstrom.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ELEMENTARY_CHARGE = Fraction("1.602176634e-19")
 _CALORIE = Fraction("4.184")
 _BOHR = Fraction("5.29177210903e-11")  # CODATA 2018
 _HARTREE = Fraction("4.3597447222071e-18")  # CODATA 2018
-# the gram per mole: since 2019 the two differ by 3.5e-10 of either, and programs write the one for the other
+# the gram per mole: since 2019 the two differ by a relative 3.5e-10, and programs write the one for the other
 _DALTON = Fraction(1, 1000) / _AVOGADRO
 
 # exponents of metre, kilogram, second, ampere, kelvin, candela
@@ -62,7 +62,7 @@ class Unit:
 _ONE = Unit(Fraction(1), _NONE)
 _ANGSTROM = Unit(Fraction(1, 10**10), _LENGTH)
 
-# units that may carry a prefix
+# units that may have a prefix
 _PREFIXED: dict[str, Unit] = {
     "m": Unit(Fraction(1), _LENGTH),
     "g": Unit(Fraction(1, 1000), _MASS),
@@ -99,7 +99,7 @@ _PREFIXED_WORDS: dict[str, Unit] = {
     "electronvolt": _PREFIXED["eV"],
     "dalton": _PREFIXED["Da"],
 }
-# words of any case
+# words in any case
 _WORDS: dict[str, Unit] = {
     "angstrom": _ANGSTROM,
     "angstroem": _ANGSTROM,
@@ -112,7 +112,7 @@ _WORDS: dict[str, Unit] = {
     "minute": Unit(Fraction(60), _TIME),
     "hour": Unit(Fraction(3600), _TIME),
     "day": Unit(Fraction(86400), _TIME),
-    # of time, as CHARMM defines it
+    # for time, as CHARMM defines it
     "akma": Unit(Fraction("0.04888821") / 10**12, _TIME),
     "atm": Unit(Fraction(101325), _PRESSURE),
     "kelvin": _PREFIXED["K"],
@@ -145,9 +145,9 @@ _TOKEN = re.compile(
     r"|(?P<symbol>[^\W\d_]+)|(?P<power>\^|\*\*)|(?P<sign>[+-])|(?P<multiply>[*·.])|(?P<divide>/)"
     r"|(?P<open>\()|(?P<close>\))|(?P<blank>\s+)"
 )
-# a power beyond this is no unit, and a large one would make numbers of millions of digits
+# a larger power is not a unit's, and a huge one would make numbers of millions of digits
 _LARGEST_POWER = 30
-# of ten: factors to Kinema's units lie between its inverse and itself, which float32 holds too
+# powers of ten: factors to Kinema's units lie between its inverse and itself, which float32 holds too
 _LARGEST_EXPONENT = 37
 
 DIMENSIONS: dict[Dimension, Unit] = {
@@ -169,7 +169,7 @@ def scale_to_kinema(text: str, dimension: Dimension) -> float:
     target = DIMENSIONS[dimension]
     unit = parse(text)
     if unit.exponents != target.exponents:
-        unit = parse(text, length_a=True)  # "A" where an ampere makes no sense
+        unit = parse(text, length_a=True)  # "A" if an ampere makes no sense
     if unit.exponents != target.exponents:
         raise ArgumentError(f"unit {text!r} is not one of {dimension}")
     ratio = unit.factor / target.factor
@@ -179,9 +179,9 @@ def scale_to_kinema(text: str, dimension: Dimension) -> float:
 
 
 def parse(text: str, *, length_a: bool = False) -> Unit:
-    """What a unit's text means; with `length_a`, "A" is angstrom and not ampere.
+    """The unit that a text describes; with `length_a`, "A" is angstrom and not ampere.
 
-    Raises ArgumentError naming the part that is not understood.
+    Raises ArgumentError, naming the part that is not understood.
     """
     normal = text.translate(_SUPERSCRIPTS).strip()
     if not normal:
@@ -214,7 +214,7 @@ class _Parser:
         return unit
 
     def _product(self, depth: int) -> Unit:
-        """Factors one behind the other, up to the end or to a closing parenthesis."""
+        """Consecutive factors, up to the end or to a closing parenthesis."""
         unit, sign, factors = _ONE, 1, 0
         while self.next < len(self.tokens):
             kind, _ = self.tokens[self.next]
@@ -233,7 +233,7 @@ class _Parser:
                 sign = 1
                 factors += 1
         if not factors or sign < 0:
-            raise ArgumentError(f"unit {self.text!r} has no factor where one is expected")
+            raise ArgumentError(f"unit {self.text!r} lacks a factor")
         return unit
 
     def _factor(self, depth: int) -> Unit:
@@ -259,7 +259,7 @@ class _Parser:
         return _ONE.times(base, power)
 
     def _power(self) -> int:
-        """The signed number behind a factor, "+3", "^-1", "2"; 1 where there is none."""
+        """The signed number after a factor, "+3", "^-1", "2"; 1 if there is none."""
         start, digits = self.next, ""
         kinds = [kind for kind, _ in self.tokens[start : start + 3]]
         if kinds[:1] == ["power"]:
@@ -275,7 +275,7 @@ class _Parser:
         elif self.next == start:
             return 1
         if not re.fullmatch(r"[+-]?\d{1,3}", digits) or abs(int(digits)) > _LARGEST_POWER:
-            raise ArgumentError(f"unit {self.text!r} has a power that is no small whole number")
+            raise ArgumentError(f"unit {self.text!r} has a power that is not a small whole number")
         return int(digits)
 
     def _symbol(self, word: str) -> Unit:
@@ -295,7 +295,7 @@ class _Parser:
 
 
 def _word(word: str) -> Unit | None:
-    """A unit that is written out, in any case, singular or plural, perhaps with a prefix that is written out too."""
+    """A unit written out as a word, in any case, singular or plural, perhaps with a prefix that is also written out."""
     lower = word.lower()
     for name in (lower, lower.removesuffix("s")):
         if name in _WORDS:

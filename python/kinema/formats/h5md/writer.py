@@ -1,6 +1,6 @@
-"""`H5mdWriter`: trajectories as H5MD, in new files, which appear whole or not at all, and in files that grow.
+"""`H5mdWriter`: trajectories as H5MD, in new files, which appear whole or not at all, and in growing files.
 
-A file that grows survives a killed process. The elements of a file are in `kinema.formats.h5md.write`.
+A growing file survives a killed process. The elements of a file are in `kinema.formats.h5md.write`.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ class H5mdWriter(Hdf5Writer, format="H5MD"):
                 out.write(block)
 
     With the default units of the file values are stored as they are, bit for bit (float64 is rounded to float32 unless
-    dtype="float64"). A file that mode="a" finds keeps its layout, compression and topology; `atoms`, `fields`, `dtype`,
-    units, `max_error` and `cell` must agree with it where given. Steps must rise and times must not fall; each frame
-    has a cell and a time, or none: the first one decides.
+    dtype="float64"). With mode="a" an existing file keeps its layout, compression and topology; `atoms`, `fields`,
+    `dtype`, units, `max_error` and `cell`, if given, must agree with it. Steps must rise and times must not fall. The
+    first frame decides whether each frame has a cell, and whether each has a time.
 
-    The suffix is one of H5MD: .h5md, .h5, .hdf5. Options are those of `H5mdWriting`; `n_atoms` may be left out where
+    The suffix is one of H5MD: .h5md, .h5, .hdf5. Options are those of `H5mdWriting`; `n_atoms` may be left out if
     `atoms` are given.
 
     Raises
@@ -72,7 +72,7 @@ class H5mdWriter(Hdf5Writer, format="H5MD"):
     # whether rows of fields are in other files, which others write; and the versions of HDF5's format
     _is_virtual = False
     _libver = LIBVER
-    # of a file that grows: its particles group, and the box that does not change
+    # of a growing file: its particles group, and the box that does not change
     _opened_as: tuple[str, NDArray[Any] | None] | None = None
 
     def _start(self, target: Target, options: H5mdWriting) -> None:
@@ -85,7 +85,7 @@ class H5mdWriter(Hdf5Writer, format="H5MD"):
             if target.n_atoms is None and options.atoms is not None:
                 target = replace(target, n_atoms=options.atoms.n_atoms)
         kind = None if options.dtype is None else float_type(options.dtype)
-        # of `convert`: the file has a temporary name, which this writer does not change
+        # for `convert` the file has a temporary name, which this writer does not change
         part = target.path if isinstance(target.path, OutputPart) else None
         if part is not None and os.path.getsize(part.temporary):
             self._open_existing(options.particles, {}, None, part.temporary)
@@ -96,7 +96,7 @@ class H5mdWriter(Hdf5Writer, format="H5MD"):
         self._closed = False
 
     def _continue(self, target: Target, options: H5mdWriting, kind: np.dtype[Any] | None) -> None:
-        """Opens a file that is there; what was given must agree with it."""
+        """Opens an existing file; the given values must agree with it."""
         given = {
             "n_atoms": target.n_atoms,
             "fields": self._asked_fields,
@@ -114,7 +114,7 @@ class H5mdWriter(Hdf5Writer, format="H5MD"):
     def _create(
         self, target: Target, part: OutputPart | None, options: H5mdWriting, kind: np.dtype[Any] | None
     ) -> None:
-        """Makes a new file with its head."""
+        """Makes a new file with its metadata."""
         self._options = self._checked_options(target, options, kind)
         self.n_atoms = self._options.n_atoms
         self._units, self._dialect = self._options.units, self._options.dialect
@@ -139,7 +139,7 @@ class H5mdWriter(Hdf5Writer, format="H5MD"):
         self._note(notes)
 
     def _checked_options(self, target: Target, options: H5mdWriting, kind: np.dtype[Any] | None) -> FileOptions:
-        """What is decided before the first frame of a new file."""
+        """The choices made before the first frame of a new file."""
         if target.n_atoms is None:
             raise ArgumentError("n_atoms is needed to make a file")
         units = FileUnits(options.length_unit or "angstrom", options.time_unit or "ps", options.native)
@@ -187,8 +187,8 @@ class H5mdWriter(Hdf5Writer, format="H5MD"):
     ) -> None:
         """Makes an observable, "potential_energy" or "group/name": one with steps of its own, or a fixed `value`.
 
-        `shape` and `dtype` (float64) are those of the value of one step, `unit` its text, "kJ mol-1". In a file that
-        is appended to, an observable that is there is continued where shape and unit agree.
+        `shape` and `dtype` (float64) are those of the value of one step, `unit` its text, "kJ mol-1". In a file that is
+        appended to, an existing observable is continued if shape and unit agree.
         """
         self._require_open()
         if not name or any(part in ("", ".", "..") for part in name.split("/")):
@@ -206,7 +206,7 @@ class H5mdWriter(Hdf5Writer, format="H5MD"):
     ) -> None:
         """Takes the value of an observable at a step, or (rows, ...) values at `step` (rows,) and `time` (rows,).
 
-        Without `step` it is that of the last frame, with the frame's time.
+        Without `step` the value belongs to the last frame, with the frame's time.
         """
         self._require_open()
         if name not in self._observables:
@@ -228,18 +228,18 @@ class H5mdWriter(Hdf5Writer, format="H5MD"):
         return self._options.group
 
     def allocate_early(self) -> None:
-        """Data sets of fields that are made later have their space from the beginning: others write into it."""
+        """Field data sets made from now on get all their space at once, so that others can write into it."""
         self._options = replace(self._options, allocate_early=True)
 
     def make_room(self, rows: int) -> None:
-        """Fields of a file that grows get this many rows at the least, whose values others write before they count."""
+        """Gives fields of a growing file at least this many rows, whose values others write before they count."""
         with self._all_or_nothing():
             for dataset in self.datasets.values():
                 if len(dataset) < rows:
                     dataset.resize(rows, axis=0)
 
     def trim(self) -> None:
-        """Fields of a file that grows, all of which is committed, lose the rows after the last frame."""
+        """Removes the rows after the last frame from the fields of a growing file, all of which is committed."""
         assert isinstance(self._file, GrowingFile)
         with self._all_or_nothing():
             for dataset in self.datasets.values():
@@ -247,14 +247,15 @@ class H5mdWriter(Hdf5Writer, format="H5MD"):
             self._file.commit(shrinks=True)
 
     def places_of_fields(self, first: FrameArrays) -> dict[str, int]:
-        """The byte at which the values of each field begin, with layout "contiguous"; to be asked before any frame is
-        taken. Data sets are made for frames such as `first`, and `leave_fields` holds from here on."""
+        """The byte at which the values of each field begin, with layout "contiguous".
+
+        Call it before any frame is taken: data sets are made for frames such as `first`, and `leave_fields` holds from
+        then on.
+        """
         self.allocate_early()
         self.begin(first)
         self.leave_fields()
         return {name: int(dataset.id.get_offset()) for name, dataset in self.datasets.items()}
-
-    # how
 
     def _open_existing(
         self,
@@ -264,7 +265,7 @@ class H5mdWriter(Hdf5Writer, format="H5MD"):
         path: str | None = None,
         cut: int | None = None,
     ) -> None:
-        """Opens the file behind its last whole frame, or behind step `cut`; what was given must agree with it."""
+        """Opens the file after its last whole frame, or after step `cut`; the given values must agree with it."""
         growing = GrowingFile(path or self.path)
         try:
             with damaged_file_errors(self.path):
@@ -321,7 +322,7 @@ class H5mdWriter(Hdf5Writer, format="H5MD"):
 
 
 def table_of(atoms: Atoms | None, topology: Any) -> Atoms | None:
-    """The table that was given, or that of an AtomGroup, a Universe, a `Topology` or a file's name."""
+    """The given table, or that of an AtomGroup, a Universe, a `Topology` or a file's name."""
     if atoms is not None and topology is not None:
         raise ArgumentError("atoms= and topology= cannot be combined; give one of them")
     if atoms is not None and not isinstance(atoms, Atoms):

@@ -1,1 +1,1 @@
-"""What formats that are stored in HDF5 share when they are written."""
+"""Common part of the writers of formats that are stored in HDF5."""

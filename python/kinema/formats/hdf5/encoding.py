@@ -1,6 +1,6 @@
-"""`ChunkEncoder`: rows of a data set as the chunks that its file holds, made without the file.
+"""`ChunkEncoder`: encodes rows of a data set as chunks of its file, without the file.
 
-So that one process can encode what another commits: an encoder can be pickled.
+An encoder can be pickled, so that one process can encode what another commits.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from kinema.storage.hdf5.storage import Storage, create_dataset
 
 __all__ = ["ChunkEncoder", "Preparation", "encode_chunks"]
 
-# libhdf5 takes files in memory of one name for one
+# numbers for names: libhdf5 takes files in memory of the same name for one file
 _NUMBERS = itertools.count()
 
 
 @dataclass(frozen=True)
 class Preparation:
-    """From values in Kinema's units to those of the file: divided by `unit_size`, then rounded, as `dtype`."""
+    """Converts values from Kinema's units to those of the file: divided by `unit_size`, then rounded, as `dtype`."""
 
     dtype: np.dtype[Any]
     unit_size: float = 1.0
@@ -40,17 +40,20 @@ class Preparation:
     """Instead of `unit_size`: values are multiplied by it."""
 
     def changes_nothing(self, values: NDArray[Any]) -> bool:
-        """Whether the values are what the file shall hold already."""
+        """Whether the values already are what the file will hold."""
         return bool(values.flags.c_contiguous) and self.keeps(values.dtype)
 
     def keeps(self, dtype: np.dtype[Any]) -> bool:
-        """Whether values of this type are what the file shall hold already."""
+        """Whether values of this type already are what the file will hold."""
         same = dtype == self.dtype and dtype.isnative
         return same and self.unit_size == 1.0 and self.factor == 1.0 and self.rounding is None
 
     def check(self, values: NDArray[Any], name: str = "values", *, first: int = 0) -> None:
-        """Raises ArgumentError where storing as `dtype` alone exceeds the bound that was asked for, and
-        UnsupportedFormatError for numbers that `dtype` does not hold; `first` is the number of the first row."""
+        """Raises errors for values that cannot be stored.
+
+        ArgumentError if storing as `dtype` alone exceeds the requested bound, UnsupportedFormatError for numbers that
+        `dtype` does not hold; `first` is the number of the first row.
+        """
         largest = float(np.finfo(self.dtype).max) if self.dtype.kind == "f" else np.inf
         largest *= self.unit_size if self.factor == 1.0 else 1.0 / self.factor
         if values.dtype.kind == "f" and largest < float(np.finfo(values.dtype).max):
@@ -89,7 +92,7 @@ class Preparation:
 
 @dataclass(frozen=True)
 class ChunkEncoder:
-    """How rows of one data set become stored chunks.
+    """Encoder of the rows of one data set into stored chunks.
 
     Attributes
     ----------
@@ -103,10 +106,10 @@ class ChunkEncoder:
 
     @classmethod
     def from_dataset(cls, dataset: Any, preparation: Preparation) -> ChunkEncoder:
-        """The encoder of a data set that is there."""
+        """The encoder of an existing data set."""
         storage = Storage((0, *dataset.shape[1:]), dataset.dtype, dataset.chunks, filters_of(dataset))
         made = cls(storage, preparation)
-        # instead of one like it
+        # used instead of a scratch copy
         made.__dict__["_scratch"] = dataset
         return made
 
@@ -127,7 +130,7 @@ class ChunkEncoder:
         return 1 if self.storage.chunks is None else self.storage.chunks[0]
 
     def prepared(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Rows (n, ...) in the units and the type of the file; ArgumentError for those that it cannot hold."""
+        """Rows (n, ...) in the units and the type of the file; raises ArgumentError for values that it cannot hold."""
         self.preparation.check(values)
         if self.preparation.changes_nothing(values):
             return values
@@ -136,8 +139,10 @@ class ChunkEncoder:
         return made
 
     def encoded(self, values: NDArray[Any], first: int, *, workers: int = 1) -> EncodedRows:
-        """Rows (n, ...), which are those from `first` on of the data set, for `Series.announce`: whole chunks encoded,
-        and what lies before and behind them as it was given."""
+        """Encodes rows (n, ...) of the data set, from `first` on, for `Series.announce`.
+
+        Whole chunks are encoded; the rows before and after them stay as given.
+        """
         rows, stop = self.chunk_rows, first + len(values)
         begin = min(-(-first // rows) * rows, stop)
         end = max(stop - stop % rows, begin)
@@ -147,7 +152,7 @@ class ChunkEncoder:
         chunks: list[EncodedChunk] = []
         if begin < end:
             whole = self.prepared(values[begin - first : end - first])
-            # copies: the array that they are views of goes
+            # copies: the array that they are views of is freed
             chunks = [(at, bytes(stored), mask) for at, stored, mask in self.chunks(whole, workers=workers)]
         return EncodedRows(
             first,
@@ -162,10 +167,10 @@ class ChunkEncoder:
     def chunks(self, rows: NDArray[Any], *, workers: int = 1, raw: bool = False) -> Iterator[EncodedChunk]:
         """Offset, bytes and filter mask of each chunk of prepared rows (n, ...), in the order of offsets.
 
-        `raw`: without filters. The last ones are padded with zeros.
+        `raw`: without filters. The last chunks are padded with zeros.
 
-        libhdf5 keeps the mask of a chunk that is written again with as many bytes. So chunks of the size that they have
-        without filters are stored without, as raw ones are.
+        If a chunk is rewritten with the same number of bytes, libhdf5 keeps its mask. So a filtered chunk as large as
+        the raw one is stored without filters, as raw chunks are.
         """
         chunk, filters = self.storage.chunks, self.storage.filters
         assert chunk is not None
@@ -190,7 +195,7 @@ class ChunkEncoder:
 
     @cached_property
     def _scratch(self) -> Any:
-        """A data set in memory with the type, chunks and filters of the other."""
+        """A data set in memory with the same type, chunks and filters."""
         file = h5py.File(f"encoder-{next(_NUMBERS)}", "w", driver="core", backing_store=False)
         given = encodable_again(self.storage.filters)
         dataset = create_dataset(
@@ -207,10 +212,10 @@ def encode_chunks(
 ) -> Iterator[EncodedChunk]:
     """Offset, bytes and filter mask of each chunk of `rows` (n, ...), in the order of offsets; Rust has the filters.
 
-    The last ones are padded with zeros.
+    The last chunks are padded with zeros.
     """
     if not filters and chunk[1:] == rows.shape[1:]:
-        # chunks of whole rows are there already
+        # chunks of whole rows are contiguous already
         zeros = (0,) * (len(chunk) - 1)
         for start in range(0, len(rows), chunk[0]):
             part = rows[start : start + chunk[0]]
@@ -223,8 +228,8 @@ def encode_chunks(
 def _encode_by_library(dataset: Any, rows: NDArray[Any]) -> Iterator[EncodedChunk]:
     """As `encode_chunks`, for filters that Rust does not encode: by those of libhdf5, in memory, as of `dataset`.
 
-    Like all chunks these are written past libhdf5, so what holds for a file that grows holds for all filters. The mask
-    has the filters that it has left out, as they failed or saved nothing.
+    Like all chunks these are written past libhdf5, so the rules for growing files hold for all filters. The mask marks
+    the filters that libhdf5 skipped because they failed or saved nothing.
     """
     chunk = dataset.chunks
     plist, kind = dataset.id.get_create_plist(), dataset.id.get_type()
@@ -234,7 +239,7 @@ def _encode_by_library(dataset: Any, rows: NDArray[Any]) -> Iterator[EncodedChun
         for offset in itertools.product(*starts):
             part = rows[tuple(slice(start, start + k) for start, k in zip(offset, chunk, strict=True))]
             whole = part if part.shape == chunk else _padded(part, chunk)
-            # one of its own for each: libhdf5 keeps the mask of a chunk that is written again with another
+            # one data set for each: libhdf5 keeps the mask of a chunk that is rewritten with another
             scratch = h5py.h5d.create(file.id, None, kind.copy(), space, plist)
             scratch.write(h5py.h5s.ALL, h5py.h5s.ALL, np.ascontiguousarray(whole))
             mask, stored = scratch.read_direct_chunk((0,) * len(chunk))

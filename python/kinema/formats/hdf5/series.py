@@ -1,7 +1,7 @@
 """Growing data sets: rows are buffered until whole chunks can be encoded and written.
 
 Chunks are encoded by a `ChunkEncoder`, here or in another process, and written past HDF5's own filters (direct chunk
-writes). HDF5 stores whole chunks only, so the last one is padded behind the data set's extent.
+writes). HDF5 stores whole chunks only, so the last one is padded beyond the data set's extent.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from kinema.storage.hdf5.storage import write_chunks
 
 __all__ = ["CountedRows", "Series", "buffered_rows"]
 
-# frames of a data set without chunks are gathered up to this many bytes
+# most bytes of frames that are gathered for a data set without chunks
 _RUN_BYTES = 1 << 20
-# Chunks that wait to be encoded as one batch, and their bytes: whatever the number of workers is. Batches of several
-# data sets lie in a file in the order in which they are full, and a file shall not depend on it.
+# Chunks that wait to be encoded as one batch, and their bytes, independent of the number of workers. Batches of several
+# data sets lie in a file in the order in which they fill up, and a file must not depend on the workers.
 _WAITING_CHUNKS, _WAITING_BYTES = 16, 64 << 20
 
 
@@ -42,8 +42,8 @@ def buffered_rows(chunks: tuple[int, ...] | None, item: tuple[int, ...], itemsiz
 class Series:
     """One growing data set of shape (rows, ...).
 
-    `make(rows)` makes the data set anew, with chunks of so many rows: for a series that ends before its first chunk is
-    full, which would be stored whole.
+    `make(rows)` recreates the data set with chunks of `rows` rows, for a series that ends before its first chunk is
+    full: that chunk would be stored whole.
     """
 
     def __init__(
@@ -66,18 +66,18 @@ class Series:
         # fewer rows are gathered first
         self._least = batch if storage.chunks is None else self._chunk_rows
         self._buffer = np.zeros((batch, *self.encoder.item), dataset.dtype)
-        # rows before `_first` are in the file for good; of those in the buffer, `_stored` are there as well
+        # rows before `_first` are final in the file; of those in the buffer, `_stored` are there as well
         self._first = rows - rows % self._chunk_rows
         self._filled = self._stored = rows - self._first
         if self._filled:
             dataset.read_direct(self._buffer, np.s_[self._first : rows], np.s_[: self._filled])
-        # of rows that were announced: chunks by their first row, and values likewise
+        # for announced rows: chunks by their first row, and values likewise
         self._encoded: dict[int, list[EncodedChunk]] = {}
         self._plain: dict[int, NDArray[Any]] = {}
 
     @property
     def preparation(self) -> Preparation:
-        """Between the units of the caller and those of the file."""
+        """Conversion between the units of the caller and those of the file."""
         return self.encoder.preparation
 
     @property
@@ -86,7 +86,7 @@ class Series:
         return self._first + self._filled
 
     def extend(self, values: NDArray[Any] | AnnouncedRows) -> None:
-        """Takes rows (n, ...), or so many of those that were announced."""
+        """Takes rows (n, ...), or n of the announced rows."""
         taken = 0
         filtered = bool(self.encoder.storage.filters)
         while taken < len(values):
@@ -106,9 +106,9 @@ class Series:
                 self._store_whole_chunks()
 
     def announce(self, rows: EncodedRows) -> None:
-        """Takes rows of which another process has encoded the whole chunks.
+        """Takes rows whose whole chunks another process has encoded.
 
-        `extend` with `AnnouncedRows` says when each is to be written. They go on behind those announced before.
+        `extend` with `AnnouncedRows` says when each is to be written. They follow the rows announced before.
         """
         if len(rows.head):
             self._plain[rows.first] = rows.head
@@ -120,10 +120,10 @@ class Series:
             self._plain[rows.first + rows.n_rows - len(rows.tail)] = rows.tail
 
     def flush(self) -> None:
-        """Writes all rows, also those of the last chunk that is not full; more may follow.
+        """Writes all rows, also from the last, incomplete chunk; more may follow.
 
-        These are written again when the chunk is full, unfiltered until then: so they stay where they are, however
-        often they are written.
+        The incomplete chunk is written again when it is full. Until then it is unfiltered, so it keeps its place
+        however often it is written.
         """
         self._store_whole_chunks()
         if self._filled > self._stored:
@@ -131,7 +131,7 @@ class Series:
             self._stored = self._filled
 
     def finish(self) -> None:
-        """Writes all rows, the last chunk filtered like the others; nothing may follow."""
+        """Writes all rows, the last chunk filtered like the others; no more may follow."""
         chunked = self.encoder.storage.chunks is not None
         if chunked and self._make is not None and 0 < self.rows < self._chunk_rows and not self._stored:
             self.dataset = self._make(self.rows)
@@ -141,8 +141,6 @@ class Series:
         if self._filled > self._stored:
             self._store(self._buffer[: self._filled])
             self._stored = self._filled
-
-    # how
 
     def _store_whole_chunks(self) -> None:
         whole = self._filled - self._filled % self._chunk_rows
@@ -160,7 +158,7 @@ class Series:
         return self.preparation.changes_nothing(rows)
 
     def _gather(self, rows: NDArray[Any] | AnnouncedRows) -> None:
-        """Rows into the buffer; nothing of those that are encoded."""
+        """Copies rows into the buffer, except encoded ones."""
         place = self._buffer[self._filled : self._filled + len(rows)]
         if not isinstance(rows, AnnouncedRows):
             self.preparation.into(rows, place)
@@ -185,7 +183,7 @@ class Series:
             self._store_chunks(rows, first, raw)
 
     def _store_chunks(self, rows: NDArray[Any] | AnnouncedRows, first: int, raw: bool) -> None:
-        """Rows from `first` on, in the order of their chunks; of those that were announced encoded the chunks alone."""
+        """Stores rows from `first` on, in the order of their chunks; for announced rows only the encoded chunks."""
         done = 0
         places = range(0, len(rows), self._chunk_rows) if self._encoded else ()
         for start in places:
@@ -199,7 +197,7 @@ class Series:
 
     def _encode(self, rows: NDArray[Any] | AnnouncedRows, first: int, raw: bool) -> None:
         if len(rows):
-            assert not isinstance(rows, AnnouncedRows)  # plain ones are in the buffer
+            assert not isinstance(rows, AnnouncedRows)  # plain rows are in the buffer
             self._commit(self.encoder.chunks(rows, workers=self._workers, raw=raw), first)
 
     def _commit(self, chunks: Iterable[EncodedChunk], first: int) -> None:
@@ -223,7 +221,7 @@ class CountedRows:
         self.rows += len(values)
 
     def flush(self) -> None:
-        """Nothing: they are written by others."""
+        """Does nothing: others write the rows."""
 
     def finish(self) -> None:
-        """Nothing: all rows are there."""
+        """Does nothing: all rows are written."""

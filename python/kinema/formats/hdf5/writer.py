@@ -1,6 +1,7 @@
-"""`Hdf5Writer`: formats that are stored in HDF5 (H5MD, NetCDF-4), in new files and in files that grow.
+"""`Hdf5Writer`: formats that are stored in HDF5 (H5MD, NetCDF-4), in new files and in growing files.
 
-When bytes are in a file, and what a killed process leaves, is decided here; what they mean by the class of a format.
+This module decides when bytes are in a file and what a killed process leaves; the class of a format decides what the
+bytes mean.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ class GrowingData(Protocol):
         """Writes all rows; more may follow."""
 
     def finish(self) -> None:
-        """Writes all rows; none may follow."""
+        """Writes all rows; no more may follow."""
 
 
 class FrameGroup(GrowingData, Protocol):
-    """The data sets of frames, of which each has all fields."""
+    """The data sets of frames; each frame has all fields."""
 
     rows: int
 
@@ -43,21 +44,24 @@ class FrameGroup(GrowingData, Protocol):
         """Names of the fields, in their order."""
 
     def check(self, frames: FrameArrays, first: int) -> None:
-        """Raises ArgumentError for frames that the file cannot take, UnsupportedFormatError, without the path, for
-        those that a reader would not give back; `first` is the number of the first frame."""
+        """Raises errors for frames that cannot be written; `first` is the number of the first frame.
+
+        ArgumentError if the file cannot take them; UnsupportedFormatError, without the path, if a reader would not give
+        them back.
+        """
 
     def losses_of(self, frames: FrameArrays) -> list[str]:
-        """What of frames that `check` has passed is not kept."""
+        """Losses in frames that `check` has passed."""
 
     def extend(self, frames: FrameArrays) -> None:
         """Takes frames that `check` has passed."""
 
 
 class Hdf5Writer(Writer):
-    """What the writers of formats in HDF5 share; each sets `_file`, `_h5`, `_workers`, and `_group` if it opens a file.
+    """Common part of the writers of formats in HDF5.
 
-    A new file is closed by its first flush, and continued as one that grows. With mode="a" it gets its name then,
-    whole, with all frames so far.
+    Each sets `_file`, `_h5`, `_workers`, and `_group` if it opens a file. The first flush of a new file closes it, and
+    continues it as a growing file. With mode="a" it gets its name then, whole, with all frames so far.
 
     Each is a `FrameSink`. Users call `write`, `flush` and `close`; processes that write one file together call `rows`,
     `stored`, `commit` and `finish`.
@@ -68,7 +72,7 @@ class Hdf5Writer(Writer):
     # with mode="w" a file that grows under its temporary name, from the first `flush` on
     _new: NewFile | None = None
     _group: Any = None
-    # fields that were asked for
+    # fields that the user asked for
     _asked_fields: tuple[str, ...] | None = None
 
     @property
@@ -80,13 +84,13 @@ class Hdf5Writer(Writer):
         return self._asked_fields if self._group is None else tuple(self._group.fields)
 
     def begin(self, first: FrameArrays) -> dict[str, ChunkEncoder]:
-        """As `FrameSink.begin`: how chunks of each field are made, for processes that encode what `stored` takes."""
+        """As `FrameSink.begin`: the encoder of each field, for processes that encode what `stored` takes."""
         self._require_open()
         self._begin(self._checked(first))
         return self.encoders
 
     def check(self, frames: FrameArrays, *, ahead: int = 0) -> None:
-        """Raises as `rows` would for frames of which there may be no values, after `ahead` others."""
+        """Raises as `rows` would after `ahead` more frames; the values of the frames may be missing."""
         self._require_open()
         self._check(self._checked(frames), self.n_frames + ahead)
 
@@ -124,14 +128,14 @@ class Hdf5Writer(Writer):
         self._check(frames, self.n_frames)
         self._note_not_finite(frames, self.n_frames)
         self._lose(self._group.losses_of(frames))
-        # of announced rows others make and write the bytes
+        # others make and write the bytes of announced rows
         announced = any(isinstance(value, AnnouncedRows) for value in frames.fields.values())
         traced = nullcontext() if announced else self._span("write", len(frames))
         with traced, self._all_or_nothing():
             self._group.extend(frames)
 
     def _check(self, frames: FrameArrays, first: int) -> None:
-        """As `FrameGroup.check`, with the path in each error; and that no more frames come than were announced."""
+        """As `FrameGroup.check`, with the path in each error; also refuses more frames than were announced."""
         with self._named():
             self._group.check(frames, first)
         if self._mode == "w":
@@ -141,7 +145,7 @@ class Hdf5Writer(Writer):
         """Brings all frames taken so far into the file.
 
         As `Writer.flush`. From the first call on a new file (mode="w") has a row of `step` and `time` for each frame.
-        With layout "contiguous" (H5MD) it has its frames only when it is closed.
+        With layout "contiguous" (H5MD) the file gets its frames only when it is closed.
         """
         self._require_open()
         if self._mode == "a":
@@ -159,22 +163,22 @@ class Hdf5Writer(Writer):
                 self._new = self._file
                 self._grow(self._file.keep)
             else:
-                assert isinstance(self._file, GrowingFile)  # since its first frames
+                assert isinstance(self._file, GrowingFile)  # set since the first frames
                 for part in self._parts():
                     part.flush()
                 self._file.commit()
         self._n_flushed = self.n_frames
 
     def settled(self) -> list[tuple[int, int]]:
-        """Bytes of the chunks in the file that hold all of their frames: no later write changes them."""
+        """Byte ranges of the chunks in the file that hold all of their frames: no later write changes them."""
         return [] if self._group is None else full_chunks(self._h5)
 
     def close(self, check: Callable[[str], object] | None = None) -> None:
-        """Writes what is left and closes the file; a new one appears under its name now. Closing twice does nothing.
+        """Writes what is left and closes the file; a new one now appears under its name. Closing twice does nothing.
 
-        `check` is called before with the temporary name of a new file, which is whole and can be read; what it raises
-        keeps the file from its name. Where anything fails, a new file stays with the frames that are in it, under its
-        temporary name.
+        `check` is called first, with the temporary name of a new file, which is whole and can be read; if it raises,
+        the file does not get its name. If anything fails, a new file stays under its temporary name, with the frames
+        that are in it.
         """
         if self._closed:
             return
@@ -223,54 +227,54 @@ class Hdf5Writer(Writer):
 
     def _leave_to_parent(self) -> None:
         super()._leave_to_parent()
-        # what HDF5 still holds is not written when this process ends
+        # when this process ends, HDF5's buffers must not be written
         self._file.forget()
 
     def _span(self, name: str, n_frames: int) -> Any:
-        """An event of the trace: calls of h5py, with what HDF5 does in them."""
+        """An event of the trace for calls of h5py, including the work of HDF5 in them."""
         return span(name, "writer", self.path, frames=n_frames)
 
     # for others who write values into the file
 
     @property
     def current_path(self) -> str:
-        """Where the bytes are now."""
+        """Current path of the file."""
         return self._file.path if isinstance(self._file, GrowingFile) else self._file.temporary
 
     @property
     def encoders(self) -> dict[str, ChunkEncoder]:
-        """How chunks of each field are made; none before `begin`."""
+        """The encoder of each field; empty before `begin`."""
         return {name: series.encoder for name, series in self._fields.items()}
 
     @property
     def datasets(self) -> dict[str, Any]:
-        """The data set of each field; none before `begin`."""
+        """The data set of each field; empty before `begin`."""
         return {name: series.dataset for name, series in self._fields.items()}
 
     @property
     def place_of_fields(self) -> tuple[str, dict[str, str]]:
-        """Where the bytes are now, and the name of the data set of each field."""
+        """Current path of the file, and the name of the data set of each field."""
         return self.current_path, {name: dataset.name for name, dataset in self.datasets.items()}
 
     @property
     def last_step(self) -> int | None:
-        """Of the last frame that was taken."""
+        """Step of the last frame that was taken."""
         return None if self._group is None else self._group.last_step
 
     def leave_fields(self) -> None:
-        """From here on rows of all fields are written by others, and counted here."""
+        """From now on others write rows of all fields, and this object counts them."""
         for name, series in self._fields.items():
             self._fields[name] = CountedRows(series.encoder, series.dataset, series.rows)
 
     def release(self) -> str:
-        """Commits and closes the file, for others who write into it until `take_back`; returns where it is."""
+        """Commits and closes the file, so that others can write into it until `take_back`; returns its path."""
         self.commit()
         assert isinstance(self._file, GrowingFile)
         self._file.finish()
         return self._file.path
 
     def take_back(self) -> None:
-        """Opens the file again that was released, and that all others have closed; they go on writing its fields."""
+        """Reopens a released file, which all others have closed; they continue to write its fields."""
         assert isinstance(self._file, GrowingFile)
         self._go_on_in(self._file.path)
         self.leave_fields()
@@ -278,29 +282,30 @@ class Hdf5Writer(Writer):
     # what a format adds
 
     def _checked(self, frames: FrameArrays) -> FrameArrays:
-        """The frames, with what the format has of them; ArgumentError where they contradict themselves."""
+        """The frames, completed with what the format knows of them; raises ArgumentError if they are inconsistent."""
         frames.check_series()
         return frames
 
     def _check_first(self, first: FrameArrays | None) -> None:
-        """Raises ArgumentError where the first frame contradicts the options, UnsupportedFormatError, without the path,
-        where a reader would not give it back; nothing is created yet."""
+        """Raises errors for a first frame that cannot be written; nothing is created yet.
+
+        ArgumentError if it contradicts the options; UnsupportedFormatError, without the path, if a reader would not
+        give it back.
+        """
 
     def _make_group(self, first: FrameArrays | None) -> FrameGroup:
         """Makes the data sets for frames such as `first`, in the new file."""
         raise NotImplementedError
 
     def _go_on_in(self, path: str) -> None:
-        """Opens a file that was closed here as one that grows, and its group."""
+        """Opens a file that was closed here as a growing file, and its group."""
         raise NotImplementedError
 
     def _parts(self) -> list[GrowingData]:
         return [] if self._group is None else [self._group]
 
     def _check_announced(self, n_frames: int, *, complete: bool) -> None:
-        """Raises ArgumentError for other numbers of frames than were announced."""
-
-    # how
+        """Raises ArgumentError if the number of frames differs from the announced one."""
 
     @property
     def _fields(self) -> dict[str, Any]:
@@ -321,7 +326,7 @@ class Hdf5Writer(Writer):
         return not self._broken and (grows or self._keep_partial) and (grows or self._can_grow)
 
     def _begin(self, first: FrameArrays | None) -> None:
-        """Makes the data sets of frames, with what the first frame has."""
+        """Makes the data sets of frames, with the fields of the first frame."""
         if self._group is not None:
             return
         with self._named():
@@ -331,13 +336,13 @@ class Hdf5Writer(Writer):
         if not isinstance(self._file, OutputPartFile):
             self._group = group
             return
-        # it has its name already
+        # the file has its final name already
         with self._all_or_nothing():
             group.flush()
             self._grow(self._file.finish)
 
     def _grow(self, close: Callable[[], str]) -> None:
-        """Goes on in a new file as one that grows, after `close` has closed it under the name that it returns."""
+        """Continues a new file as a growing one, after `close` has closed it and returned its path."""
         for part in self._parts():
             part.flush()
         self._go_on_in(close())
@@ -353,7 +358,7 @@ class Hdf5Writer(Writer):
 
     @contextmanager
     def _all_or_nothing(self, unless: type[Error] | None = None) -> Iterator[None]:
-        """Whatever is raised inside, also Ctrl-C, leaves parts of frames behind: nothing more is written then."""
+        """If anything is raised inside, also Ctrl-C, parts of frames may remain: nothing more is written then."""
         try:
             with hdf5_errors(self.path):
                 yield

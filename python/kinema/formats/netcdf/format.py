@@ -20,22 +20,22 @@ __all__ = ["Netcdf", "Netcdf4Writing", "NetcdfWriting"]
 
 @dataclass(frozen=True, eq=False)
 class NetcdfWriting(RecordWriting):
-    """What `kinema.Writer` takes for NetCDF, classic."""
+    """Options of `kinema.Writer` for classic NetCDF."""
 
     netcdf4: bool = False
     """bool
 
-    Write NetCDF-4 instead, with the options of that. A file that mode="a" finds stays what it is."""
+    Write NetCDF-4 instead, with its options. With mode="a" an existing file keeps its kind."""
 
 
 @dataclass(frozen=True, eq=False)
 class Netcdf4Writing(WritingOptions):
-    """What `kinema.Writer` takes for NetCDF-4."""
+    """Options of `kinema.Writer` for NetCDF-4."""
 
     fields: str | Sequence[str] | None = None
     """names out of "positions", "velocities", "forces"
 
-    By default those of the first frame."""
+    By default the fields of the first frame."""
 
     netcdf4: bool = True
     """True"""
@@ -45,13 +45,13 @@ class Netcdf4Writing(WritingOptions):
 
     AMBER's, 1.0: cells as lengths and angles, times as float32, no steps. Velocities are stored divided by their
     scale_factor 20.455, and forces in kcal/(mol angstrom). Or DL_POLY's, 0.0: cells as vectors, steps, times as
-    float64, forces in Da angstrom/ps^2, and of the atoms names, indices, masses and charges; without its variable RSD,
-    and with `timestep` not filled in, which frames do not say."""
+    float64, forces in Da angstrom/ps^2, and names, indices, masses and charges of the atoms; without its variable RSD,
+    and with `timestep` unset, because frames do not state it."""
 
     layout: str | Sequence[int] | None = None
     """"frames", "atoms", or (frames, atoms, components)
 
-    As of H5MD; "contiguous" is refused, since frames of netCDF can always be added to."""
+    As for H5MD; "contiguous" is refused, since frames can always be added to netCDF files."""
 
     n_frames: int | None = None
     """as H5MD"""
@@ -76,7 +76,7 @@ class Netcdf4Writing(WritingOptions):
     dtype: DTypeLike | None = None
     """{"float32", "float64"}
 
-    Of positions, velocities and forces; float32 by default."""
+    Type of positions, velocities and forces; float32 by default."""
 
     native: bool = False
     """bool

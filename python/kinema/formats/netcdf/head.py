@@ -1,4 +1,4 @@
-"""The header of NetCDF files that are made of whole frames of others."""
+"""The header of NetCDF files that are made from whole frames of other files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kinema.formats.splice import FileHead
 
 __all__ = ["NetcdfHead"]
 
-# where the number of records stands in a NetCDF header
+# position of the number of records in a NetCDF header
 _COUNT_AT = 4
 
 
@@ -35,9 +35,9 @@ class NetcdfHead(FileHead):
         return cls(path, _core.netcdf_header(path))
 
     def encode(self, first_step: Callable[[], int], n_frames: int) -> bytes:
-        """As `FileHead`: UnsupportedFormatError for restarts, and for frames that may end within their padding."""
+        """As `FileHead`; raises UnsupportedFormatError for restarts, and if frames may end within their padding."""
         if self.facts["stride"] != self.facts["frame_bytes"]:
-            what = "one frame that is no record" if self.facts["stride"] == 0 else "frames that end in padding"
+            what = "one frame that is not a record" if self.facts["stride"] == 0 else "frames that end in padding"
             raise UnsupportedFormatError(
                 f"{self.path}: NetCDF with {what}, cannot be cut or joined; convert it", path=self.path, format="NetCDF"
             )

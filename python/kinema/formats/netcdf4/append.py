@@ -1,7 +1,7 @@
 """Opening of an existing NetCDF-4 file for adding frames.
 
-Files are continued as Kinema, or another program with the same variables, writes them. Others are refused with the
-reason: restarts, quantised files, further variables of frames.
+Files are continued if they have the variables that Kinema writes, whichever program wrote them. Others are refused with
+the reason: restarts, quantised files, further variables of frames.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ __all__ = ["ExistingNetcdf"]
 
 _DIMENSIONS: dict[str, Dimension] = {"positions": "length", "velocities": "velocity", "forces": "force"}
 _OTHERS = ("time", "step", "timestep", "datalevel", "imageconvention", "cell", LENGTHS, ANGLES)
-# of what is written as it is, the units in which it is
+# units of the variables that are written without conversion
 _UNITS = {"time": ("picosecond", "ps"), "cell": ("angstrom",), LENGTHS: ("angstrom",), ANGLES: ("degree",)}
 
 
 class ExistingNetcdf:
-    """What a file says about itself, for going on with it.
+    """Description of an existing file, for continuing it.
 
     Attributes
     ----------
@@ -41,12 +41,14 @@ class ExistingNetcdf:
     """
 
     def __init__(self, root: h5py.File, path: str, *, native: bool = False) -> None:
-        """`native`: values are given in the units of the file. Raises UnsupportedFormatError for what cannot be
-        continued."""
+        """Reads the description; `native`: values are given in the units of the file.
+
+        Raises UnsupportedFormatError for a file that cannot be continued.
+        """
         self._root, self.path, self._native = root, path, native
         found = convention_of(root)
         if found is None or RESTART in (text_attribute(root, "Conventions") or "").upper():
-            raise self._refused("it is no trajectory of AMBER's or DL_POLY's convention")
+            raise self._refused("it is not a trajectory of AMBER's or DL_POLY's convention")
         self.convention: Convention = found
         variables = {name: root[variable] for name, variable in VECTORS.items() if self._holds_rows(variable)}
         if not variables:
@@ -61,7 +63,7 @@ class ExistingNetcdf:
         self._check_structure()
 
     def check(self, given: dict[str, Any]) -> None:
-        """Raises ArgumentError where what was given (None: nothing) differs from what the file has."""
+        """Raises ArgumentError if a given value (None: not given) differs from the file's."""
         stored = {
             "n_atoms": self.n_atoms,
             "fields": self.fields,
@@ -74,7 +76,7 @@ class ExistingNetcdf:
                 raise ArgumentError(what, path=self.path)
 
     def open_variables(self, workers: int) -> FrameVariables:
-        """The variables, behind the last whole frame."""
+        """The variables, positioned after the last whole frame."""
         others = {name: self._root[name] for name in _OTHERS if self._holds_rows(name) or self._is_ours(name)}
         rows = min(len(dataset) for dataset in (*self._variables.values(), *others.values()))
         fields = {}
@@ -89,14 +91,12 @@ class ExistingNetcdf:
         last_time = float(others["time"][rows - 1]) if rows and "time" in others else None
         return FrameVariables(self.convention, fields, series, self._root["frame"], rows, last_step, last_time)
 
-    # how
-
     def _holds_rows(self, name: str) -> bool:
         node = self._root.get(name)
         return isinstance(node, h5py.Dataset) and len(node.shape) > 0 and node.maxshape[0] is None and len(node) > 0
 
     def _is_ours(self, name: str) -> bool:
-        """Whether a variable without rows is there because no frame is: the file has none at all."""
+        """Whether a variable without rows is empty only because the file has no frames at all."""
         return name in self._root and not any(len(one) for one in self._variables.values())
 
     def _check_structure(self) -> None:
@@ -117,7 +117,7 @@ class ExistingNetcdf:
             raise self._refused("it has no dimension frame")
 
     def _size(self, name: str, dataset: Any) -> float:
-        """A unit of the variable in Kinema's units."""
+        """Size of the variable's unit in Kinema's units."""
         unit = text_attribute(dataset, "units") or self.convention.units[name]
         stated = attribute(dataset, "scale_factor")
         factor = None if stated is None else numbers(stated)

@@ -1,7 +1,7 @@
 """Dimensions and variables of a NetCDF-4 file as HDF5 has them: dimension scales, and data sets attached to them.
 
-Source: NetCDF file format specification, the netCDF-4 format. A dimension is a dimension scale, that of the variable of
-its name or one without values, with its number in `_Netcdf4Dimid`; frames are as many as the longest variable has.
+Source: NetCDF file format specification, the netCDF-4 format. A dimension is a dimension scale: the variable of its
+name, or a scale without values, with its number in `_Netcdf4Dimid`. The longest variable gives the number of frames.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kinema.storage.hdf5.storage import Storage, create_dataset, series_storage,
 __all__ = ["FILL", "Structure"]
 
 FILL = 9.9692099683868690e36
-"""What netCDF takes for a number that was never written."""
+"""netCDF's value for numbers that were never written."""
 
 _TEXT = Dialect("h5md")
 _WITHOUT_VARIABLE = "This is a netCDF dimension but not a netCDF variable.%10d"
@@ -36,8 +36,10 @@ class Structure:
         _TEXT.write(node, name, value)
 
     def add_dimension(self, name: str, length: int | None, labels: tuple[str, ...] = (), over: str = "") -> None:
-        """A dimension, None: unlimited. With `labels` it has a variable of its name, of a letter each, or of words over
-        another dimension."""
+        """Adds a dimension; length None: unlimited.
+
+        With `labels` it has a variable of its name, of a letter each, or of words over another dimension.
+        """
         number = len(self._scales)
         if not labels:
             storage = Storage((length or 0,), np.dtype(">f4"))
@@ -57,7 +59,7 @@ class Structure:
         self._scales[name] = scale
 
     def add_variable(self, name: str, dimensions: tuple[str, ...], storage: Storage, unit: str = "") -> Any:
-        """A variable over dimensions, empty."""
+        """Adds an empty variable over dimensions."""
         variable = create_dataset(self.root, name, storage)
         for axis, dimension in enumerate(dimensions):
             h5py.h5ds.attach_scale(variable.id, self._scales[dimension].id, axis)
@@ -73,5 +75,5 @@ class Structure:
         del self.root[name]
 
     def add_values(self, name: str, dimensions: tuple[str, ...], values: NDArray[Any], unit: str = "") -> None:
-        """A variable with its values."""
+        """Adds a variable with its values."""
         self.add_variable(name, dimensions, Storage(values.shape, values.dtype), unit)[...] = values

@@ -33,7 +33,7 @@ _OF_FIELD, _OF_SPACE = ("frame", "atom", "spatial"), ("frame", "cell_spatial")
 
 @dataclass(frozen=True)
 class NetcdfOptions:
-    """All that is decided before the first frame; checked by the writer."""
+    """All choices made before the first frame; checked by the writer."""
 
     convention: Convention
     n_atoms: int
@@ -69,8 +69,10 @@ class FrameVariables:
     last_time: float | None = None
 
     def check(self, frames: FrameArrays, first: int) -> None:
-        """Raises ArgumentError for frames that this file cannot take, UnsupportedFormatError for those that a reader
-        would not give back; `first` is the number of the first frame."""
+        """Raises errors for frames that cannot be written; `first` is the number of the first frame.
+
+        ArgumentError if this file cannot take them; UnsupportedFormatError if a reader would not give them back.
+        """
         for name in self.fields:
             if name not in frames.fields:
                 raise ArgumentError(f"{name} are missing, but the file has them for each frame")
@@ -91,14 +93,14 @@ class FrameVariables:
             check_rising("time", frames.times, self._last_time_beside(frames.times), strictly=False)
 
     def _last_time_beside(self, times: NDArray[np.float64]) -> float | None:
-        """`last_time`; the first of these times where the file, which rounds them, cannot tell the two apart."""
+        """`last_time`; the first of these times if the file, which rounds them, cannot tell the two apart."""
         dtype = self.others["time"].preparation.dtype
         if self.last_time is None or not len(times) or np.asarray(self.last_time, dtype) != times[0].astype(dtype):
             return self.last_time
         return float(times[0])
 
     def losses_of(self, frames: FrameArrays) -> list[str]:
-        """What of frames that `check` has passed is not kept, or rounded."""
+        """Losses in frames that `check` has passed, rounding included."""
         lost = [
             f"{name} are rounded from float64 to float32"
             for name, values in frames.fields.items()
@@ -116,7 +118,7 @@ class FrameVariables:
         return lost
 
     def extend(self, frames: FrameArrays) -> None:
-        """Takes frames that `check` has passed; without steps they are counted on from the last."""
+        """Takes frames that `check` has passed; without steps they are numbered on from the last."""
         steps = frames.steps
         if steps is None:
             steps = counted_steps(-1 if self.last_step is None else self.last_step, 1, len(frames))
@@ -136,7 +138,7 @@ class FrameVariables:
         self.frame.resize(self.rows, axis=0)
 
     def finish(self) -> None:
-        """Writes all frames; none may follow."""
+        """Writes all frames; no more may follow."""
         for series in self._all_series():
             series.finish()
         self.frame.resize(self.rows, axis=0)
@@ -145,14 +147,14 @@ class FrameVariables:
         return [*self.fields.values(), *self.others.values()]
 
     def _values(self, frames: FrameArrays, steps: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-        """Of the variables that are no fields."""
+        """Values of the variables that are not fields."""
         n = len(frames)
         level = 2 if "forces" in self.fields else 1 if "velocities" in self.fields else 0
         values: dict[str, NDArray[Any]] = {
             "step": steps,
             "datalevel": np.full(n, level, np.int32),
             "imageconvention": np.zeros(n, np.int32),
-            # of the integrator, which frames do not say
+            # the integrator's time step, which frames do not state
             "timestep": np.full(n, FILL),
         }
         if frames.times is not None:
@@ -165,7 +167,7 @@ class FrameVariables:
 
 
 def check_first(options: NetcdfOptions, first: FrameArrays) -> None:
-    """Raises UnsupportedFormatError where a reader would not give back the first frames; nothing is created yet."""
+    """Raises UnsupportedFormatError if a reader would not give back the first frames; nothing is created yet."""
     _check_kept(first, options.convention, {name: _preparation(name, options) for name in first.fields}, 0)
 
 
@@ -174,7 +176,7 @@ def _check_kept(
 ) -> None:
     """Raises UnsupportedFormatError for numbers, times and cells that a reader would not give back."""
     for name, values in frames.fields.items():
-        if isinstance(values, np.ndarray):  # announced rows were checked where they were encoded
+        if isinstance(values, np.ndarray):  # announced rows were checked by their encoder
             preparations[name].check(values, name, first=first)
     if frames.times is not None:
         with np.errstate(over="ignore", under="ignore"):
@@ -206,8 +208,7 @@ def _images(cells: NDArray[np.float64]) -> NDArray[np.int32]:
 
 
 def create(root: Any, options: NetcdfOptions, first: FrameArrays | None) -> FrameVariables:
-    """Makes dimensions, attributes and variables for frames such as `first`; for the fields in `options` where there is
-    none."""
+    """Makes dimensions, attributes and variables for frames such as `first`, or else for the fields in `options`."""
     convention = options.convention
     has_cells, has_times = (first is not None and one is not None for one in _cells_and_times(first))
     file = Structure(root)
@@ -262,7 +263,7 @@ def _add_dimensions(file: Structure, options: NetcdfOptions, *, with_cells: bool
 def _other_variables(
     convention: Convention, has_cells: bool, has_times: bool
 ) -> Mapping[str, tuple[str, tuple[str, ...], tuple[int, ...], str]]:
-    """Type, dimensions, shape of a row and unit of the variables of frames that are no fields."""
+    """Type, dimensions, shape of a row and unit of the variables of frames that are not fields."""
     found: dict[str, tuple[str, tuple[str, ...], tuple[int, ...], str]] = {}
     if convention is not AMBER:
         # steps beyond 32 bits are kept; netCDF converts others to whatever a program asks for
@@ -283,7 +284,7 @@ def _other_variables(
 
 
 def _make_field(file: Structure, name: str, options: NetcdfOptions, rows: int | None = None) -> Any:
-    """The variable of a field, with chunks of `rows` frames where given; instead of the one that is there."""
+    """The variable of a field, in place of an existing one; with chunks of `rows` frames if given."""
     variable, convention = VECTORS[name], options.convention
     if variable in file.root:
         file.remove_variable(variable, _OF_FIELD)
@@ -297,7 +298,7 @@ def _make_field(file: Structure, name: str, options: NetcdfOptions, rows: int | 
 
 
 def _write_atoms(file: Structure, atoms: Atoms) -> None:
-    """Names, indices, masses and charges, where they are known."""
+    """Writes names, indices, masses and charges, if known."""
     columns: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
         "ids": lambda values: values.astype(np.int64 if np.abs(values).max(initial=0) >= 2**31 else np.int32),
         "masses": lambda values: values.astype(np.float64),
@@ -318,13 +319,13 @@ def _write_atoms(file: Structure, atoms: Atoms) -> None:
 
 
 def _mark(file: Structure, variable: str, column: str, atoms: Atoms) -> None:
-    """Says of a column that nobody has stated that it was guessed."""
+    """Marks a column as guessed, if it is."""
     if column in atoms.guessed:
         file.text(file.root[variable], GUESSED, "MDAnalysis")
 
 
 def notes_of(convention: Convention, atoms: Atoms | None) -> list[str]:
-    """What a user of the file should know of its atoms."""
+    """Notes on the file's atoms for its users."""
     guessed = [] if atoms is None or convention is AMBER else [c for c in ("names", *NUMBERS) if c in atoms.guessed]
     if atoms is None or not guessed:
         return []
@@ -333,7 +334,7 @@ def notes_of(convention: Convention, atoms: Atoms | None) -> list[str]:
 
 
 def label_losses(convention: Convention, atoms: Atoms | None) -> list[str]:
-    """What of the atoms a file does not hold as it is."""
+    """Losses in the data on atoms."""
     names = None if atoms is None or convention is AMBER else atoms.get("names")
     if names is None or all(len(name) <= _LABEL and name.isascii() for name in names.tolist()):
         return []

@@ -1,4 +1,4 @@
-"""`Netcdf4Writer`: NetCDF-4 trajectories of AMBER's and DL_POLY's conventions, in new files and in files that grow.
+"""`Netcdf4Writer`: NetCDF-4 trajectories of AMBER's and DL_POLY's conventions, in new files and in growing files.
 
 The structure of a file is in `kinema.formats.netcdf4`; ncdump and netCDF-C read it.
 """
@@ -34,8 +34,8 @@ __all__ = ["Netcdf4Writer"]
 class Netcdf4Writer(Hdf5Writer, format="NetCDF", variant="netcdf4"):
     """Writes NetCDF-4, which is stored in HDF5: `kn.Writer("out.nc", n_atoms, netcdf4=True)`.
 
-    The first frame decides what all have: fields, a cell, a time. Times must not fall, and steps must rise where the
-    convention has them. A file that mode="a" finds keeps its convention, layout and compression.
+    The first frame decides what all have: fields, a cell, a time. Times must not fall, and steps must rise if the
+    convention has them. With mode="a" an existing file keeps its convention, layout and compression.
 
     Options are those of `Netcdf4Writing`.
 
@@ -104,14 +104,12 @@ class Netcdf4Writer(Hdf5Writer, format="NetCDF", variant="netcdf4"):
     def continues(cls, path: str | os.PathLike[str]) -> bool:
         return is_hdf5(path)
 
-    # how
-
     def _checked(self, frames: FrameArrays) -> FrameArrays:
         convention = self._options.convention if self._group is None else self._group.convention
         if convention.has_steps:
             frames.check_series()
         else:
-            # which are not kept, whatever they are
+            # steps, whatever they are, are not kept
             replace(frames, steps=None).check_series()
         return frames
 
@@ -129,7 +127,7 @@ class Netcdf4Writer(Hdf5Writer, format="NetCDF", variant="netcdf4"):
         self._open_existing(path, {})
 
     def _open_existing(self, path: str, given: dict[str, Any]) -> None:
-        """Opens the file behind its last whole frame; what was given must agree with it."""
+        """Opens the file after its last whole frame; the given values must agree with it."""
         growing = GrowingFile(path)
         try:
             with damaged_file_errors(self.path):

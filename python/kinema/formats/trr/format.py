@@ -17,18 +17,18 @@ __all__ = ["Trr", "TrrWriting"]
 
 @dataclass(frozen=True, eq=False)
 class TrrWriting(RecordWriting):
-    """What `kinema.Writer` takes for TRR."""
+    """Options of `kinema.Writer` for TRR."""
 
     fields: str | Sequence[str] | None = None
     """names out of "positions", "velocities", "forces"
 
-    What is written of frames that have it; by default all."""
+    Fields to write, of frames that have them; by default all."""
 
     dtype: DTypeLike | None = None
     """"float32" or "float64"
 
-    Precision of all numbers of a frame; float32 by default, as of GROMACS in its usual build. What mode="a" adds to a
-    file has by default that of its first frame."""
+    Precision of all numbers of a frame; float32 by default, as in GROMACS' usual build. Frames that mode="a" adds to a
+    file have by default the precision of its first frame."""
 
 
 class Trr(Format):
@@ -44,7 +44,7 @@ class Trr(Format):
     writing = TrrWriting
     strategies = {"TRR": Strategies(atoms=(*FIXED, "gather"), frames=FIXED)}
     remarks = """\
-Each frame may have positions, velocities and forces or lack them. What a field gives in frames that lack it says
-`absent=` of `kinema.open`: an error that names the frame, NaN, or the values of the last frame before that has it.
-`Frame` and `Block` say what a frame has, and `kinema.convert` keeps that. `axis=` is refused: choose frames. Written
-are float32, and float64 with `dtype="float64"`."""
+Each frame may have positions, velocities and forces or lack them. `absent=` of `kinema.open` decides what a field gives
+in frames that lack it: an error that names the frame, NaN, or the values of the last frame before that has it.
+`Frame` and `Block` say which fields a frame has, and `kinema.convert` keeps them. `axis=` is refused: choose frames.
+float32 is written by default, float64 with `dtype="float64"`."""

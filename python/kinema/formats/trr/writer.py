@@ -11,8 +11,10 @@ __all__ = ["TrrWriter"]
 
 
 class TrrWriter(RecordWriter, format="TRR"):
-    """Writes TRR: positions, velocities, forces that each frame has, cell, step and time. Options are those of
-    `TrrWriting`."""
+    """Writes TRR: positions, velocities and forces, as each frame has them, cell, step and time.
+
+    Options are those of `TrrWriting`.
+    """
 
     takes = TrrWriting
     _fields_of_each = True

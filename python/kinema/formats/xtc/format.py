@@ -11,13 +11,13 @@ from kinema.formats.format import FIXED, Format, Strategies
 
 __all__ = ["Xtc", "XtcWriting"]
 
-# a system of so few atoms is stored as floats, without a precision
+# a system of at most this number of atoms is stored as floats, without a precision
 _PLAIN_ATOMS, _PRECISION_AT = 9, 56
 
 
 @dataclass(frozen=True, eq=False)
 class XtcWriting(RecordWriting):
-    """What `kinema.Writer` takes for XTC."""
+    """Options of `kinema.Writer` for XTC."""
 
     fields: str | Sequence[str] | None = None
     """ "positions" """
@@ -25,7 +25,7 @@ class XtcWriting(RecordWriting):
     precision: float | None = None
     """float
 
-    Numbers to a nm; 1000 by default. A file that mode="a" finds keeps that of its last frame."""
+    Numbers to a nm; 1000 by default. With mode="a" an existing file keeps the precision of its last frame."""
 
 
 class Xtc(Format):
@@ -37,7 +37,7 @@ class Xtc(Format):
     markers = True
     spliced = True
     writing = XtcWriting
-    # records of other sizes follow each other: their places are an exclusive scan of the sizes in a window
+    # records differ in size: their places are an exclusive scan of the sizes in a window
     strategies = {"XTC": Strategies(atoms=("gather", "serial"), frames=FIXED)}
 
     def usual_fields(self, given: Sequence[str]) -> tuple[str, ...]:

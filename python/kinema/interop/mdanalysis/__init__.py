@@ -1,7 +1,7 @@
 """Reader, writer and analysis backend for MDAnalysis: `mda.Universe("top.psf", "md.xtc", format=KinemaReader)`.
 
-Importing it imports MDAnalysis and registers the format "KINEMA" there, to read and to write (H5MD); MDAnalysis' own
-readers are replaced by `install()` only.
+Importing it imports MDAnalysis and registers the format "KINEMA" there, to read and to write (H5MD). Only `install()`
+replaces MDAnalysis' own readers.
 """
 
 from kinema.model.universe import import_mdanalysis

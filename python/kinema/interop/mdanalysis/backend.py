@@ -1,6 +1,6 @@
 """`Backend`: a backend of MDAnalysis that computes the parts of an analysis on one of Kinema's runners.
 
-MDAnalysis' own code reads the frames and computes, in each worker.
+In each worker, MDAnalysis' own code reads the frames and computes.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ __all__ = ["Backend"]
 class Backend(BackendBase):  # type: ignore[misc]
     """For `AnalysisBase.run(backend=Backend("dask"), unsupported_backend=True, n_parts=...)`.
 
-    With it any analysis that MDAnalysis can split runs on processes, a Dask cluster or the ranks of an MPI program,
-    with a progress bar, which MDAnalysis has for its serial backend only. Workers send back frames, times and results
+    It runs any analysis that MDAnalysis can split on processes, a Dask cluster or the ranks of an MPI program, with a
+    progress bar, which MDAnalysis itself has only for its serial backend. Workers send back frames, times and results
     of their part, not the Universe.
 
     Parameters
@@ -41,16 +41,16 @@ class Backend(BackendBase):  # type: ignore[misc]
         As in Kinema's own `run`; MPI as an object that leads, within its block. Threads are refused: all of them would
         move the one reader of the Universe.
     n_workers : int, optional
-        Parts that are computed at a time; as many as the runner has by default. `run` makes as many parts unless it is
-        given `n_parts`: several a worker even out their speeds, and move the bar more often.
+        Parts that are computed at a time; by default as many as the runner has. `run` makes as many parts unless it is
+        given `n_parts`: several parts for each worker even out their speeds, and move the bar more often.
     progress : bool or function, optional
-        True, None: a bar of frames where stderr is a terminal, lines from MPI; a function is called with (done, total).
+        True, None: a bar of frames if stderr is a terminal, lines from MPI; a function is called with (done, total).
 
     Raises
     ------
     ArgumentError
-        For a runner that cannot call functions of others. Exceptions of the analysis are raised as they are, with notes
-        that say in which part, frames and worker.
+        If the runner cannot call functions of others. Exceptions of the analysis propagate unchanged, with notes that
+        name the part, frames and worker.
 
     Examples
     --------
@@ -58,11 +58,11 @@ class Backend(BackendBase):  # type: ignore[misc]
     ...     backend=Backend("processes"), unsupported_backend=True, n_parts=16
     ... )
 
-    A backend begins to import MDAnalysis for its workers when it is made: make it before the Universe is loaded, and
-    use it again. Until workers are ready this process computes parts itself, where there are more than two a worker.
-    Processes stay for the next analysis until the backend is no longer used, and keep the Universe; those of a runner
-    that was given as an object stay until the end of a block. If starting takes longer than the work, that is noted
-    once.
+    A new backend begins at once to import MDAnalysis for its workers: make it before you load the Universe, and reuse
+    it. If there are more than two parts for each worker, this process computes parts itself until workers are ready.
+    Processes, with their copy of the Universe, stay for the next analysis until the backend is no longer used; if the
+    runner was given as an object, its processes stay until the end of a block. If starting takes longer than the work,
+    this is noted once.
 
     >>> with Backend("processes") as backend:
     ...     for group in groups:
@@ -73,11 +73,11 @@ class Backend(BackendBase):  # type: ignore[misc]
         self, runner: str | Runner = "processes", n_workers: int | None = None, progress: ProgressChoice = None
     ) -> None:
         self.runner = choose_runner(runner)
-        # what this process has imported of it by now: workers need the same
+        # modules of MDAnalysis imported here so far: workers need the same
         self.runner.preload([name for name in tuple(sys.modules) if name.split(".")[0] == "MDAnalysis"])
         self._progress = progress
         self._session = ExitStack()
-        # processes of one's own stay from run to run; they end with this object or with the interpreter
+        # own processes stay from run to run; they end with this object or with the interpreter
         self._kept = ExitStack() if isinstance(runner, str) and isinstance(self.runner, ProcessesRunner) else None
         self._universes: KeptUniverses | None = None
         self._noted = False
@@ -97,7 +97,7 @@ class Backend(BackendBase):  # type: ignore[misc]
         self._end_kept()
 
     def _keep(self) -> None:
-        """Has workers stay after the call that comes, as long as they are as those that would be started then."""
+        """Keeps workers after the next call, as long as they equal those that would be started then."""
         if self._kept is None:
             return
         assert isinstance(self.runner, ProcessesRunner)
@@ -113,7 +113,7 @@ class Backend(BackendBase):  # type: ignore[misc]
             self._universes = None
 
     def apply(self, func: Callable[[NDArray[np.int64]], Any], computations: Sequence[NDArray[np.int64]]) -> list[Any]:
-        """What MDAnalysis calls: `func` of each part, which is an array of (frames, 2) positions and numbers."""
+        """Called by MDAnalysis: `func` of each part, an array of (frames, 2) positions and numbers."""
         sizes = [len(part) for part in computations]
         began = time.perf_counter()
         self._keep()
@@ -149,7 +149,7 @@ def starting_note(whole: float, parts: Sequence[float], workers: int) -> str | N
 
 @dataclass(frozen=True, eq=False)
 class _PartResults:
-    """What MDAnalysis merges of an analysis that has computed its part."""
+    """Attributes of an analysis that has computed its part, for MDAnalysis to merge."""
 
     frames: NDArray[np.int64]
     times: NDArray[np.float64]
@@ -160,7 +160,7 @@ class _PartResults:
 class _PartFunction:
     """MDAnalysis' function with a smaller result, and errors that name its frames."""
 
-    # as MDAnalysis' own serial backend does
+    # as in MDAnalysis' own serial backend
     may_run_in_caller = True
 
     def __init__(self, function: Callable[[NDArray[np.int64]], Any], universes: KeptUniverses | None = None) -> None:
@@ -168,7 +168,7 @@ class _PartFunction:
         self._universes = universes
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # workers that stay keep Universes; others are sent them with the function
+        # workers that stay keep Universes; other workers are sent them with the function
         kept = self._universes
         return (_PartFunction, (self.function,)) if kept is None else (_part_of, (kept.serialized(self.function),))
 

@@ -1,7 +1,8 @@
 """`KeptUniverses`: Universes that worker processes keep from one analysis to the next, so that they are sent once.
 
-Each is in a file of a folder of the process that calls. Code that is sent to workers names the file in place of the
-Universe, its reader and its time step. A Universe that was changed, here or by an analysis on a worker, is sent again.
+Each Universe is in a file in a folder of the calling process. Code that is sent to workers names the file in place of
+the Universe, its reader and its time step. A Universe that was changed, here or by an analysis on a worker, is sent
+again.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ from kinema.base.serialisation import serialize
 
 __all__ = ["KeptUniverses"]
 
-# that a worker keeps at a time
+# Universes that a worker keeps at a time
 _MOST = 4
-# attributes of its own that each Universe has: others are the user's
+# attributes that each Universe has; all others are the user's
 _OWN = {"atoms", "filename", "residues", "segments"}
 
 
 class _UniverseFile(NamedTuple):
-    """A Universe as it was written: the objects themselves, what it held, its file."""
+    """A Universe as it was written: the objects themselves, its state, its file."""
 
     universe: weakref.ref[Universe]
     reader: weakref.ref[Any]
@@ -41,7 +42,7 @@ class _UniverseFile(NamedTuple):
 
 
 class KeptUniverses:
-    """Those of the process that calls; `close` removes their files."""
+    """The Universes of the calling process; `close` removes their files."""
 
     def __init__(self) -> None:
         try:
@@ -52,13 +53,13 @@ class KeptUniverses:
         self._number = 0
 
     def close(self) -> None:
-        """Removes the files, and what this process has loaded of them itself."""
+        """Removes the files, and the Universes that this process has loaded from them."""
         for one in self._files.values():
             _LOADED.pop(one.path, None)
         self._folder.cleanup()
 
     def serialized(self, function: Callable[..., Any]) -> bytes:
-        """A method of an analysis as bytes for `loaded`, without the Universes that its attributes are of."""
+        """Serialises a method of an analysis for `loaded`, without the Universes that its attributes belong to."""
         names: dict[int, tuple[str, int, str]] = {}
         for universe in _universes_of(function):
             path = self._file(universe)
@@ -69,7 +70,7 @@ class KeptUniverses:
         return _serialized(function, names)
 
     def _file(self, universe: Any) -> str | None:
-        """The file of a Universe as it is now; None for one that is sent with each analysis."""
+        """The file of a Universe as it is now; None if the Universe is sent with each analysis."""
         state = _state(universe)
         if state is None:
             return None
@@ -90,7 +91,7 @@ class KeptUniverses:
         return path
 
     def _remove_others(self, number: int) -> None:
-        """Removes files of Universes that are gone, and of the one that is stored again."""
+        """Removes files of Universes that are gone, and of the Universe that is stored again."""
         for key, one in list(self._files.items()):
             if key == number or one.universe() is None:
                 del self._files[key]
@@ -99,7 +100,7 @@ class KeptUniverses:
 
 
 def loaded(packed: bytes) -> Any:
-    """The function of `KeptUniverses.serialized`, on a worker; Universes are at the frame where they were."""
+    """The function that `KeptUniverses.serialized` packed, on a worker; Universes are at the frame where they were."""
     at: set[str] = set()
 
     class NamedUnpickler(pickle.Unpickler):
@@ -116,12 +117,12 @@ def loaded(packed: bytes) -> Any:
     return NamedUnpickler(io.BytesIO(packed)).load()
 
 
-# Universes of this process, the last used one last, with their readers and what they held when they were loaded
+# Universes of this process, the last used one last, with their readers and their state when they were loaded
 _LOADED: dict[str, tuple[Universe, Any, tuple[Any, ...] | None]] = {}
 
 
 def _universe(path: str) -> Universe:
-    """That of a file; it is loaded again if an analysis has changed it."""
+    """The Universe of a file; it is loaded again if an analysis has changed it."""
     known = _LOADED.pop(path, None)
     if known is None or known[0].trajectory is not known[1] or _state(known[0]) != known[2]:
         with open(path, "rb") as file:
@@ -134,7 +135,7 @@ def _universe(path: str) -> Universe:
 
 
 def _universes_of(function: Callable[..., Any]) -> list[Universe]:
-    """Those of the attributes of the analysis whose method it is: they, groups of their atoms, and their readers."""
+    """The Universes of an analysis, found from its method: among its attributes, in groups of atoms and in readers."""
     while isinstance(function, functools.partial):
         function = function.func
     analysis = getattr(function, "__self__", None)
@@ -160,7 +161,7 @@ def _serialized(function: Callable[..., Any], names: dict[int, tuple[str, int, s
 
 
 def _state(universe: Universe) -> tuple[Any, ...] | None:
-    """What a Universe holds besides the frame that it is at, to be compared in the same process.
+    """The state of a Universe, apart from the current frame, for comparison in the same process.
 
     None if it may hold more than files have: arrays in memory, transformations, auxiliary data, the user's attributes.
     """
@@ -173,13 +174,13 @@ def _state(universe: Universe) -> tuple[Any, ...] | None:
             return None
     topology = universe._topology
     tables = tuple(_digest(table) for table in (topology.tt._AR, topology.tt._RS))
-    # numbers of atoms, residues and segments themselves have no values
+    # the numbers of atoms, residues and segments have no values
     attributes = [(attr.attrname, _digest(attr.values)) for attr in topology.attrs if hasattr(attr, "values")]
     return (*tables, *attributes)
 
 
 def _digest(values: Any) -> bytes | int:
-    """Of the values of an attribute: numbers, texts, or tuples of bonds."""
+    """Digest of the values of an attribute: numbers, strings, or tuples of bonds."""
     if isinstance(values, np.ndarray) and values.dtype != object:
         return blake2b(values.tobytes(), digest_size=16).digest()
     return hash(tuple(values.tolist() if isinstance(values, np.ndarray) else values))

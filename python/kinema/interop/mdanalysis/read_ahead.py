@@ -1,4 +1,4 @@
-"""`ReadAhead`: a prefetching buffer that reads blocks of frames and gives them one at a time."""
+"""`ReadAhead`: a prefetching buffer that reads blocks of frames and returns them one at a time."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ BLOCK_MEMORY = 16 << 20
 class ReadAhead:
     """The frames of a trajectory, each copied out of a block that was read with one call.
 
-    The frames to prefetch are announced (`expect`), or predicted where frame numbers rise or fall by the same step.
-    The next block is read while the frames of one are used. In any other order frames are read one by one.
+    The frames to prefetch are announced (`expect`), or predicted if frame numbers rise or fall by the same step. The
+    next block is read while the frames of the current one are used. In any other order, frames are read one by one.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class ReadAhead:
         The file's own units.
     workers : int
     memory : int
-        Bytes that two blocks may take, the one in use and the next; a block has at least one frame.
+        Bytes that two blocks may take, the current one and the next; a block has at least one frame.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class ReadAhead:
         self._workers = workers
         self._n_atoms = core.n_atoms if atoms is None else len(atoms)
         self._limit = max(1, memory // 2 // frame_bytes(self._n_atoms, max(1, len(fields)), 4))
-        # for the first field, used in turn: fresh memory costs as much as what is written into it
+        # for the first field, used in turn: allocating new memory costs as much as filling it
         empty: NDArray[np.float32] = np.empty((0, self._n_atoms, 3), dtype=np.float32)
         self._buffers = [empty, empty]
         self._blocks = Prefetcher(self._read)
@@ -71,7 +71,7 @@ class ReadAhead:
         self._length = _FIRST_BLOCK
         self._last, self._stride = -1, 0
         self.vectors: dict[str, NDArray[np.float32]] = {}
-        # of those that some frame of the block lacks: which
+        # rows that lack a field, for each field that some frame of the block lacks
         self.absent: dict[str, NDArray[np.bool_]] = {}
         self.dimensions: NDArray[np.float32] = np.empty((0, 6), dtype=np.float32)
         # box vectors as rows, and which of them repeat
@@ -87,7 +87,7 @@ class ReadAhead:
         self._length = _FIRST_BLOCK
 
     def row(self, frame: int) -> int:
-        """The row of `vectors`, `absent`, `dimensions`, `cells`, ... where this frame stands until the next call.
+        """The row of this frame in `vectors`, `absent`, `dimensions`, `cells`, ..., valid until the next call.
 
         Raises the errors of `Trajectory.read`.
         """
@@ -109,7 +109,7 @@ class ReadAhead:
         self._blocks.close()
 
     def _next_block(self, frame: int, stride: int, announced: bool) -> None:
-        """Makes the block that begins with `frame` the current one, and prefetches the one behind it."""
+        """Makes the block that begins with `frame` the current one, and prefetches the block after it."""
         predicted = True
         if announced:
             rest: Sequence[int] = self._expected[self._position : self._position + 3 * self._limit]
@@ -119,7 +119,7 @@ class ReadAhead:
             self._length = _FIRST_BLOCK
             rest, predicted = (frame,), False
         length = min(self._length, self._limit)
-        # the current block's buffer is that of the block after the next, and overwritten even if reading fails
+        # the current block's buffer is reused for the block after the next, and overwritten even if reading fails
         self._rows = {}
         run, rest = rest[:length], rest[length:]
         block = self._blocks.take(run)
@@ -159,7 +159,7 @@ class ReadAhead:
 
 
 class _FramesOfBlock(NamedTuple):
-    """What was read of the frames of a block."""
+    """The frames of a block, as read."""
 
     vectors: dict[str, NDArray[np.float32]]
     absent: dict[str, NDArray[np.bool_]]
@@ -181,7 +181,7 @@ def dimensions(cells: NDArray[Any]) -> NDArray[np.float32]:
     -------
     (n, 6) float32
         Lengths of the three vectors, then the angles between second and third, first and third, first and second in
-        degrees; zeros, which MDAnalysis takes for no box, where a length is zero or an angle is no angle of a cell.
+        degrees. Zeros, which MDAnalysis takes as no box, if a length is zero or an angle is impossible in a cell.
     """
     vectors = np.asarray(cells, dtype=np.float64)
     boxes = np.zeros((len(vectors), 6), dtype=np.float64)

@@ -38,7 +38,7 @@ from kinema.transforms.timesteps import BoundTransform, FrameOfFile, bound_to, c
 
 __all__ = ["KinemaReader"]
 
-# for files without units whose values are read unconverted
+# for files without units, whose values are read unconverted
 _ANY_UNITS = {"length": "angstrom", "time": "ps", "velocity": "angstrom ps-1", "force": "kJ mol-1 angstrom-1"}
 
 
@@ -46,18 +46,18 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
     """Reads any trajectory that Kinema reads, for `MDAnalysis.Universe(topology, files, format=KinemaReader)`.
 
     Lengths are in angstrom, times in ps, velocities in angstrom/ps, forces in kJ/(mol angstrom). Frames are read in
-    blocks on all cores while they are requested in order, at any stride, backwards, or from a list; `ts.positions` is
-    one array that is filled anew for each frame.
+    blocks on all cores if they are requested in order, at any stride, backwards, or from a list. `ts.positions` is one
+    array that is overwritten for each frame.
 
     Parameters
     ----------
     filename : path or list of paths
-        Several files are one trajectory. (A list reaches this class with `format=KinemaReader`; with
-        `format="KINEMA"` MDAnalysis makes a reader for each file and chains these.)
+        Several files are one trajectory. (A list reaches this class with `format=KinemaReader`; with `format="KINEMA"`
+        MDAnalysis makes a reader for each file and chains these.)
     convert_units : bool
         False: lengths, velocities, forces and times in the file's own units.
     sub : (n,) indices or mask, optional
-        Atoms to read, in this order; the topology must be that of these atoms.
+        Atoms to read, in this order; the topology must have these atoms.
     dt : float, optional
         Time between frames in ps, instead of the file's: frame i has time i * dt (DCD: later by the file's first step).
     time_offset : float, optional
@@ -66,37 +66,38 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         Threads that decode; by default as many as this process may use; one in a process of `multiprocessing`, and in
         workers of Kinema's runners unless these have more.
     memory : int or str
-        Memory of two blocks of frames, the one in use and the next, which is read meanwhile.
+        Memory of two blocks of frames, the current one and the next, which is read meanwhile.
     refresh_offsets : bool
-        Builds the frame index anew, as for MDAnalysis' XTC reader.
+        Rebuilds the frame index, as for MDAnalysis' XTC reader.
     continuous : bool
-        Where files overlap, takes the frames of the later file, as MDAnalysis' chain reader does; by default all frames
-        of all files are taken.
+        If files overlap, takes the frames of the later file, as MDAnalysis' chain reader does; by default all frames of
+        all files are taken.
     transforms : kinema.transforms.Transform or callable, or a list of these, optional
-        What is done to each frame as it is read, in this order, before transformations of MDAnalysis.
+        Applied to each frame as it is read, in this order, before transformations of MDAnalysis.
     observables : bool
-        Put what a single H5MD file recorded at a frame's step into `ts.data`, "group/name", in the file's units.
+        Put the values that a single H5MD file recorded at a frame's step into `ts.data`, as "group/name", in the file's
+        units.
     comm : mpi4py intracommunicator, optional
-        All its ranks make this reader; its first rank alone opens the files and finds the frames, and the others get
-        headers and indices from it. Each rank then reads the frames that it asks for. An error while opening is raised
-        on all ranks.
+        All its ranks make this reader. Its first rank alone opens the files and finds the frames, and sends headers and
+        indices to the others. Each rank then reads the frames that it asks for. An error while opening is raised on all
+        ranks.
     driver : {"mpio"}, optional
-        Frames are read through HDF5's MPI-IO driver, by each rank for itself. It needs `comm`, HDF5 files, and an h5py
-        that was built with MPI. `close` is then for all ranks together, and a closed reader is not opened again; files
-        of a reader that was not closed stay open until the process ends. Copies (`copy`, pickle, `multiprocessing`)
-        read without MPI-IO.
+        Each rank reads frames by itself through HDF5's MPI-IO driver. It needs `comm`, HDF5 files, and an h5py that was
+        built with MPI. `close` is then collective, and a closed reader is not opened again; files of a reader that was
+        not closed stay open until the process ends. Copies (`copy`, pickle, `multiprocessing`) read without MPI-IO.
     **kwargs
         Arguments of `kinema.open` (`index`, `overlap`, `on_truncated`, `group`, `units`, ...). By default
-        `absent="nan"`: a frame without velocities has `ts.has_velocities` False. Of arguments for MDAnalysis' topology
-        parsers, which it gives to readers as well, `atom_style` and upper-case names (macros of GROMACS topologies) are
-        ignored, and so is `mmap` of its NetCDF reader: no file is mapped into memory here. Others are refused.
+        `absent="nan"`: a frame without velocities has `ts.has_velocities` False. MDAnalysis passes arguments of its
+        topology parsers to readers as well: of these, `atom_style` and upper-case names (macros of GROMACS topologies)
+        are ignored, and so is `mmap` of its NetCDF reader, because no file is mapped into memory here. Other arguments
+        are refused.
 
     Raises
     ------
     kinema.Error
-        Those of `kinema.open`; ArgumentError for files without a single frame, for unknown arguments, and where
-        `driver="mpio"` cannot be used. An error while a frame is read is raised where it happens, never taken for the
-        end of the trajectory.
+        The errors of `kinema.open`; ArgumentError for files without a single frame, for unknown arguments, and if
+        `driver="mpio"` cannot be used. An error while a frame is read is raised at that frame, never taken for the end
+        of the trajectory.
     """
 
     format = "KINEMA"
@@ -119,7 +120,7 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         **kwargs: Any,
     ) -> None:
         self._closed = False
-        # transformations that are done as frames are read
+        # transformations applied as frames are read
         self._front: tuple[BoundTransform, ...] = ()
         self._trajectory: Trajectory | None = None
         self._ahead: ReadAhead | None = None
@@ -151,10 +152,10 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         self._fields = tuple(name for name in VECTOR_FIELDS if name in trajectory.fields)
         self._frame = -1
         first = self._first_times()
-        # as MDAnalysis' XTC reader has it, no time passes in a single frame
+        # as in MDAnalysis' XTC reader, no time passes in a single frame
         between = first[1] - first[0] if len(first) > 1 else 0.0
         self._dt = dt
-        # the first step of a DCD file, which MDAnalysis applies also where the user gives another dt
+        # the first step of a DCD file, which MDAnalysis also applies if the user gives another dt
         self._first = first[0] / between if format_named(self.format).evenly_timed and between else 0.0
         if dt is not None:
             self._ts_kwargs["dt"] = dt
@@ -174,7 +175,7 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
 
     @property
     def kinema_trajectory(self) -> Trajectory:
-        """The trajectory behind this reader, with all atoms; ArgumentError where the reader was closed."""
+        """The trajectory that this reader reads, with all atoms. Raises ArgumentError if the reader was closed."""
         if self._closed:
             raise ArgumentError(f"{self.filename}: the reader was closed", path=self.filename)
         if self._trajectory is None:
@@ -182,12 +183,15 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         return self._trajectory
 
     def __del__(self) -> None:
-        # the ranks collect garbage at different times: to close together then would be a deadlock
+        # the ranks collect garbage at different times: closing together then would be a deadlock
         self._close_mpio = None
         super().__del__()
 
     def close(self) -> None:
-        """Closes the files; `rewind` and iteration open them again, but for `driver="mpio"`, where it is collective."""
+        """Closes the files; `rewind` and iteration open them again.
+
+        With `driver="mpio"` closing is collective, and the files are not opened again.
+        """
         self._closed = True
         self._trajectory = None
         if self._ahead is not None:
@@ -203,7 +207,7 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         return self._with_front(self._stored_opened().with_transform(*self._transforms))
 
     def _stored_opened(self) -> Trajectory:
-        """The same without transforms."""
+        """Opens the trajectory without transforms."""
         if any(is_hdf5(path) for path in file_names(self._paths)):
             self._options.setdefault("absent", "nan")
             if not self.convert_units and "units" not in self._options:
@@ -227,7 +231,7 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         return trajectory
 
     def _first_opened_hdf5(self) -> Trajectory:
-        """The same; ArgumentError where a file is none of HDF5."""
+        """As `_stored_opened`. Raises ArgumentError if a file is not HDF5."""
         trajectory = self._first_opened()
         for part in trajectory.core.parts():
             if not part["hdf5"]:
@@ -236,7 +240,7 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         return trajectory
 
     def _reopen(self) -> None:
-        """Brings the reader before the first frame."""
+        """Puts the reader before the first frame."""
         if self._closed and self._through_mpio:
             raise ArgumentError(
                 f"{self.filename}: the reader was closed; with driver='mpio' all ranks make a new one",
@@ -268,7 +272,7 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         return _AnnouncedFrames(self, item.frames) if isinstance(item, FrameIteratorIndices) else item
 
     def next(self) -> Any:
-        """The next frame; after the last one rewinds and raises StopIteration."""
+        """The next frame; after the last one, rewinds and raises StopIteration."""
         # the base class takes every OSError and EOFError for the end of the trajectory
         if self._frame + 1 >= self.n_frames:
             self.rewind()
@@ -301,7 +305,7 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         return ts
 
     def _fill_recorded(self, frame: int, ts: Any) -> None:
-        """Puts the observables of a frame into `ts.data`, and takes those of other frames out."""
+        """Puts the observables of a frame into `ts.data`, and removes the observables of other frames."""
         if self._recorded is None:
             trajectory = self.kinema_trajectory
             self._recorded = RecordedValues(trajectory.observables, trajectory.steps)
@@ -334,10 +338,10 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
     # -- transformations ----------------------------------------------------------------------------------------
 
     def add_transformations(self, *transformations: Any) -> None:
-        """As MDAnalysis' readers; transforms of Kinema that come first are done as frames are read, on all cores.
+        """As in MDAnalysis' readers; transforms of Kinema that come first are applied on all cores, as frames are read.
 
-        They are those of the Universe whose trajectory this is, and come behind `transforms=`. ArgumentError where one
-        cannot be applied, ValueError where there are transformations already.
+        These belong to the Universe of this reader, and come after `transforms=`. Raises ArgumentError if one cannot be
+        applied, ValueError if there are transformations already.
         """
         if self.transformations:
             super().add_transformations(*transformations)
@@ -347,19 +351,19 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         super().add_transformations(*self._front, *transformations[len(self._front) :])
 
     def _with_front(self, trajectory: Trajectory) -> Trajectory:
-        """A trajectory, read as the transforms in front need it, with these behind those that it has."""
+        """The trajectory, read as the transforms in front need it, with these after its own."""
         for one in self._front:
             trajectory = one.prepared(trajectory)
         core = trajectory.core
         return trajectory.with_core(core.with_transforms([*core.transforms, *(one.core for one in self._front)]))
 
     def _bound_in_front(self, transformations: tuple[Any, ...]) -> tuple[BoundTransform, ...]:
-        """The transforms of Kinema that come first, bound to the trajectory; none of one with `sub=`."""
+        """The transforms of Kinema that come first, bound to the trajectory; none if there is `sub=`."""
         first = tuple(itertools.takewhile(lambda one: isinstance(one, Transform), transformations))
         if not first or self._atoms is not None:
             return ()
         trajectory = self.kinema_trajectory
-        # those of a reader that is copied are bound already
+        # the transforms of a copied reader are bound already
         bound = all(isinstance(one, BoundTransform) and one.paths == trajectory.paths for one in first)
         universe = None if bound else universe_of_timestep(self.ts)
         if universe is None:
@@ -367,7 +371,7 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         return tuple(bound_to(trajectory, universe, first))
 
     def _read_through(self, trajectory: Trajectory) -> None:
-        """Reads the current frame anew, and all others, with other transforms."""
+        """Reads the current frame again, and all others from now on, with other transforms."""
         self._trajectory = trajectory
         if self._ahead is not None:
             self._ahead.close()
@@ -395,7 +399,7 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         step: int | None = None,
         order: str | None = None,
     ) -> NDArray[np.float32]:
-        """Positions of many frames, read with one call; where there are transformations of MDAnalysis, frame by frame.
+        """Positions of many frames, read with one call; if there are transformations of MDAnalysis, frame by frame.
 
         Parameters
         ----------
@@ -404,8 +408,8 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         start, stop, step : int, optional
             Frames, as in a slice.
         order : str, optional
-            Any permutation of "fac": frames, atoms, coordinates. By default "fac", for DCD "afc", as MDAnalysis'
-            readers have it.
+            Any permutation of "fac": frames, atoms, coordinates. By default "fac", for DCD "afc", as in MDAnalysis'
+            readers.
 
         Returns
         -------
@@ -414,7 +418,7 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         Raises
         ------
         ValueError
-            For an atom group without atoms, for both names of it, for another `order`.
+            If the atom group has no atoms, both names of it are given, or `order` is another word.
         """
         if order is None:
             order = format_named(self.format).mdanalysis_order
@@ -439,7 +443,7 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         return np.moveaxis(positions, ["fac".index(axis) for axis in order], [0, 1, 2])
 
     def _atoms_of(self, group: Any) -> NDArray[np.uint32] | None:
-        """Which of the file's atoms an atom group is; None: all."""
+        """Indices of the atoms of a group in the file; None: all."""
         if group is None:
             return self._atoms
         indices = np.asarray(group.indices, dtype=np.uint32)
@@ -450,7 +454,7 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
     def Writer(self, filename: Any, n_atoms: int | None = None, **kwargs: Any) -> Any:  # noqa: N802
         """A writer of MDAnalysis for this file name, by default with as many atoms as this reader."""
         writer = get_writer_for(filename, format=kwargs.get("format"), multiframe=True)
-        # DCD stores no times but the time between frames
+        # DCD does not store times, only the time between frames
         if issubclass(writer, DCDWriter):
             kwargs.setdefault("dt", self.dt)
         return mda_core.writer(filename, n_atoms=self.n_atoms if n_atoms is None else n_atoms, **kwargs)

@@ -1,4 +1,4 @@
-"""Arguments of `KinemaReader`: which there are, what of them `kinema.open` is given, threads and units."""
+"""Arguments of `KinemaReader`: all their names, those passed to `kinema.open`, threads and units."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kinema.trajectory.opening import open_arguments
 
 __all__ = ["check_parallel", "open_options", "refuse_unknown", "threads_of", "units_of"]
 
-# what `kinema.open` calls a unit -> what MDAnalysis calls it
+# `kinema.open`'s names of units -> MDAnalysis' names
 _UNIT_NAMES = {"angstrom": "Angstrom", "nm": "nm", "ps": "ps"}
 # times are this reader's own arguments
 _OPEN_ARGUMENTS = set(open_arguments()) - {
@@ -24,12 +24,12 @@ _OPEN_ARGUMENTS = set(open_arguments()) - {
     "dt",
     "time_offset",
 }
-# what MDAnalysis gives to every reader, and to topology parsers and readers alike
+# arguments that MDAnalysis passes to every reader, or to topology parsers and readers alike
 _OF_MDANALYSIS = {"format", "n_atoms", "time_offset", "atom_style", "mmap"}
 
 
 def refuse_unknown(kwargs: dict[str, Any], own: Iterable[str]) -> None:
-    """ArgumentError for the first argument that neither the reader (`own`), nor `kinema.open`, nor MDAnalysis has."""
+    """Raises ArgumentError for the first argument unknown to the reader (`own`), `kinema.open` and MDAnalysis."""
     for name in kwargs:
         if name not in _OPEN_ARGUMENTS and name not in _OF_MDANALYSIS and not name.isupper():
             close = difflib.get_close_matches(name, [*_OPEN_ARGUMENTS, *({*own} - {"filename", "kwargs"})], 1)
@@ -38,7 +38,7 @@ def refuse_unknown(kwargs: dict[str, Any], own: Iterable[str]) -> None:
 
 
 def check_parallel(comm: Any, driver: str | None) -> None:
-    """ArgumentError for what is no communicator, and where `driver` cannot be used."""
+    """Raises ArgumentError if `comm` is not a communicator, or `driver` cannot be used."""
     if driver not in (None, "mpio"):
         raise ArgumentError(f"driver must be 'mpio' or None, found {driver!r}")
     if comm is not None:
@@ -61,7 +61,7 @@ def check_parallel(comm: Any, driver: str | None) -> None:
 
 
 def threads_of(workers: int | None) -> int:
-    """As many as asked for; in a process of `multiprocessing` one, as its siblings use the other cores."""
+    """As many threads as asked for; in a process of `multiprocessing` one, as its siblings use the other cores."""
     return 1 if workers is None and multiprocessing.parent_process() is not None else worker_count(workers)
 
 

@@ -1,6 +1,6 @@
 """`RecordedValues`: observables of an H5MD file, joined with the frames of a trajectory by their steps.
 
-Values are in the file's units, as MDAnalysis has no units of observables.
+Values are in the file's units, because MDAnalysis has no units of observables.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class RecordedValues:
     ----------
     observables : mapping of name to Observable
     steps : (frames,) int64
-        Of the trajectory. An observable without steps belongs to the frames row by row if it has as many.
+        Steps of the trajectory. An observable without steps belongs to the frames row by row if it has as many rows.
     """
 
     def __init__(self, observables: Mapping[str, Observable], steps: NDArray[np.int64]) -> None:
@@ -38,7 +38,7 @@ class RecordedValues:
         ]
 
     def items_at(self, frame: int) -> Iterator[tuple[str, Any]]:
-        """Name and value of each observable at a frame; None where it was not recorded then."""
+        """Name and value of each observable at a frame; None if it was not recorded then."""
         for recorded in self._recorded:
             yield recorded.name, recorded.value_at(frame)
 
@@ -66,7 +66,7 @@ class _Recorded:
 
 
 def _rows(observable: Observable, steps: NDArray[np.int64]) -> NDArray[np.int64]:
-    """(frames,) the row that was recorded at the step of each frame, -1: none."""
+    """(frames,) the row recorded at the step of each frame; -1 if there is none."""
     recorded = observable.steps
     if recorded is None:
         return np.arange(len(steps)) if observable.n_rows == len(steps) else np.full(len(steps), -1)

@@ -16,13 +16,13 @@ _replaced: dict[str, Any] = {}
 
 
 def install() -> None:
-    """Makes Kinema the reader of all formats that it reads itself: `mda.Universe("top.psf", "md.xtc")` then takes it.
+    """Makes Kinema the reader of all formats that it reads itself, so that `mda.Universe("top.psf", "md.xtc")` uses it.
 
-    Holds for this process until `uninstall`; a second call does nothing. Existing Universes are not changed.
+    Applies to this process until `uninstall`; a second call does nothing. Existing Universes are not changed.
     """
     readers = MDAnalysis._READERS
     for known in formats():
-        # those that are read through MDAnalysis stay its own
+        # formats that are read through MDAnalysis keep its own readers
         if not known.reads or known.slow:
             continue
         for name in {known.name.upper(), *(ending.upper() for ending in known.extensions)}:
@@ -32,7 +32,7 @@ def install() -> None:
 
 
 def uninstall() -> None:
-    """Restores MDAnalysis' own readers; does nothing where `install` was not called."""
+    """Restores MDAnalysis' own readers; does nothing if `install` was not called."""
     for name, reader in _replaced.items():
         if reader is None:
             del MDAnalysis._READERS[name]

@@ -1,6 +1,6 @@
 """`KinemaWriter`: a writer for MDAnalysis of every format that `kinema.Writer` writes.
 
-It derives from MDAnalysis' base class by import; how a file is laid out and compressed is `kinema.Writer`'s affair.
+It derives from MDAnalysis' base class by import; `kinema.Writer` decides how a file is laid out and compressed.
 """
 
 from __future__ import annotations
@@ -23,45 +23,48 @@ from kinema.model.frame import VECTOR_FIELDS, frame_bytes
 
 __all__ = ["KinemaWriter"]
 
-# frames that are written with one call
+# memory of the frames that are written with one call
 _BLOCK_MEMORY = 4 << 20
 _BLOCK_FRAMES = 256
-# formats whose files hold several vectors of an atom; others of records hold one
+# formats whose files hold several vectors of an atom; files of other formats with records hold one
 
 
 class KinemaWriter(WriterBase):  # type: ignore[misc]
-    """Writes H5MD, XTC, TRR, NetCDF, DCD, as the suffix says: `u.atoms.write("x.h5md", frames="all",
-    file_format="KINEMA")`, `mda.Writer(..., format="KINEMA")`.
+    """Writes H5MD, XTC, TRR, NetCDF, DCD, by the suffix.
 
-    Into H5MD go positions, velocities and forces that the first frame has, its box, step and time, names, residues,
-    masses, charges, species and bonds of its atoms, and numbers in `ts.data` as observables; into XTC positions, into
-    DCD positions or velocities, into NetCDF what the first frame has of positions, velocities and forces, into TRR what
-    each frame has of them, with box, step and time; the rest is noted. The file appears under its name when the
-    writer is closed, whole; an exception inside `with` leaves the frames so far under a temporary name, as
-    `kinema.Writer` does.
+        u.atoms.write("x.h5md", frames="all", file_format="KINEMA")
+        mda.Writer("x.h5md", n_atoms, format="KINEMA")
+
+    H5MD files get the positions, velocities and forces that the first frame has, its box, step and time, names,
+    residues, masses, charges, species and bonds of its atoms, and numbers in `ts.data` as observables. XTC files get
+    positions; DCD files positions or velocities; NetCDF files positions, velocities and forces if the first frame has
+    them; TRR files those that each frame has, with box, step and time. All else is noted. The file appears whole, under
+    its name, when the writer is closed. After an exception inside `with`, the frames so far stay under a temporary
+    name, as with `kinema.Writer`.
 
     Parameters
     ----------
     filename : path
     n_atoms : int
     convert_units : bool
-        Only True: values are those of MDAnalysis, and `length_unit` and `time_unit` say what the file has.
+        Only True: values are in MDAnalysis' units; `length_unit` and `time_unit` give the file's.
     dt : float, optional
         Frame i gets the time i * dt in ps instead of its own.
     positions, velocities, forces : bool, optional
-        Whether to write them; by default where the first frame has them (TRR: where a frame has them).
+        Whether to write them; by default if the first frame has them (TRR: if a frame has them).
     observables : bool
-        Whether to write what is in `ts.data`; H5MD.
+        Whether to write the values in `ts.data`; H5MD.
     topology : bool
         Whether to write what is known of the atoms of the first frame (`kinema.Atoms`); H5MD.
     overwrite : bool
-        Replace a file of that name, as MDAnalysis' writers do.
+        Replace an existing file, as MDAnalysis' writers do.
     dialect : {"mdanalysis", "h5md"}
-        Of H5MD; by default as MDAnalysis' own reader needs it; "h5md" follows the specification to the letter.
+        Dialect of H5MD; by default the one that MDAnalysis' own reader needs; "h5md" follows the specification to the
+        letter.
     comm : mpi4py intracommunicator, optional
         All its ranks write the file together: each passes an AtomGroup of the atoms that it has, by their indices in
-        the Universe; `n_atoms` is the number of all. `strategy`, `hints`, `order`, `verify`,
-        `buffer_frames` are those of `kinema.Writer(comm=)`; observables are not written.
+        the Universe; `n_atoms` is the number of all. `strategy`, `hints`, `order`, `verify`, `buffer_frames` are the
+        same as for `kinema.Writer(comm=)`; observables are not written.
     start, step, multiframe : ignored; MDAnalysis passes them to all writers
     **options
         `layout`, `compression`, `max_error`, `precision` and all others of `kinema.Writer` for the format.
@@ -69,17 +72,17 @@ class KinemaWriter(WriterBase):  # type: ignore[misc]
     Raises
     ------
     ArgumentError
-        For options that `kinema.Writer` does not know, another number of atoms, steps that do not rise (a frame
-        that is written twice), a frame without what the first one had.
+        If `kinema.Writer` does not know an option, the number of atoms differs, steps do not rise (a frame is written
+        twice), or a frame lacks what the first one had.
     kinema.Error
-        Those of `kinema.Writer`.
+        The errors of `kinema.Writer`.
     """
 
     format = "KINEMA"
     multiframe = True
     units = {"time": "ps", "length": "Angstrom", "velocity": "Angstrom/ps", "force": "kJ/(mol*Angstrom)"}  # noqa: RUF012
 
-    # until __init__ has succeeded; the base class calls close() also if it has not
+    # until __init__ has succeeded; the base class calls close() even if it has not
     _closed = True
 
     def __init__(
@@ -125,7 +128,7 @@ class KinemaWriter(WriterBase):  # type: ignore[misc]
         self._closed = False
 
     def _write_next_frame(self, obj: Any) -> None:
-        """Takes the current frame of an AtomGroup or a Universe; TypeError for anything else."""
+        """Takes the current frame of an AtomGroup or a Universe. Raises TypeError for anything else."""
         atoms = getattr(obj, "atoms", None)
         if atoms is None:
             raise TypeError(f"a writer takes an AtomGroup or a Universe, found {type(obj).__name__}")
@@ -164,7 +167,7 @@ class KinemaWriter(WriterBase):  # type: ignore[misc]
         self._writer.write(positions, ids=atoms.indices, **vectors, cell=cell, step=step, time=time)
 
     def _table_of(self, universe: Any) -> dict[str, Any]:
-        """What rank 0 says of all atoms, as an option of the format, where the Universe has all of them."""
+        """Rank 0's table of all atoms, as an option of the format, if the Universe has all of them."""
         if self._comm.Get_rank() != 0 or len(universe.atoms) != self.n_atoms or not self._with_topology:
             return {}
         if format_named(self._format).observables:
@@ -173,7 +176,7 @@ class KinemaWriter(WriterBase):  # type: ignore[misc]
         return {"atoms": Atoms.from_mdanalysis(universe.atoms)} if "atoms" in known else {}
 
     def _begin(self, atoms: Any, ts: Any) -> None:
-        """Makes the file, with what the first frame has."""
+        """Makes the file for the fields of the first frame."""
         fields = self._fields_of(ts)
         numbers = self._numbers_of(ts.data) if self._with_observables else {}
         if format_named(self._format).observables:
@@ -196,7 +199,7 @@ class KinemaWriter(WriterBase):  # type: ignore[misc]
             emit([f"{self.filename}: {', '.join(left_out)} are not written: the file holds {', '.join(held)}"])
 
     def _fields_of(self, ts: Any) -> tuple[str, ...]:
-        """What is written of a frame; ArgumentError where that is nothing, or not all that was asked for."""
+        """Fields of a frame to write. Raises ArgumentError if there are none, or one that was asked for is missing."""
         fields = tuple(name for name in VECTOR_FIELDS if self._is_written(name, ts))
         if not fields:
             raise ArgumentError(f"frame {ts.frame} has no positions, velocities or forces to write")
@@ -210,7 +213,7 @@ class KinemaWriter(WriterBase):  # type: ignore[misc]
 
     @staticmethod
     def _numbers_of(data: Any) -> dict[str, NDArray[Any]]:
-        """What is in `ts.data` beside what readers of Kinema put there themselves, as far as it is numbers."""
+        """Numeric values in `ts.data`, except those that Kinema's readers put there themselves."""
         arrays = {name: np.asarray(value) for name, value in data.items() if name not in OWN_DATA}
         return {name: array for name, array in arrays.items() if array.dtype.kind in "biuf"}
 
@@ -249,13 +252,13 @@ class _PendingFrames:
     def __init__(
         self, n_atoms: int, fields: tuple[str, ...], observables: tuple[str, ...], *, series: bool = True
     ) -> None:
-        """`series`: whether steps must rise and all frames have a box, or none."""
+        """`series`: whether steps must rise and either all frames have a box, or none."""
         room = min(_BLOCK_FRAMES, max(1, _BLOCK_MEMORY // frame_bytes(n_atoms, len(fields), 4)))
         self._vectors = {name: np.empty((room, n_atoms, 3), dtype=np.float32) for name in fields}
         self._cells: list[NDArray[np.float32]] = []
         self._steps: list[int] = []
         self._times: list[float] = []
-        # rows of the buffer and values
+        # rows of the buffer, and values
         self._observables: dict[str, list[tuple[int, Any]]] = {name: [] for name in observables}
         self._room, self._series = room, series
         self._last_step: int | None = None
@@ -274,7 +277,7 @@ class _PendingFrames:
         return len(self) == self._room
 
     def add(self, ts: Any, indices: NDArray[np.int64], time: float) -> None:
-        """Copies these atoms of a frame; the buffer is unchanged where it raises ArgumentError."""
+        """Copies these atoms of a frame. If it raises ArgumentError, the buffer is unchanged."""
         row = len(self)
         for name in self._vectors:
             if not getattr(ts, f"has_{name}"):

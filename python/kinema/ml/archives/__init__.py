@@ -1,1 +1,1 @@
-"""Sample archives made: samples of many files into one."""
+"""Conversion: samples of many files into one archive."""

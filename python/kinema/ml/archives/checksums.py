@@ -1,7 +1,7 @@
-"""CRC-32 of pieces put together, and that of a stored member of a `.npz` archive from those of its samples.
+"""CRC-32 of joined pieces, and of a stored member of a `.npz` archive from the CRC-32 of its samples.
 
-A CRC-32 is the remainder of a polynomial over GF(2); that of two pieces one behind the other is the first one times x
-to the number of bits of the second, plus the second. Bits are in zlib's order: the highest bit is x^0.
+A CRC-32 is the remainder of a polynomial over GF(2). For two pieces joined, it is the first one times x to the number
+of bits of the second, plus the second. Bits are in zlib's order: the highest bit is x^0.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ONE = 1 << 31
 
 
 def _product(a: int, b: int) -> int:
-    """Of two polynomials, modulo that of the CRC."""
+    """Product of two polynomials, modulo the polynomial of the CRC."""
     found = 0
     for power in range(32):
         if a & (_ONE >> power):
@@ -41,23 +41,25 @@ def _x_to(bits: int) -> int:
 
 
 def combined(first: int, second: int, n_bytes: int) -> int:
-    """CRC-32 of two pieces one behind the other, of which the second has `n_bytes`."""
+    """CRC-32 of two pieces joined; the second one has `n_bytes`."""
     return _product(_x_to(8 * n_bytes), first) ^ second
 
 
 class MemberChecksum:
-    """Compares the CRC-32 of a stored member when that of all its samples is known, in whatever order it comes."""
+    """Compares the CRC-32 of a stored member once all its samples were added, in any order."""
 
     def __init__(self, one: SampleFile) -> None:
         self._one = one
-        # of runs of rows: checksum and number of rows, by the first row
+        # runs of rows: checksum and number of rows, by the first row
         self._runs: dict[int, tuple[int, int]] = {}
         self._rows = 0
         self._lock = threading.Lock()
 
     def add(self, first: int, rows: int, checksum: int) -> None:
-        """Takes that of some rows, each once. CorruptFileError with path and byte where it was the last and they do not
-        fit."""
+        """Adds the checksum of some rows, each row once.
+
+        Raises CorruptFileError with path and byte if these are the last rows and the sum does not fit.
+        """
         with self._lock:
             self._runs[first] = (checksum, rows)
             self._rows += rows

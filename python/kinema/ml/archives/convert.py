@@ -30,31 +30,31 @@ SUFFIXES = (".h5", ".hdf5")
 
 @dataclass(frozen=True)
 class ConvertedSamples:
-    """What `convert` has made.
+    """The archive that `convert` has made.
 
     Attributes
     ----------
     path : str
     n_samples, n_files : int
-        Samples, and the files that they were read of.
+        Number of samples, and of the files that they were read from.
     fields : tuple of str
-        The arrays.
+        Names of the arrays.
     layout : tuple of str
-        Of each array: shape, type, contiguous or samples in a chunk.
+        For each array: shape, type, and "contiguous" or the samples in a chunk.
     size : int
         Bytes of the archive.
     seconds : float
-        Wall time from the first byte to the last, with the file synced; reading it back is no part of it.
+        Wall time from the first byte to the last, with the file synced, without reading it back.
     gib_per_second : float
-        Of samples, before compression.
+        GiB of samples per second, before compression.
     workers : int
     timings : mapping of str to float
-        Seconds of all workers: "read" (with inflating and types), "write" (with compressing); of this process:
-        "compare".
+        Seconds of all workers: "read" (with inflating and conversion of types) and "write" (with compressing); seconds
+        of this process: "compare".
     verified : bool
         Whether all samples were read back and compared.
     n_restored : int
-        Samples that an earlier call had written, by the checkpoint.
+        Samples that an earlier call had written, according to the checkpoint.
     notes : tuple of str
         What a user of the archive should know (`kinema.base.notes`).
     """
@@ -66,7 +66,7 @@ class ConvertedSamples:
     layout: tuple[str, ...]
     size: int
     n_bytes: int
-    """Of the samples, before compression."""
+    """Bytes of the samples, before compression."""
     seconds: float
     workers: int
     timings: Mapping[str, float]
@@ -106,9 +106,9 @@ def plan_conversion(
     file_is_sample: bool | None = None,
     node_cache: NodeCacheChoice = None,
 ) -> ConversionPlan:
-    """What `convert` with these arguments would do: `print` of it says layout, memory and what a training loop reads.
+    """Plans what `convert` does with these arguments; `print` shows layout, memory and the reads of a training loop.
 
-    Headers of the sources are read; nothing is written. Raises as `convert`.
+    Reads the headers of the sources; writes nothing. Raises as `convert`.
     """
     return ConversionPlan.from_paths(
         sources,
@@ -145,58 +145,65 @@ def convert(
     checkpoint_interval: float | None = None,
     progress: ProgressChoice = False,
 ) -> ConvertedSamples:
-    """Writes the samples of files, one behind the other, as data sets of one HDF5 file.
+    """Writes the samples of files, one file after the other, as data sets of one HDF5 file.
 
         kinema.ml.convert(["a.npz", "b.npz"], "train.h5")
 
-    The file appears whole or not at all. Numbers keep every bit, but for `dtype=`, and are in this machine's byte
-    order. `SampleDataset("train.h5").origin(ids)` says which file and row a sample comes from.
+    The file appears whole or not at all. Numbers keep every bit, unless `dtype=` is given, and are in this machine's
+    byte order. `SampleDataset("train.h5").origin(ids)` returns the file and row that each sample comes from.
 
     Parameters
     ----------
     sources : path, list of paths, or a folder
-        As of `SampleDataset`: `.npz` (stored and deflated), `.npy`, HDF5; a folder of them, with `file_is_sample`.
+        As for `SampleDataset`: `.npz` (stored and deflated), `.npy`, HDF5; a folder of them, with `file_is_sample`.
     output : path
         `.h5` or `.hdf5`.
     layout : str, optional
-        "contiguous" (default), "samples" (about 64 KiB of samples in a chunk; default where chunks are compressed) or
-        "samples:N" (N samples in a chunk; about 64 KiB of smaller arrays beside the widest, where N are below 4 KiB).
+        "contiguous" (default), "samples" (about 64 KiB of samples in a chunk; default if chunks are compressed) or
+        "samples:N" (N samples in a chunk). With "samples:N", chunks of the arrays that are not the widest have about 64
+        KiB if N of their samples are below 4 KiB.
     compression, level, shuffle, checksum
-        As `kinema.Writer`.
+        As for `kinema.Writer`.
     fields : str or list of str, optional
         Arrays; by default all of the first file.
     dtype : NumPy type, or mapping of types by array; optional
-        Values are rounded where it has fewer digits, which is noted with the largest change; one that it cannot hold is
-        an error.
+        Values are rounded if the type has fewer digits; a note gives the largest change. A value that the type cannot
+        hold is an error.
     workers : int, optional
-        Threads; as many as this process may use by default.
+        Threads; by default as many as this process may use.
     memory : int or str, optional
-        Limit of working memory, "256 MiB".
+        Limit of working memory, such as "256 MiB".
     file_is_sample : bool, optional
-        As of `SampleDataset`: whether each file is one sample.
+        As for `SampleDataset`: whether each file is one sample.
     node_cache : kinema.cache.NodeCache or path, optional
-        As of `SampleDataset`.
+        As for `SampleDataset`.
     overwrite : bool
-        Replace a file that is there.
+        Replace an existing file.
     verify : bool
-        Read everything back before the file gets its name. CRC-32 of pieces that were computed when they were written
-        are compared; what an earlier call has written, by a checkpoint, is compared with the sources byte by byte.
+        Read everything back before the file gets its name. CRC-32 checksums of pieces, computed when they were written,
+        are compared; samples that an earlier call has written, by a checkpoint, are compared with the sources byte by
+        byte.
     checkpoint : path or Checkpoint, optional
-        A file that says how far the work is: after any end the same call goes on behind the samples that are written,
-        to the same values. It is removed when the archive is whole.
+        A file that records the progress. However the call ends, the same call continues after the samples that are
+        written, and gives the same values. The file is removed when the archive is whole.
     checkpoint_interval : float, optional
         Seconds between two saves; 30 by default.
     progress : bool, None or function
 
+    Returns
+    -------
+    ConvertedSamples
+
     Raises
     ------
     ArgumentError
-        For arrays that are not there or of different lengths, files that do not fit together, an output that exists or
-        is an input; for the checkpoint of another call, with what differs.
+        If arrays are missing or differ in length, files do not fit together, the output exists or is an input, or the
+        checkpoint is of another call; the message names the difference.
     UnsupportedFormatError
         For pickled objects, which are never unpickled, and for types that HDF5 does not have.
     MemoryLimitError, TruncatedFileError, CorruptFileError, FileIOError, ...
-        With path and byte. What `output` was stays, and no other file is left but what a checkpoint names.
+        With path and byte. An existing `output` stays as it was, and no other file is left, except those that a
+        checkpoint names.
     """
     name, saved = os.fspath(output), Checkpoint.from_choice(checkpoint, checkpoint_interval)
     _check_output(name, overwrite=overwrite, checkpoint=saved)
@@ -235,7 +242,7 @@ def convert(
 
 
 def _check_output(name: str, *, overwrite: bool, checkpoint: Checkpoint | None) -> None:
-    """Raises what keeps `convert` from writing there, before anything is read."""
+    """Raises the error that keeps `convert` from writing there, before anything is read."""
     if not name.lower().endswith(SUFFIXES):
         raise ArgumentError(
             f"{name}: archives are HDF5 files; give the output a name that ends in {' or '.join(SUFFIXES)}", path=name
@@ -252,7 +259,7 @@ def _rounding_notes(plan: ConversionPlan) -> tuple[str, ...]:
 
 
 class _OneConversion:
-    """One call of `convert`, after its arguments were checked."""
+    """One call of `convert` with checked arguments."""
 
     def __init__(self, plan: ConversionPlan, name: str, verify: bool, report: Report | None, total: int) -> None:
         self.plan, self.name, self.verify = plan, name, verify
@@ -263,7 +270,7 @@ class _OneConversion:
         self._compared = 0
 
     def make(self, overwrite: bool) -> int:
-        """Makes the archive in one call; nothing of it stays where that raises. Returns its bytes."""
+        """Makes the archive in one call; nothing of it stays if the call raises. Returns its size in bytes."""
         plan = self.plan
         begun = time.perf_counter()
         with _new_file(self.name, overwrite) as new:
@@ -286,7 +293,7 @@ class _OneConversion:
         return os.path.getsize(self.name)
 
     def resumably(self, checkpoint: Checkpoint) -> int:
-        """The same, or goes on with what an earlier call has left of it."""
+        """The same, or continues the archive that an earlier call has left."""
         plan = self.plan
 
         def opened(part: OutputPart) -> PlacedArchive | GrowingArchive:
@@ -336,14 +343,14 @@ class _OneConversion:
 
 @contextmanager
 def _new_file(name: str, overwrite: bool) -> Iterator[NewFile]:
-    """A new file that the block publishes; nothing of it stays where the block raises."""
+    """A new file that the block publishes; nothing of it stays if the block raises."""
     new = NewFile(name, overwrite=overwrite)
     try:
         yield new
     except BaseException:
         new.discard()
         new.end()
-        # what `keep` has closed
+        # closed by `keep`
         with suppress(FileNotFoundError):
             os.unlink(new.temporary)
         raise

@@ -1,4 +1,4 @@
-"""How the samples of an archive lie in it, and what that costs a training loop: layouts by name, advice in words."""
+"""How the samples of an archive are stored, and what that costs a training loop: layouts by name, advice in words."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kinema.storage.hdf5.storage import Layout, Storage, create_dataset
 
 __all__ = ["ArrayLayout", "advice", "chunk_samples", "field_layouts"]
 
-# chunks of samples where nobody says how many: large enough for a request, small enough for samples in random order
+# of chunks of samples, if no number is given: large enough for a request, small enough for samples in random order
 _CHUNK_BYTES = 64 << 10
 # smaller chunks cost more in the file's index than they hold
 _LEAST_CHUNK = 4 << 10
@@ -27,7 +27,7 @@ _WORDS = "contiguous, samples (about 64 KiB of samples in a chunk) or samples:N 
 
 @dataclass(frozen=True)
 class ArrayLayout:
-    """How one array lies in the archive: `storage` has all its rows."""
+    """Layout of one array in the archive: `storage` has all its rows."""
 
     name: str
     storage: Storage
@@ -48,10 +48,10 @@ class ArrayLayout:
         return not self.storage.filters
 
     def decoded_per_useful(self, batch: int, n: int) -> float:
-        """Bytes that are decoded for each that is used, of batches in exact random order."""
+        """Bytes decoded for each byte used, for batches in exact random order."""
         if self.is_placed or self.chunk_rows is None:
             return 1.0
-        # chunks that are touched, each drawn sample in any of them
+        # chunks that are touched; each drawn sample may be in any of them
         chunks = -(-n // self.chunk_rows)
         touched = chunks * (1.0 - (1.0 - 1.0 / chunks) ** batch)
         return float(touched * min(self.chunk_rows, n) / batch)
@@ -70,8 +70,9 @@ def field_layouts(
 ) -> tuple[ArrayLayout, ...]:
     """The layout of each of `fields` (shape of a sample, type) with `n` samples.
 
-    `layout=None` is "contiguous", or "samples" where chunks are compressed or have checksums. ArgumentError for other
-    names; UnsupportedFormatError for types that HDF5's chunks, or HDF5, do not have.
+    `layout=None` is "contiguous", or "samples" if chunks are compressed or have checksums.
+
+    Raises ArgumentError for other names; UnsupportedFormatError for types that HDF5, or its chunks, do not have.
     """
     asked = chunk_samples(layout, compression)
     widest = max(_row_bytes(shape, dtype) for shape, dtype in fields.values())
@@ -82,11 +83,11 @@ def field_layouts(
 
 
 def chunk_samples(layout: str | Sequence[int] | None, compression: Compression) -> int | None:
-    """Samples in a chunk; None: contiguous; 0: as many as are good. As `field_layouts`."""
+    """Samples in a chunk; None: contiguous; 0: a good number is chosen. As `field_layouts`."""
     filtered = compression.name is not None or compression.checksum
     chosen = layout if layout is not None else "samples" if filtered else "contiguous"
     if chosen == "contiguous":
-        # refuses compression
+        # raises for compression
         Layout("contiguous", compression)
         return None
     if chosen == "samples":
@@ -148,7 +149,7 @@ def _row_bytes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
 
 
 def advice(fields: Sequence[ArrayLayout], n: int, batch: int = 256) -> list[str]:
-    """Bytes for each useful byte of the archive in the orders of a training loop, and what to choose."""
+    """Bytes read for each useful byte of the archive in the orders of a training loop, and what to choose."""
     size = min(batch, n)
     bytes_of = sum(one.row_bytes for one in fields)
     random = sum(one.decoded_per_useful(size, n) * one.row_bytes for one in fields) / bytes_of

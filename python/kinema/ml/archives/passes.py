@@ -1,4 +1,4 @@
-"""The two passes of a conversion: samples from the sources into the archive, and what is in it compared with them."""
+"""The two passes of a conversion: write the samples from the sources into the archive, then compare the two."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class WrittenSamples(NamedTuple):
 
 
 class WritePass:
-    """Samples from the sources into the archive.
+    """Writes the samples from the sources into the archive.
 
     Attributes
     ----------
     restored : int
-        Samples that are there already: they are read again only where a checksum of a whole member needs them.
+        Samples that are already there; they are read again only if a checksum of a whole member needs them.
     written : list of WrittenSamples
     n_bytes : int
         Bytes of samples of the archive that are done.
@@ -59,7 +59,7 @@ class WritePass:
     """
 
     def __init__(self, plan: ConversionPlan, *, checksums: bool) -> None:
-        """`checksums`: whether those of what is written are kept."""
+        """`checksums`: whether the checksums of what is written are kept."""
         self._plan, self._sources, self._checksums = plan, plan.sources, checksums
         self._widths = {one.name: one.row_bytes for one in plan.fields}
         self._lock = threading.Lock()
@@ -69,7 +69,7 @@ class WritePass:
         self.reading = self.writing = 0.0
 
     def place(self, archive: PlacedArchive, tick: Callable[[], object]) -> None:
-        """All samples behind the restored ones into their places, by all workers. `tick`: see `carry_out`."""
+        """Writes all samples after the restored ones to their places, with all workers. `tick`: see `carry_out`."""
         buffers = ThreadBuffers()
         self.n_bytes = self.restored * sum(self._widths.values())
 
@@ -95,7 +95,7 @@ class WritePass:
         carry_out(self._tasks(), work, self._plan.workers, tick)
 
     def extend(self, archive: GrowingArchive, tick: Callable[[], object]) -> None:
-        """All samples behind the restored ones in their order, read by a thread; chunks are encoded by all workers."""
+        """Writes all samples after the restored ones in their order: a thread reads, all workers encode chunks."""
         self.n_bytes = self.restored * sum(self._widths.values())
         in_order = self._convert_rest()
         shapes = {one.name: (one.storage.dtype, one.storage.shape[1:]) for one in self._plan.fields}
@@ -108,7 +108,7 @@ class WritePass:
                 dtype, shape = shapes[name]
                 pieces[name] = self._continued(pieces.get(name), name, start, made)
                 before = time.perf_counter()
-                # what zlib gives may begin at any byte
+                # zlib's output may begin at any byte
                 values = np.require(made.view(dtype), requirements="A")
                 archive.extend(name, values.reshape(-1, *shape))
                 self.writing += time.perf_counter() - before
@@ -118,7 +118,7 @@ class WritePass:
             self._keep(piece)
 
     def _convert_rest(self) -> Iterator[tuple[str, int, NDArray[np.uint8]]]:
-        """Array, first sample and bytes of what is behind the restored samples, file by file; arrays by turns."""
+        """Array, first sample and bytes of the samples after the restored ones, file by file, with arrays in turn."""
         sources = self._sources
         for file in range(sources.n_files):
             first = int(sources.bounds[file])
@@ -143,7 +143,7 @@ class WritePass:
             yield from self._sources.runs(*rows, self._plan.block_bytes, _new_room)
 
     def _converted(self, name: str, first: int, run: ReadRows) -> tuple[int, NDArray[np.uint8]]:
-        """The rows of a run that are not restored, as the archive has them, and the number of the first sample."""
+        """The rows of a run that are not restored, converted for the archive, and the number of the first sample."""
         start = first + run.first
         skipped = min(max(0, self.restored - start), len(run.rows))
         return start + skipped, self._sources.conversions[name](run.rows[skipped:])
@@ -151,7 +151,7 @@ class WritePass:
     def _continued(
         self, piece: WrittenSamples | None, name: str, start: int, made: NDArray[np.uint8]
     ) -> WrittenSamples | None:
-        """A piece with the rows behind it, or a new one; None where no checksums are kept."""
+        """A piece extended by the rows that follow it, or a new piece; None if no checksums are kept."""
         if not self._checksums:
             return None
         if piece is not None and (piece.stop - piece.start) * self._widths[name] >= self._plan.block_bytes:
@@ -170,7 +170,7 @@ class WritePass:
             self.n_bytes += n_bytes
 
     def _tasks(self) -> Iterator[SourceRows]:
-        """All that is to be read, file by file: streams whole, else in pieces of one run."""
+        """All reads, file by file: streams whole, others in pieces of one run."""
         for file in range(self._sources.n_files):
             for name in self._sources.fields:
                 yield from self._tasks_of(name, file)
@@ -192,13 +192,14 @@ class WritePass:
 
 
 class ReadBack:
-    """What is in the archive, beside what was to be written: by checksums, and beside the sources where an earlier call
-    has written it.
+    """Compares the archive with the samples that were to be written.
+
+    By checksums, or, if an earlier call has written the samples, with the sources.
 
     Attributes
     ----------
     n_bytes : int
-        Compared so far.
+        Bytes compared so far.
     """
 
     def __init__(self, plan: ConversionPlan, written: WritePass, path: str, name: str) -> None:
@@ -210,7 +211,7 @@ class ReadBack:
         self.n_bytes = 0
 
     def compare(self, tick: Callable[[], object]) -> None:
-        """Compares all samples, by all workers. CorruptFileError where they differ, which names the archive."""
+        """Compares all samples, with all workers. Raises CorruptFileError with the archive's name if they differ."""
         pieces: Iterator[SourceRows | WrittenSamples] = itertools.chain(self._restored(), self._written.written)
         carry_out(pieces, self._compare, self._plan.workers, tick)
 

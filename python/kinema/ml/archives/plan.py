@@ -1,4 +1,4 @@
-"""What a conversion will do, decided before the first sample is read: types, layouts, pieces, memory, identity."""
+"""`ConversionPlan`: decisions before the first sample is read: types, layouts, pieces, memory, identity."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ from kinema.storage.provenance import Input, Provenance
 
 __all__ = ["ConversionPlan", "DtypeChoice"]
 
-# one type for all arrays, or some of them by name
+# one type for all arrays, or types for some of them by name
 DtypeChoice = DTypeLike | Mapping[str, DTypeLike] | None
 
 # bytes that a worker reads and writes at a time: they stay in the cache of a core
 _BLOCK_BYTES = 2 << 20
 _LEAST_BLOCK = 256 << 10
-# a worker holds a run as stored, in the type of the archive, what is compared with it, and what zlib gives
+# a worker holds a run as stored, in the type of the archive, what is compared with it, and zlib's output
 _BLOCKS_A_WORKER = 4
 _BATCH = 256
 
 
 @dataclass(frozen=True)
 class ConversionPlan:
-    """A conversion of samples into one archive, as `kinema.ml.plan_conversion` gives it. Nothing is written.
+    """A conversion of samples into one archive, as `kinema.ml.plan_conversion` returns it. Nothing is written.
 
     Attributes
     ----------
     sources : the samples
-    fields : how each array lies in the archive
+    fields : layout of each array in the archive
     compression : Compression
     workers : int
     block_bytes : int
-        Of samples that a worker reads at a time.
+        Bytes of samples that a worker reads at a time.
     """
 
     sources: Sources
@@ -75,7 +75,7 @@ class ConversionPlan:
         file_is_sample: bool | None,
         node_cache: NodeCacheChoice,
     ) -> ConversionPlan:
-        """Reads headers alone. Raises as `kinema.ml.convert`."""
+        """Makes a plan; reads headers alone. Raises as `kinema.ml.convert`."""
         # before any file is opened
         chunk_samples(layout, compression)
         dataset = SampleDataset(paths, fields, file_is_sample=file_is_sample, node_cache=node_cache)
@@ -95,12 +95,12 @@ class ConversionPlan:
 
     @property
     def n_samples(self) -> int:
-        """Of all files."""
+        """Samples of all files."""
         return len(self.sources.dataset)
 
     @property
     def n_bytes(self) -> int:
-        """Of the samples in the archive, before compression."""
+        """Bytes of the samples in the archive, before compression."""
         return self.n_samples * sum(one.row_bytes for one in self.fields)
 
     @property
@@ -110,12 +110,12 @@ class ConversionPlan:
 
     @cached_property
     def identities(self) -> list[_core.FileIdentity]:
-        """Of the files as they are now."""
+        """Identities of the files as they are now."""
         return [_core.FileIdentity.of(path) for path in self.sources.dataset.paths]
 
     @cached_property
     def origin(self) -> SampleOrigin:
-        """Of all samples; those of an archive that has a table of them keep theirs."""
+        """Origin of all samples; samples of an archive that has such a table keep theirs."""
         bounds = self.sources.bounds
         rows = np.diff(bounds).tolist()
         return SampleOrigin.joined(
@@ -123,7 +123,7 @@ class ConversionPlan:
         )
 
     def provenance(self) -> Provenance:
-        """What makes the archive; nothing that the same call would not give again."""
+        """The call that makes the archive, without anything that would differ if it were repeated."""
         paths = self.sources.dataset.paths
         inputs = [Input(path, one.size, one.fingerprint) for path, one in zip(paths, self.identities, strict=True)]
         return Provenance(
@@ -137,7 +137,7 @@ class ConversionPlan:
         )
 
     def items(self, name: str, checkpoint: Checkpoint) -> list[IdentityItem]:
-        """All that decides the values of the archive, and where it is."""
+        """All that decides the values of the archive, and its path."""
         paths, identities = self.sources.dataset.paths, self.identities
         folder = os.path.dirname(os.path.abspath(checkpoint.name))
         files = [
@@ -197,7 +197,7 @@ def _check_names(names: Sequence[str]) -> None:
     for name in names:
         parts = name.split("/")
         if any(part in ("", ".", "..") for part in parts) or "\0" in name:
-            raise ArgumentError(f"an array is called {name!r}, which is no name in HDF5; choose others with fields=")
+            raise ArgumentError(f"an array is called {name!r}, not a name in HDF5; choose others with fields=")
         if parts[0] == OWN_GROUP:
             raise ArgumentError(
                 f"an array is called {name}, and {OWN_GROUP} is where an archive says where its samples come from; "
@@ -209,7 +209,7 @@ def _check_names(names: Sequence[str]) -> None:
 
 
 def _type(dataset: SampleDataset, name: str, dtype: DtypeChoice) -> np.dtype[Any]:
-    """Of an array in the archive, in this machine's byte order."""
+    """Type of an array in the archive, in this machine's byte order."""
     stored = dataset.dtype(name)
     if stored.kind not in "biufcV":
         raise UnsupportedFormatError(
@@ -229,14 +229,14 @@ def _type(dataset: SampleDataset, name: str, dtype: DtypeChoice) -> np.dtype[Any
 
 
 def _shares(dataset: SampleDataset, layouts: Sequence[ArrayLayout], memory: int, workers: int) -> tuple[int, int]:
-    """Workers, and bytes that each reads at a time; MemoryLimitError where one cannot work within the limit."""
+    """Number of workers, and bytes that each reads at a time. Raises MemoryLimitError if one worker does not fit."""
     least, waiting = _LEAST_BLOCK, 0
     for one in layouts:
         stored = [file for file in dataset.stored(one.name) if not isinstance(file.place, Deflated)]
         chunk = max((file.chunk_rows for file in stored), default=1)
         least = max(least, chunk * max(dataset.stored(one.name)[0].row_bytes, one.row_bytes))
         if not one.is_placed:
-            # what waits until chunks are full, and is encoded
+            # rows that wait until chunks are full, and are encoded
             storage = one.storage
             rows = buffered_rows(storage.chunks, storage.shape[1:], storage.dtype.itemsize, filtered=True)
             waiting += 2 * rows * one.row_bytes

@@ -1,4 +1,4 @@
-"""The samples of sources as runs of rows: those of deflated members as a stream, all others in place, in any pieces."""
+"""The samples of sources as runs of rows: deflated members as a stream, all others in place, in any pieces."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from kinema.ml.stored.samples import Deflated, SampleFile
 
 __all__ = ["Conversion", "ReadRows", "Room", "RowsInPlace", "Sources"]
 
-# gives an array of so many bytes, uninitialised
+# takes a number of bytes, returns an uninitialised array of that size
 Room = Callable[[int], NDArray[np.uint8]]
 
 
 class Conversion:
-    """Rows of bytes as they are stored in a source, as those of the archive: values of another type, byte order.
+    """Converts rows of bytes, as stored in a source, to those of the archive: type and byte order.
 
     Attributes
     ----------
     largest_change : float
-        How far a value was moved at most, by a type of fewer digits.
+        Largest change of a value by a type of fewer digits.
     """
 
     def __init__(self, one: SampleFile, dtype: np.dtype[Any]) -> None:
@@ -48,11 +48,11 @@ class Conversion:
 
     @property
     def rounds(self) -> bool:
-        """Whether values may change: NumPy calls int64 as float64 safe, too."""
+        """Whether values may change; NumPy calls int64 to float64 safe, too."""
         return bool(self._stored.newbyteorder("=") != self.dtype)
 
     def __call__(self, raw: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """(rows, bytes of a sample). ArgumentError for values that the type cannot hold."""
+        """Converts (rows, bytes of a sample). Raises ArgumentError for values that the type cannot hold."""
         if self.is_none or not len(raw):
             return raw
         values = np.ascontiguousarray(raw).view(self._stored).reshape(len(raw), -1)
@@ -89,7 +89,7 @@ class ReadRows:
 
 
 class Sources:
-    """Files of samples, and how their arrays become those of the archive.
+    """Files of samples, and the conversion of their arrays to those of the archive.
 
     Parameters
     ----------
@@ -118,15 +118,15 @@ class Sources:
 
     @property
     def n_files(self) -> int:
-        """Of samples."""
+        """Number of files of samples."""
         return len(self.bounds) - 1
 
     def file(self, name: str, number: int) -> SampleFile:
-        """How an array lies in a file."""
+        """How an array is stored in a file."""
         return self._files[name][number]
 
     def is_stream(self, name: str, number: int) -> bool:
-        """Whether an array of a file can be read from its beginning only."""
+        """Whether an array of a file can only be read from its beginning."""
         return isinstance(self.file(name, number).place, Deflated)
 
     def is_checked(self, name: str, number: int) -> bool:
@@ -134,7 +134,7 @@ class Sources:
         return self.is_stream(name, number) or (name, number) in self._checksums
 
     def run_length(self, name: str, number: int, n_bytes: int) -> int:
-        """Rows of about so many bytes, whole chunks."""
+        """Rows of about `n_bytes`, in whole chunks."""
         one = self.file(name, number)
         chunk = 1 if self.is_stream(name, number) else one.chunk_rows
         length = max(1, n_bytes // one.row_bytes)
@@ -143,11 +143,11 @@ class Sources:
     def runs(
         self, name: str, number: int, start: int, stop: int, n_bytes: int, room: Room, *, check: bool = True
     ) -> Iterator[ReadRows]:
-        """Rows `start` to `stop` in runs of `run_length`; of a stream `start` is 0, and runs are as they come.
+        """Rows `start` to `stop` in runs of `run_length`. For a stream, `start` is 0 and the runs have any length.
 
-        A run may be overwritten by the next one, if `room` gives the same memory again. Raises as
-        `SampleDataset.read`; CorruptFileError for the checksum of a member of which all rows were read by now: those
-        that are read with `check`, once each.
+        A run may be overwritten by the next one, if `room` returns the same memory again. Raises as
+        `SampleDataset.read`; CorruptFileError if the checksum of a member does not fit once all its rows were read,
+        each once, with `check`.
         """
         one, length = self.file(name, number), self.run_length(name, number, n_bytes)
         if isinstance(one.place, Deflated):
@@ -165,7 +165,7 @@ class Sources:
 
 
 class RowsInPlace:
-    """The rows of an array that is no stream; several threads may read at a time."""
+    """The rows of an array that is not a stream; several threads may read at a time."""
 
     def __init__(self, one: SampleFile, node_cache: NodeCache | None = None) -> None:
         self._one, self._node_cache = one, node_cache
@@ -189,8 +189,11 @@ class RowsInPlace:
 
 
 def _inflated_runs(one: SampleFile, stop: int, room: Room, node_cache: NodeCache | None) -> Iterator[ReadRows]:
-    """The rows of a deflated member from the first on, where zlib has put them; those that lie in two of its pieces are
-    copied. The member is decompressed to its end, where its checksum is compared."""
+    """Runs of the rows of a deflated member from the first on, in zlib's own memory.
+
+    A row that lies in two of zlib's pieces is copied. The member is decompressed to its end, where its checksum is
+    compared.
+    """
     place, row_bytes = one.place, one.row_bytes
     assert isinstance(place, Deflated)
     before, left, first = place.header, stop * row_bytes, 0

@@ -1,4 +1,4 @@
-"""Tasks carried out by threads while the thread that waits for them reports and saves."""
+"""Tasks in threads, while the waiting thread reports and saves."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _INTERVAL = 0.1
 
 
 class ThreadBuffers:
-    """A buffer for each thread, which a thread uses again and again."""
+    """A buffer for each thread, which the thread reuses."""
 
     def __init__(self) -> None:
         self._own = threading.local()
 
     def __call__(self, n_bytes: int) -> NDArray[np.uint8]:
-        """Uninitialised bytes; what was given to this thread before is overwritten."""
+        """Uninitialised bytes; overwrites what this thread was given before."""
         kept: NDArray[np.uint8] | None = getattr(self._own, "kept", None)
         if kept is None or len(kept) < n_bytes:
             self._own.kept = kept = np.empty(n_bytes, np.uint8)
@@ -33,7 +33,7 @@ class ThreadBuffers:
 
 
 class WholeRows:
-    """How many rows at the front are done, where runs of rows are done in any order by many threads."""
+    """Counts the finished rows at the front, if many threads finish runs of rows in any order."""
 
     def __init__(self, first: int, names: Iterable[str]) -> None:
         self._front = dict.fromkeys(names, first)
@@ -41,7 +41,7 @@ class WholeRows:
         self._lock = threading.Lock()
 
     def add(self, name: str, start: int, stop: int) -> None:
-        """Rows of one array are done."""
+        """Marks rows of one array as finished."""
         with self._lock:
             behind = self._behind[name]
             behind[start] = stop
@@ -50,7 +50,7 @@ class WholeRows:
 
     @property
     def front(self) -> int:
-        """Rows before this one are done in all arrays."""
+        """Number of rows at the front that are finished in all arrays."""
         with self._lock:
             return min(self._front.values())
 
@@ -58,10 +58,10 @@ class WholeRows:
 def carry_out(
     tasks: Iterable[T], work: Callable[[T, Callable[[], bool]], None], workers: int, tick: Callable[[], object]
 ) -> None:
-    """Calls `work(task, stopped)` for all tasks, which are begun in their order, on so many threads.
+    """Calls `work(task, stopped)` for all tasks, on `workers` threads; tasks begin in their order.
 
-    `tick` is called about ten times a second by this thread. The first error of a task, and whatever `tick` raises,
-    ends the work: no task is begun, `stopped()` becomes true, threads are waited for, and it is raised.
+    This thread calls `tick` about ten times a second. The first error of a task, or of `tick`, ends the work: no
+    further task begins, `stopped()` becomes true, the threads are joined, and the error is raised.
     """
     remaining, lock, stop = iter(tasks), threading.Lock(), threading.Event()
     errors: list[BaseException] = []

@@ -1,6 +1,6 @@
-"""The archive while it is written: space that is there from the beginning, or data sets of filtered chunks that grow.
+"""The archive while it is written: space allocated at the beginning, or data sets of filtered chunks that grow.
 
-Both are gone on with by the checkpoint of a conversion: see `kinema.files.conversion.resumable.BlockFile`.
+A conversion with a checkpoint can continue either: see `kinema.files.conversion.resumable.BlockFile`.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from kinema.storage.provenance import Provenance
 
 __all__ = ["GrowingArchive", "PlacedArchive", "make_part", "write_structure"]
 
-# bytes of a file after which the kernel is to begin
+# bytes of a file after which the kernel is told to begin writing
 _WRITEBACK_BYTES = 32 << 20
 
 
 def write_structure(
     h5: Any, fields: Sequence[ArrayLayout], origin: SampleOrigin, provenance: Provenance, path: str
 ) -> dict[str, Any]:
-    """Makes data sets without values, where samples come from and the provenance; gives the data sets."""
+    """Creates data sets without values, the origin of samples and the provenance. Returns the data sets."""
     made = {}
     with hdf5_errors(path):
         own = h5.create_group(OWN_GROUP)
@@ -55,7 +55,7 @@ def write_structure(
 
 
 class _Archive:
-    """What both share: a context that closes."""
+    """Base class: a context manager that closes the archive."""
 
     def __enter__(self) -> Self:
         return self
@@ -71,17 +71,17 @@ class _Archive:
 
 
 class PlacedArchive(_Archive):
-    """Samples that are put into their places by any thread, in any order.
+    """Writes samples to their places, from any thread, in any order.
 
     Parameters
     ----------
     path : str
         The file with the structure, closed.
     name : str
-        What messages call it.
+        Name of the archive in messages.
     fields : names of the arrays
     first : int
-        Samples before this one are there.
+        Number of samples at the front that are already there.
     """
 
     def __init__(self, path: str, name: str, fields: Sequence[str], first: int = 0) -> None:
@@ -93,15 +93,15 @@ class PlacedArchive(_Archive):
 
     @property
     def n_frames(self) -> int:
-        """Samples at the front that are whole."""
+        """Number of whole samples at the front."""
         return self._done.front
 
     def flush(self) -> None:
-        """What `n_frames` counts is in the file."""
+        """Makes sure that the samples counted by `n_frames` are in the file."""
         self.n_flushed = self.n_frames
 
     def settled(self) -> list[tuple[int, int]]:
-        """Bytes of the samples that `n_frames` counts: they are in the file, if not yet on the storage."""
+        """Bytes of the samples counted by `n_frames`: in the file, but perhaps not yet on the storage."""
         runs = []
         for one in self._files.values():
             place: Any = one.place
@@ -113,7 +113,7 @@ class PlacedArchive(_Archive):
         return runs
 
     def write(self, name: str, first: int, rows: NDArray[np.uint8]) -> None:
-        """Puts rows of an array, (n, bytes of a sample), into their places."""
+        """Writes rows of an array, (n, bytes of a sample), to their places."""
         one = self._files[name]
         if isinstance(one.place, tuple):
             self._placer.write_at(one.place[0] + first * one.row_bytes, rows.reshape(-1))
@@ -134,7 +134,7 @@ class PlacedArchive(_Archive):
             self._placer.begin_sync()
 
     def close(self, *, whole: bool) -> None:
-        """As `_Archive.close`: synced where it is whole."""
+        """As `_Archive.close`: synced if whole."""
         self.flush()
         try:
             if whole:
@@ -144,22 +144,22 @@ class PlacedArchive(_Archive):
 
 
 class GrowingArchive(_Archive):
-    """Samples that are taken in their order, and encoded in chunks by threads in Rust."""
+    """Takes samples in their order; threads in Rust encode the chunks."""
 
     def __init__(self, file: NewFile | GrowingFile, fields: Sequence[ArrayLayout], workers: int) -> None:
-        """`file` has its structure."""
+        """`file` already has its structure."""
         self._file = file
         with hdf5_errors(file.path):
             datasets = {one.name: file.h5[one.name] for one in fields}
             rows = min(len(dataset) for dataset in datasets.values())
             self._series = {name: Series(dataset, rows=rows, workers=workers) for name, dataset in datasets.items()}
         self.n_flushed = rows
-        # whether nothing was stopped in the middle, by an error or Ctrl-C
+        # stays false if an error or Ctrl-C stops `extend` in the middle
         self._is_between = True
 
     @property
     def n_frames(self) -> int:
-        """Samples taken."""
+        """Number of samples taken."""
         return min(series.rows for series in self._series.values())
 
     def extend(self, name: str, values: NDArray[Any]) -> None:
@@ -170,7 +170,7 @@ class GrowingArchive(_Archive):
         self._is_between = True
 
     def flush(self) -> None:
-        """Commits what was taken, where the file grows."""
+        """Commits the samples taken, if the file grows."""
         if isinstance(self._file, GrowingFile):
             with hdf5_errors(self._file.path):
                 for series in self._series.values():
@@ -179,11 +179,11 @@ class GrowingArchive(_Archive):
             self.n_flushed = self.n_frames
 
     def settled(self) -> list[tuple[int, int]]:
-        """Bytes of the chunks in the file that hold all of their samples."""
+        """Bytes of the chunks in the file that have all their samples."""
         return full_chunks(self._file.h5)
 
     def close(self, *, whole: bool) -> None:
-        """As `_Archive.close`. A file that grows keeps what was taken."""
+        """As `_Archive.close`. A file that grows keeps the samples taken."""
         if not whole:
             with suppress(Error):
                 if self._is_between:
@@ -201,7 +201,7 @@ class GrowingArchive(_Archive):
 
 
 def make_part(part: OutputPart, fields: Sequence[ArrayLayout], origin: SampleOrigin, provenance: Provenance) -> None:
-    """Makes the structure in the temporary file of a conversion with a checkpoint; nothing where it has one."""
+    """Makes the structure in the temporary file of a conversion with a checkpoint; does nothing if it is there."""
     if os.path.getsize(part.temporary):
         return
     file = OutputPartFile(part)

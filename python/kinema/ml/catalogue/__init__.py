@@ -1,4 +1,4 @@
-"""Catalogues: what is known of thousands of trajectories in one file, with which each is opened at once."""
+"""Catalogues: one file with all that is needed to open any of thousands of trajectories at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Catalogue`: thousands of trajectories in one file, of which each is opened without the others being touched."""
+"""`Catalogue`: thousands of trajectories in one file; each opens without touching the others."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ class Catalogue(Mapping[str, Trajectory]):
         traj = catalogue["mdcath_dataset_1abcA00.h5:1abcA00/320/0"]
         frames = kinema.ml.FrameDataset(catalogue, fields=["positions", "forces"])
 
-    Opening it reads its tables alone. A trajectory is opened from what the catalogue has of it: headers, indices, chunk
-    maps; its files are not read then. Each file is compared with its identity when it is first read: one that has
-    changed since is an error that names it, CorruptFileError or TruncatedFileError.
+    Opening a catalogue reads its tables alone. A trajectory is opened from the headers, indices and chunk maps in the
+    catalogue, without reading its files. Each file is compared with its identity when it is first read; a file that has
+    changed raises CorruptFileError or TruncatedFileError, which names it.
 
     Parameters
     ----------
     path : path
     folder : path, optional
-        Where the files are; by default the folder of the catalogue, from which on it has their paths: a data set can be
-        moved, or copied, with its catalogue. Files of other inodes are compared by samples of their content.
+        Folder of the files; by default the folder of the catalogue. The catalogue has the paths relative to its folder,
+        so that a data set can be moved, or copied, together with its catalogue. Files with other inodes are compared by
+        samples of their content.
 
     Raises
     ------
@@ -45,7 +46,7 @@ class Catalogue(Mapping[str, Trajectory]):
 
     @property
     def path(self) -> str:
-        """The file of the catalogue, as it was named."""
+        """Path of the catalogue, as given."""
         return self.file.name
 
     def __len__(self) -> int:
@@ -62,28 +63,36 @@ class Catalogue(Mapping[str, Trajectory]):
         return self.open(name)
 
     def open(self, name: str) -> Trajectory:
-        """The trajectory of a name; no file of it is read.
+        """Opens the trajectory with this name; reads none of its files.
 
-        Raises ArgumentError, also a KeyError, for a name that is none; FileNotFound where a file is not there,
-        TruncatedFileError where it is shorter than it was; CorruptFileError for a damaged entry.
+        Raises
+        ------
+        ArgumentError, which is also a KeyError
+            If there is no such name.
+        FileNotFound
+            If a file is missing.
+        TruncatedFileError
+            If a file is shorter than it was.
+        CorruptFileError
+            If the entry is damaged.
         """
         return self.entry(self.number_of(name)).open()
 
     def number_of(self, name: str) -> int:
-        """The place of a trajectory, from 0; raises for a name as `open`."""
+        """Position of a trajectory, from 0. For unknown names, raises as `open`."""
         number = self.file.find(name) if isinstance(name, str) else None
         if number is None:
             raise UnknownName(self._unknown(name))
         return number
 
     def name_of(self, number: int) -> str:
-        """The name of the trajectory at a place."""
+        """Name of the trajectory at a position."""
         return self.file.name_of(number)
 
     def entry(self, number: int, *, only_names: bool = False) -> Entry:
-        """What the catalogue has of the trajectory at a place: `paths`, `stated`, ... Raises as `open`.
+        """Entry of the trajectory at a position: `paths`, `stated`, ... Raises as `open`.
 
-        `only_names`: for `Entry.reopen`; its files are not looked at.
+        `only_names`: for `Entry.reopen`; the files are not looked at.
         """
         file = self.file
         place = EntryPlace(
@@ -92,7 +101,7 @@ class Catalogue(Mapping[str, Trajectory]):
         return Entry.unpack(file.entry(number), place, only_names=only_names)
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Name, frames and atoms of each, as the tables say; no entry is read."""
+        """Name, frames and atoms of each trajectory, from the tables; no entry is read."""
         file = self.file
         for number in range(len(self)):
             frames, atoms = int(file.n_frames[number]), int(file.n_atoms[number])

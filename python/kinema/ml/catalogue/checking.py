@@ -1,4 +1,4 @@
-"""`check_catalogue`: which trajectories of a catalogue have changed, or are gone; their entries renewed."""
+"""`check_catalogue`: finds the trajectories of a catalogue that have changed or are gone, and renews their entries."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from kinema.storage.output_file import reservations, reserve
 
 __all__ = ["CatalogueCheck", "ChangedEntry", "check_catalogue"]
 
-# entries that a worker looks at in one call
+# entries that a worker checks in one call
 _AT_ONCE = 256
 # number, kind, message, new entry
 _Found = tuple[int, str, str, PackedEntry | None]
-# of a kind that the text of a report names
+# problems of a kind that the text of a report names
 _SHOWN = 10
 
 
 @dataclass(frozen=True)
 class ChangedEntry:
-    """A trajectory that is not what it was.
+    """A trajectory that has changed.
 
     Attributes
     ----------
     name : str
     kind : {"changed", "grown", "gone", "unreadable"}
-        Grown: the catalogue has the frames that it had. Unreadable: its files may not be read, or are no trajectory
-        any more.
+        Grown: the catalogue still has the earlier frames only. Unreadable: its files cannot be accessed, or are not a
+        trajectory any more.
     message : str
     """
 
@@ -54,7 +54,7 @@ class CatalogueCheck:
     path : str
     trajectories : int
     problems : tuple of ChangedEntry
-        What is wrong with the catalogue now.
+        Problems that remain after the call.
     renewed : tuple of str
         Names of entries that were renewed.
     """
@@ -66,7 +66,7 @@ class CatalogueCheck:
 
     @property
     def ok(self) -> bool:
-        """Whether all trajectories are what the catalogue says."""
+        """Whether all trajectories are as the catalogue says."""
         return not self.problems
 
     def as_dict(self) -> dict[str, Any]:
@@ -91,19 +91,23 @@ def check_catalogue(
     workers: int | None = None,
     progress: ProgressChoice = False,
 ) -> CatalogueCheck:
-    """Compares every file of a catalogue with its identity: inode, size and times, and its content where these differ.
+    """Compares every file of a catalogue with its identity: inode, size and times, and its content if these differ.
 
     Parameters
     ----------
     path : path
     update : bool
-        Renew the entries of trajectories that have changed; those of files that are gone, or can no longer be opened,
-        stay, and are problems. Another file takes the place of the catalogue.
+        Renew the entries of trajectories that have changed, in a new file that replaces the catalogue. Entries whose
+        files are gone, or can no longer be opened, stay and are reported as problems.
     runner, workers, progress : as `kinema.ml.make_catalogue`
+
+    Returns
+    -------
+    CatalogueCheck
 
     Raises
     ------
-    As `Catalogue`; ArgumentError where another run writes the catalogue.
+    As `Catalogue`; ArgumentError if another run is writing the catalogue.
     """
 
     def checked() -> CatalogueCheck:
@@ -119,7 +123,7 @@ def check_catalogue(
 
 @dataclass(frozen=True)
 class _Check:
-    """What workers do with a run of entries. Picklable."""
+    """The work of a worker on a run of entries. Picklable."""
 
     catalogue: Catalogue
     update: bool
@@ -127,7 +131,7 @@ class _Check:
     unpickled_once = True
 
     def __call__(self, numbers: range) -> list[_Found]:
-        """Number, kind, message and new entry of those that have changed."""
+        """Number, kind, message and new entry of each entry that has changed."""
         found: list[_Found] = []
         for number in numbers:
             try:
@@ -154,7 +158,7 @@ class _Check:
 
 
 def _anew(catalogue: Catalogue, number: int) -> PackedEntry:
-    """The entry of a trajectory as it is now, opened as it was then. Raises as `kinema.open`."""
+    """The entry of a trajectory as it is now, opened with the earlier arguments. Raises as `kinema.open`."""
     entry = catalogue.entry(number, only_names=True)
     trajectory = entry.reopen()
     mdcath = entry.mdcath and replace(entry.mdcath, n_frames=len(trajectory), n_atoms=trajectory.n_atoms)

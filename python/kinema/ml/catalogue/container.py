@@ -1,4 +1,4 @@
-"""The file of a catalogue: entries, and tables by which each is found without the others.
+"""The file of a catalogue: entries, and tables to find each entry without the others.
 
 A catalogue is one file, little-endian:
 
@@ -11,8 +11,8 @@ A catalogue is one file, little-endian:
     tables        seven columns of uint64, a number for each entry: where it begins, its length, BLAKE2b-64 of its
                   bytes, frames, atoms, where its name ends, the entries in the order of their names; then the names
 
-Checksums find damage. They do not say who made the file: whatever is read is held against the size of the file before
-memory is taken for it.
+Checksums find damage, but they do not say who made the file. Every size that is read is therefore compared with the
+size of the file before memory is allocated for it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _WORD = np.dtype("<u8")
 
 
 class TableRow(NamedTuple):
-    """What the tables say of an entry."""
+    """The values of an entry in the tables."""
 
     length: int
     digest: int
@@ -51,16 +51,16 @@ class TableRow(NamedTuple):
 
 
 class CatalogueFile:
-    """A catalogue that is open: its tables in memory, entries read when they are asked for.
+    """An open catalogue: its tables are in memory, entries are read on request.
 
-    Made again from the file by another process (pickled: the path, and a digest of the tables).
+    A pickle has the path and a digest of the tables; the other process opens the file again.
 
     Raises FileNotFound, FileAccessError, FileIOError, ArgumentError, TruncatedFileError, CorruptFileError.
     """
 
     def __init__(self, path: str | os.PathLike[str], expected: bytes | None = None) -> None:
         self.path = os.path.abspath(os.fspath(path))
-        # for messages as the user has named it
+        # as the user has given it, for messages
         self.name = os.fspath(path)
         self._file = open_regular(self.name, "catalogue")
         try:
@@ -68,7 +68,7 @@ class CatalogueFile:
         except OSError as error:
             raise from_os("cannot read the catalogue", error, self.name) from None
         if expected is not None and expected != self.digest:
-            raise CorruptFileError(f"{self.name}: the catalogue was made anew since it was opened", path=self.name)
+            raise CorruptFileError(f"{self.name}: the catalogue has been remade since it was opened", path=self.name)
 
     def __reduce__(self) -> tuple[type[CatalogueFile], tuple[str, bytes]]:
         return CatalogueFile, (self.path, self.digest)
@@ -77,7 +77,7 @@ class CatalogueFile:
         head = self._read(0, min(_HEAD, size))
         if not head.startswith(_MAGIC[: len(head)]) or not head:
             raise CorruptFileError(
-                f"{self.name}: is no catalogue; one is made with: kinema ml catalogue make",
+                f"{self.name}: is not a catalogue; make one with: kinema ml catalogue make",
                 path=self.name,
             )
         if size < _HEAD:
@@ -86,7 +86,7 @@ class CatalogueFile:
         if version != _VERSION:
             raise CorruptFileError(
                 f"{self.name}: is a catalogue of another version of Kinema, expected {_VERSION}, found {version}; make "
-                "it anew",
+                "it again",
                 path=self.name,
             )
         if blake2b(head[: _START.size], digest_size=8).digest() != head[_START.size :]:
@@ -124,7 +124,7 @@ class CatalogueFile:
         return self._names[begin : int(self._ends[number])]
 
     def find(self, name: str) -> int | None:
-        """The number of the entry of a name."""
+        """Number of the entry with this name; None if there is none."""
         wanted = os.fsencode(name)
         low, high = 0, len(self)
         while low < high:
@@ -139,7 +139,7 @@ class CatalogueFile:
         return found if self._name(found) == wanted else None
 
     def containing(self, text: str, most: int) -> list[str]:
-        """The first names that contain a text."""
+        """The first `most` names that contain a text."""
         wanted, at = os.fsencode(text), 0
         found: list[str] = []
         while wanted and len(found) < most:
@@ -153,7 +153,7 @@ class CatalogueFile:
         return found
 
     def entry(self, number: int) -> bytes:
-        """The bytes of an entry; CorruptFileError where they are damaged."""
+        """The bytes of an entry. Raises CorruptFileError if they are damaged."""
         try:
             data = self._read(int(self.offsets[number]), int(self.lengths[number]))
         except OSError as error:
@@ -163,26 +163,26 @@ class CatalogueFile:
         return data
 
     def row(self, number: int) -> TableRow:
-        """What the tables say of an entry, to be written again."""
+        """The values of an entry in the tables, for writing it again."""
         length, digest, n_frames, n_atoms = (
             int(column[number]) for column in (self.lengths, self.digests, self.n_frames, self.n_atoms)
         )
         return TableRow(length, digest, n_frames, n_atoms, self._name(number))
 
     def corrupt(self, what: str) -> CorruptFileError:
-        """The error for a damaged catalogue, which says what to do."""
-        return CorruptFileError(f"{self.name}: the catalogue is damaged: {what}; make it anew", path=self.name)
+        """The error for a damaged catalogue, with the advice what to do."""
+        return CorruptFileError(f"{self.name}: the catalogue is damaged: {what}; make it again", path=self.name)
 
     def _ends_early(self, size: int, expected: int) -> TruncatedFileError:
         return TruncatedFileError(
-            f"{self.name}: the catalogue is cut off, expected {expected} bytes, found {size}; make it anew",
+            f"{self.name}: the catalogue is cut off, expected {expected} bytes, found {size}; make it again",
             path=self.name,
         )
 
     def _read(self, offset: int, length: int) -> bytes:
         memory = physical_memory()
         if memory is not None and length > memory // 4:
-            # a file with holes holds any number of bytes
+            # a sparse file may claim any number of bytes
             raise self.corrupt(f"it has {length} bytes in one piece, expected at most {memory // 4} on this machine")
         parts = []
         while length:
@@ -195,7 +195,7 @@ class CatalogueFile:
 
 
 class CatalogueWriter:
-    """Entries put into a file that is being made, one after the other; `finish` writes the tables."""
+    """Writes entries, one after the other, into a new file; `finish` writes the tables."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -212,13 +212,13 @@ class CatalogueWriter:
         return len(self._rows)
 
     def add(self, name: str, n_frames: int, n_atoms: int, data: bytes) -> None:
-        """Puts an entry behind the others; its name is none of theirs."""
+        """Appends an entry; no other entry has its name."""
         digest = int.from_bytes(blake2b(data, digest_size=8).digest(), "little")
         self._begin(TableRow(len(data), digest, n_frames, n_atoms, os.fsencode(name)))
         self._put(data)
 
     def copy(self, other: CatalogueFile, number: int) -> None:
-        """Puts an entry of another catalogue behind the others, as it is."""
+        """Appends an entry of another catalogue unchanged."""
         row = other.row(number)
         self._begin(row)
         self._put(other.entry(number))
@@ -253,7 +253,7 @@ class CatalogueWriter:
 
 
 def write_catalogue(path: str | os.PathLike[str], fill: Callable[[CatalogueWriter], object]) -> None:
-    """Makes a catalogue with the entries that `fill` puts into it; it appears as `path` when it is whole."""
+    """Makes a catalogue with the entries that `fill` adds; it appears as `path` when it is whole."""
 
     def write(file: IO[bytes]) -> None:
         writer = CatalogueWriter(file)

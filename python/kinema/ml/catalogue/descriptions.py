@@ -1,4 +1,4 @@
-"""Descriptions of HDF5 files as JSON and arrays, and back: where their chunks lie, which row each frame has, units."""
+"""Descriptions of HDF5 files as JSON and arrays, and back: where their chunks are, which row each frame has, units."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from kinema.ml.catalogue.packing import Packer, Unpacker
 __all__ = ["can_be_kept", "pack_description", "unpack_description"]
 
 _FIELDS = ("positions", "velocities", "forces", "cell")
-# of the arrays of a data set
+# types of the arrays of a data set
 _TYPES = {"addresses": "<u8", "sizes": "<u8", "masks": "<u4"}
-# rows that a data set may claim besides those that its bytes stand for, as `storage.hdf5.file.check_claim` has them
+# rows that a data set may claim besides those that its bytes can hold, as in `storage.hdf5.file.check_claim`
 _FREE_ROWS, _ROWS_A_BYTE = 1 << 24, 64
 
 
 def can_be_kept(description: H5mdDescription) -> bool:
-    """Whether all fields are read by their bytes: one that is read through h5py is described when it is opened."""
+    """Whether all fields are read by their bytes; a field that is read through h5py is described when it is opened."""
     found = (getattr(description, name) for name in _FIELDS)
     return all(field is None or field.reader is None for field in found)
 
@@ -30,7 +30,7 @@ def can_be_kept(description: H5mdDescription) -> bool:
 def pack_description(
     packer: Packer, description: H5mdDescription, most: int, relative: Callable[[str], str]
 ) -> dict[str, Any]:
-    """The description without its path. `most`: elements of an array that may be kept as a line."""
+    """The description without its path. `most`: elements of an array that may be stored as a line."""
     packed = {one.name: getattr(description, one.name) for one in fields(description)}
     del packed["path"]
     packed["other_files"] = [relative(path) for path in description.other_files]
@@ -46,8 +46,11 @@ def pack_description(
 def unpack_description(
     unpacker: Unpacker, packed: dict[str, Any], path: str, most: int, absolute: Callable[[str], str]
 ) -> H5mdDescription:
-    """Back from `pack_description`. ValueError, KeyError and TypeError for what is none, or claims more frames than
-    `most`, the bytes of its file, can hold."""
+    """The inverse of `pack_description`.
+
+    Raises ValueError, KeyError or TypeError for other content, or if it claims more frames than the `most` bytes of its
+    file can hold.
+    """
     given = dict(packed)
     n_frames = given["n_frames"]
     if type(n_frames) is not int or not 0 <= n_frames <= _FREE_ROWS + _ROWS_A_BYTE * most:
@@ -119,7 +122,7 @@ def _unpack_dataset(unpacker: Unpacker, packed: dict[str, Any], most: int) -> St
 
 
 def _dimension(value: Any) -> int:
-    # their products are checked where the data set is read; sums of so many do not wrap
+    # products are checked when the data set is read; sums of this many values do not wrap
     if type(value) is not int or not 0 <= value < 1 << 48:
         raise ValueError(f"a dimension is {value!r}")
     return value

@@ -1,4 +1,4 @@
-"""One trajectory as an entry of a catalogue: its files, how they are opened, and the snapshot, as bytes and back.
+"""One trajectory as an entry of a catalogue: its files, the arguments to open them, and the snapshot, as bytes.
 
 Paths in it are relative to the folder of the catalogue. Every file is checked against its identity, in the snapshot,
 when it is first read.
@@ -41,31 +41,31 @@ from kinema.trajectory import Trajectory
 
 __all__ = ["Entry", "EntryPlace", "PackedEntry", "Snapshot"]
 
-# arguments of the core's constructor that an entry keeps; those left out are functions, and what belongs to a machine
+# arguments of the core's constructor that an entry has; the others are functions or depend on the machine
 _RECIPE = ("format", "overlap", "on_truncated", "absent", "index", "units", "dt", "time_offset", "first_time")
-# of MDAnalysis' readers nothing can be kept that spares the next opening from reading the file
+# MDAnalysis' readers leave nothing to store that would spare the next opening from reading the file
 _WHY_NOT = "is read through MDAnalysis, whole each time it is opened; convert it first: kinema convert"
-# what bytes that are no entry make of it
+# errors that bytes other than an entry's may raise
 _UNUSABLE = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError, MemoryError)
 
 
 @dataclass(frozen=True)
 class EntryPlace:
-    """Where an entry is, and what the tables of its catalogue say of it."""
+    """Where an entry is, and its values in the tables of its catalogue."""
 
     catalogue: str
     folder: str
-    """That paths are looked for in."""
+    """Folder of the files."""
     name: str
     n_frames: int
     n_atoms: int
 
     def absolute(self, path: str) -> str:
-        """Of a path of the entry."""
+        """The absolute form of a path of the entry."""
         return os.path.normpath(os.path.join(self.folder, path))
 
     def size(self, path: str, then: int) -> int:
-        """Bytes of a file; FileNotFound where it is gone, TruncatedFileError where it had more."""
+        """Bytes of a file. Raises FileNotFound if it is gone, TruncatedFileError if it had more."""
         try:
             now = os.stat(path).st_size
         except OSError as error:
@@ -82,14 +82,14 @@ class EntryPlace:
     def corrupt(self, what: str) -> CorruptFileError:
         """The error for an entry that cannot be used."""
         return CorruptFileError(
-            f"{self.catalogue}: the entry {self.name} cannot be used: {what}; make the catalogue anew",
+            f"{self.catalogue}: the entry {self.name} cannot be used: {what}; make the catalogue again",
             path=self.catalogue,
         )
 
 
 @dataclass(frozen=True)
 class PackedEntry:
-    """An entry as it is written into a catalogue."""
+    """An entry in the form in which it is written into a catalogue."""
 
     name: str
     n_frames: int
@@ -99,7 +99,7 @@ class PackedEntry:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """What a process opens a trajectory of a catalogue with; no file of it is read."""
+    """The data with which a process opens a trajectory of a catalogue, without reading its files."""
 
     snapshot: TrajectorySnapshot
     data: NDArray[np.uint8]
@@ -107,11 +107,14 @@ class Snapshot:
     place: EntryPlace
 
     def open(self, pool: _core.FilePool | None = None) -> _core.Trajectory:
-        """The trajectory; its files are checked when they are first read. CorruptFileError for the bytes of none."""
+        """Opens the trajectory; its files are checked when they are first read.
+
+        Raises CorruptFileError for bytes that are not a snapshot.
+        """
         try:
             core = self.snapshot.open(self.data, dict(self.descriptions), pool, self.place.catalogue)
         except (InternalError, TruncatedFileError, UnsupportedFormatError, *_UNUSABLE) as error:
-            # what the core says of bytes that nobody has written
+            # the core's error for bytes that it has not written
             raise self.place.corrupt(str(error) or type(error).__name__) from None
         expected, found = (self.place.n_frames, self.place.n_atoms), (core.n_frames, core.n_atoms)
         if expected != found:
@@ -127,16 +130,16 @@ class Entry:
     ----------
     name : str
     paths : tuple of str
-        The files, in order, as they are opened here.
+        The files, in order, with the paths that are opened here.
     format : str
-        Of the first file.
+        Format of the first file.
     n_frames, n_atoms : int
     stated : mapping
-        What was stated of the files when they were opened: `particles`, `dt`, ...
+        Arguments given when the files were opened: `particles`, `dt`, ...
     topology : str or None
-        The file that was named for it; "" where its own file says its atoms.
+        The topology file that was given; "" if its own file describes its atoms.
     grown : tuple of str
-        Files that have become longer; the trajectory has the frames that it had.
+        Files that have become longer; the trajectory still has the earlier frames only.
     """
 
     name: str
@@ -153,7 +156,7 @@ class Entry:
 
     @staticmethod
     def pack(name: str, trajectory: Trajectory, folder: str, mdcath: MdcathTrajectory | None = None) -> PackedEntry:
-        """The entry of a trajectory, whose frames are found now, for a catalogue in `folder`.
+        """The entry of a trajectory for a catalogue in `folder`; its frames are found now.
 
         Raises ArgumentError for a view, and for files that are read through MDAnalysis.
         """
@@ -198,10 +201,10 @@ class Entry:
 
     @classmethod
     def unpack(cls, data: bytes, place: EntryPlace, *, only_names: bool = False) -> Entry:
-        """Back from `pack`, with files below `place.folder`. `only_names`: for `reopen` alone; no file is looked at.
+        """The inverse of `pack`, with files below `place.folder`.
 
-        Raises FileNotFound and TruncatedFileError for files that are not there, or shorter than they were;
-        CorruptFileError for bytes that are no entry.
+        `only_names`: for `reopen` alone; no file is looked at. Raises FileNotFound or TruncatedFileError for files that
+        are missing or shorter than they were; CorruptFileError for bytes that are not an entry.
         """
         try:
             return cls._unpacked(Unpacker(data), place, only_names)
@@ -246,19 +249,19 @@ class Entry:
         )
 
     def open(self) -> Trajectory:
-        """The trajectory; no file is read. CorruptFileError where the entry is none of one."""
+        """Opens the trajectory; reads no file. Raises CorruptFileError if the entry is not a trajectory's."""
         return self._with(self.kept.open())
 
     def reopen(self) -> Trajectory:
-        """The files as they are now, opened as they were then. Raises as `kinema.open`."""
+        """Opens the files as they are now, with the earlier arguments. Raises as `kinema.open`."""
         return self._with(_core.Trajectory(**self.kept.snapshot.recipe))
 
     def labels(self) -> dict[str, NDArray[Any]]:
-        """Values of all frames that the file of an mdCATH trajectory has, (frames,), by name; none of others."""
+        """Values for all frames, (frames,), by name, from the file of an mdCATH trajectory; else empty."""
         return {} if self.mdcath is None else self.mdcath.labels()
 
     def verify(self) -> None:
-        """Raises what is wrong with the files: CorruptFileError or TruncatedFileError for those that have changed."""
+        """Raises CorruptFileError or TruncatedFileError if files have changed."""
         self.kept.open().verify()
 
     def _with(self, core: _core.Trajectory) -> Trajectory:
@@ -285,7 +288,7 @@ def _recipe(kept: Mapping[str, Any], paths: list[str], options: h5md.H5mdOptions
 
 
 def _topology_path(trajectory: Trajectory, relative: Callable[[str], str]) -> str | None:
-    """The file of a topology that the user has named; None where the trajectory's own file says its atoms."""
+    """The topology file that the user has given; None if the trajectory's own file describes its atoms."""
     name = trajectory.topology_name
     if name is None or name == trajectory.paths[0]:
         return None

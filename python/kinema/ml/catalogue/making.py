@@ -1,4 +1,4 @@
-"""`make_catalogue` and `extend_catalogue`: the snapshots of many trajectories, taken on workers, in one file."""
+"""`make_catalogue` and `extend_catalogue`: workers take snapshots of many trajectories, which go into one file."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ __all__ = ["UNREADABLE", "CatalogueMade", "each_in_order", "extend_catalogue", "
 T = TypeVar("T")
 
 UNREADABLE = ("error", "leave-out")
-"""What becomes of files that cannot be opened."""
+"""Choices for files that cannot be opened."""
 
-# trajectories from which on worker processes are worth their start
+# number of trajectories from which worker processes are worth their start
 _MANY = 64
-# files that are begun and not written yet, for each worker
+# files for each worker that are begun and not written yet
 _AHEAD = 64
-# notes of single files that are given as they are; of more their number is
+# notes of single files that are passed on; beyond this, only their number is
 _NOTED = 5
 _UNREADABLE_ERRORS = (
     ArgumentError,
@@ -62,7 +62,7 @@ _UNREADABLE_ERRORS = (
 
 @dataclass(frozen=True)
 class CatalogueMade:
-    """What `make_catalogue` and `extend_catalogue` have done.
+    """The result of `make_catalogue` and `extend_catalogue`.
 
     Attributes
     ----------
@@ -70,9 +70,9 @@ class CatalogueMade:
     trajectories : int
         Entries that the catalogue has now.
     added : int
-        Of them those of this call.
+        Entries that this call has added.
     n_frames : int
-        Of all entries.
+        Frames of all entries.
     n_bytes : int
         Size of the catalogue.
     unreadable : tuple of str
@@ -98,18 +98,18 @@ class CatalogueMade:
 
 @dataclass(frozen=True)
 class _Scan:
-    """What workers do with the files of one trajectory, or with one file of several. Picklable.
+    """The work of a worker on the files of one trajectory, or on one file with several. Picklable.
 
     Attributes
     ----------
     folder : str
-        Of the catalogue.
+        Folder of the catalogue.
     opening : mapping
         Arguments of `kinema.open`.
     particles : str or None
-        Name, or pattern, of the groups that are wanted; None: all.
+        Name or pattern of the groups to include; None: all.
     threads : int
-        That look for the frames of a file.
+        Threads that look for the frames of a file.
     leaves_out : bool
         Whether a file that cannot be opened is left out.
     """
@@ -123,12 +123,12 @@ class _Scan:
     unpickled_once = True
 
     def __call__(self, files: Files) -> tuple[list[PackedEntry], str | None, list[str]]:
-        """The entries, why there is none, and notes."""
+        """The entries, the reason if there is none, and notes."""
         with collected() as notes:
             try:
                 return list(self._entries(files)), None, list(notes)
             except _UNREADABLE_ERRORS as error:
-                # an argument that fits no file names none
+                # the error of an argument that fits no file names none
                 if not self.leaves_out or error.path is None:
                     raise
                 return [], str(error), []
@@ -181,34 +181,38 @@ def make_catalogue(
     workers: int | None = None,
     progress: ProgressChoice = False,
 ) -> CatalogueMade:
-    """Makes a catalogue: what is known of many trajectories in one file, with which `Catalogue` opens any at once.
+    """Makes a catalogue: one file from which `Catalogue` opens any of many trajectories at once.
 
         kinema.ml.make_catalogue("mdcath/", "mdcath.kinema-catalogue")
 
     Parameters
     ----------
     data : path, or list of paths and of lists of paths
-        Folders (all trajectories below, by the endings of their names), patterns ("runs/**/*.xtc"), files. A list
-        within the list are the parts of one trajectory. A file with several groups of particles, or of mdCATH, is a
+        Folders (all trajectories below, by the endings of their names), patterns ("runs/**/*.xtc"), files. An inner
+        list has the parts of one trajectory. A file with several groups of particles, or of mdCATH, gives one
         trajectory for each.
     path : path
-        Of the catalogue. It keeps the paths of the files from its own folder on.
+        The catalogue. It stores the paths of the files relative to its own folder.
     topology : path, optional
-        Of all trajectories.
+        Topology of all trajectories.
     particles : str, optional
-        The groups that are wanted, as a name or a pattern: "*/320/*".
+        The groups to include, as a name or a pattern: "*/320/*".
     format, units, dt, stored : as `kinema.open`
     unreadable : {"error", "leave-out"}
-        What becomes of files that cannot be opened: an error, or they are noted and left out.
+        For files that cannot be opened: raise an error, or leave them out with a note.
     overwrite : bool
-        Whether a file of the name is replaced.
+        Whether an existing file is replaced.
     runner, workers : as `kinema.run`
-        By default processes where there are many files.
+        By default processes if there are many files.
     progress : as `kinema.run`
+
+    Returns
+    -------
+    CatalogueMade
 
     Raises
     ------
-    ArgumentError, and as `kinema.open`; nothing is made then.
+    ArgumentError, and as `kinema.open`; then no catalogue is made.
     """
     if not overwrite and os.path.exists(path):
         raise ArgumentError(
@@ -236,9 +240,10 @@ def extend_catalogue(
     workers: int | None = None,
     progress: ProgressChoice = False,
 ) -> CatalogueMade:
-    """Adds trajectories to a catalogue, behind those that it has, which keep their places; a new file takes its place.
+    """Appends trajectories to a catalogue. Existing entries keep their positions; a new file replaces the catalogue.
 
-    Files that it has already are left as they are, and noted. Arguments and errors are those of `make_catalogue`.
+    Files that the catalogue already has are not added again, which is noted. Arguments and errors are as for
+    `make_catalogue`.
     """
     opening = {"topology": topology, "format": format, "units": units, "dt": dt, "stored": stored}
     files = files_of(data)
@@ -248,7 +253,7 @@ def extend_catalogue(
 
 
 class _Making:
-    """The arguments of a call, checked, and what carries it out."""
+    """The checked arguments of a call, and the methods that carry it out."""
 
     def __init__(
         self,
@@ -267,14 +272,14 @@ class _Making:
         self._runner, self._workers, self._progress = runner, workers, progress
         given = {name: value for name, value in opening.items() if value is not None}
         if "topology" in given:
-            # that it is there is said once
+            # raises once if it is missing
             topology_of(given["topology"])
             given["topology"] = os.path.abspath(os.fspath(given["topology"]))
         folder = os.path.dirname(os.path.abspath(self._path))
         self._scan = _Scan(folder, given, particles, 1, unreadable == "leave-out")
 
     def lead(self, work: Callable[[], CatalogueMade]) -> CatalogueMade:
-        """The value of a call, which one process leads; nobody else may write the catalogue meanwhile."""
+        """The result of `work`, which one process leads; nobody else may write the catalogue meanwhile."""
 
         def reserved() -> CatalogueMade:
             with reservations():
@@ -284,7 +289,7 @@ class _Making:
         return lead(self._runner, reserved)
 
     def write(self, files: Sequence[Files], before: CatalogueFile | None) -> CatalogueMade:
-        """The catalogue of what was there before, and of the files."""
+        """Writes the earlier entries and those of the files."""
         check_not_input(self._path, *(part for one in files for part in one))
         unreadable: list[str] = []
         notes: list[str] = []
@@ -348,7 +353,10 @@ def each_in_order(
     progress: ProgressChoice,
     what: str,
 ) -> None:
-    """`take` gets what `call` makes of each item on workers, in the order of the items; few values wait for it."""
+    """Calls `call` on each item on workers, and `take` on each value, in the order of the items.
+
+    The number of values that wait for `take` is bounded.
+    """
     waiting: dict[int, T] = {}
     taken = 0
     with reporting(progress, what, len(items), "files", launched=runner.launched) as report, runner.session():
@@ -367,18 +375,18 @@ def each_in_order(
 
 
 def runner_for(runner: str | Runner | None, items: int, workers: int | None) -> tuple[Runner, int | None, int]:
-    """The runner, its workers, and threads of each; by default processes where there is much to do."""
+    """The runner, its workers, and the threads of each; by default processes if there is much to do."""
     if runner is None and items >= _MANY and worker_count(workers) > 1:
         runner = "processes"
     chosen = choose_runner(runner)
     if chosen.name == "threads":
-        # files one after the other, each by all threads: libhdf5 would let but one of several files be read at a time
+        # files one after the other, each with all threads: libhdf5 would read only one of several files at a time
         return choose_runner("serial"), None, worker_count(workers)
     return chosen, workers, chosen.threads_per_worker
 
 
 def lead(runner: str | Runner | None, work: Callable[[], T]) -> T:
-    """The value of a call, which one process leads; all that call it get the value."""
+    """The result of `work`, which one process leads; all processes get it."""
     return choose_runner(runner).broadcast_from_root(work)
 
 

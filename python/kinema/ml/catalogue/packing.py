@@ -3,7 +3,7 @@
 The bytes are a length (uint64), JSON of that length padded to 8 bytes, and the bytes of arrays. In the JSON an array is
 its number in the list "arrays", where each is [type, shape, how it is stored]:
 
-    "bytes"     as it is, behind the array before it, from a multiple of 8 on
+    "bytes"     as it is, after the array before it, from a multiple of 8 on
     "line"      one dimension: first + i * step, which gives the same bits; first and step as bytes
 """
 
@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 __all__ = ["Packer", "Unpacker"]
 
 _LENGTH = struct.Struct("<Q")
-# arrays of fewer elements are not worth looking at
+# arrays with fewer elements are not tested for a line
 _SHORT = 4
-# elements that a line may have: memory that a few bytes of a file can ask for
+# elements that a line may have: limits the memory that a few bytes of a file can claim
 _LONGEST_LINE = 1 << 28
 _TYPES = {"|u1", "<u4", "<u8", "<i8", "<f8"}
 
@@ -35,7 +35,7 @@ class Packer:
         self._parts: list[bytes] = []
 
     def array(self, values: NDArray[Any], most: int = 0) -> int:
-        """The number by which JSON names an array; `most`: elements that it may have as a line."""
+        """The number by which JSON names an array. `most`: elements that it may have as a line."""
         kept = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
         name = kept.dtype.str
         assert name in _TYPES, f"arrays of {name} are not packed"
@@ -53,7 +53,7 @@ class Packer:
 
 
 class Unpacker:
-    """A structure that was packed. ValueError, and what JSON raises, for other bytes."""
+    """A structure that was packed. Raises ValueError, and JSON's errors, for other bytes."""
 
     def __init__(self, data: bytes) -> None:
         if len(data) < _LENGTH.size:
@@ -67,7 +67,7 @@ class Unpacker:
         self._places = self._placed()
 
     def array(self, number: int, dtype: str, most: int = 0) -> NDArray[Any]:
-        """An array of a type; lines of more than `most` elements are refused."""
+        """An array of a type. Raises ValueError for lines of more than `most` elements."""
         name, shape, stored = self._described[_natural(number)]
         if name != dtype:
             raise ValueError(f"an array of {dtype} is one of {name!r}")
@@ -81,7 +81,7 @@ class Unpacker:
         return _line(first, step, n)
 
     def _placed(self) -> list[int]:
-        """Where the bytes of each array begin; ValueError where they reach beyond the end."""
+        """Where the bytes of each array begin. Raises ValueError if they reach beyond the end."""
         places, at = [], self._at
         for name, shape, stored in self._described:
             if name not in _TYPES or stored not in ("bytes", "line") or not isinstance(shape, list):
@@ -104,7 +104,7 @@ def _natural(value: Any) -> int:
 
 
 def _as_line(values: NDArray[Any]) -> bytes | None:
-    """First element and step of an array that is a line, bit for bit; None for others."""
+    """First element and step of an array that is a line, bit for bit; None for other arrays."""
     if values.ndim != 1:
         return None
     with np.errstate(all="ignore"):
@@ -114,7 +114,7 @@ def _as_line(values: NDArray[Any]) -> bytes | None:
 
 
 def _line(first: Any, step: Any, n: int) -> NDArray[Any]:
-    """first + i * step in the arithmetic of their type, which wraps where they are whole."""
+    """first + i * step in the arithmetic of their type; integers wrap."""
     with np.errstate(all="ignore"):
         values: NDArray[Any] = first + np.arange(n, dtype=first.dtype) * step
     return values.astype(first.dtype, copy=False)

@@ -1,4 +1,4 @@
-"""What users name as data of a catalogue, as files: folders, patterns, files, and the parts of one trajectory."""
+"""Files of the data that users name for a catalogue: folders, patterns, files, and the parts of one trajectory."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from kinema.formats.registry import formats
 __all__ = ["Files", "files_of", "name_of"]
 
 Files = tuple[str, ...]
-"""Absolute paths of the parts of one trajectory; mostly one."""
+"""Absolute paths of the parts of one trajectory; usually one."""
 
 
 def files_of(data: Any) -> list[Files]:
-    """The files of each trajectory that `data` names, once each, folders and patterns in the order of their names.
+    """The files of each trajectory that `data` names, each once; folders and patterns in the order of their names.
 
-    Raises ArgumentError where there are none, FileNotFound for a name of nothing.
+    Raises ArgumentError if there are none, FileNotFound for a name that does not exist.
     """
     given = data if isinstance(data, Sequence) and not isinstance(data, (str, bytes, os.PathLike)) else [data]
     if not given:
@@ -37,7 +37,7 @@ def files_of(data: Any) -> list[Files]:
 
 
 def name_of(files: Files, folder: str, group: str | None = None) -> str:
-    """The name of a trajectory in a catalogue: its first file from the folder of the catalogue on, and its group."""
+    """The name of a trajectory in a catalogue: its first file, relative to the catalogue's folder, and its group."""
     name = os.path.relpath(files[0], folder)
     return name if group is None else f"{name}:{group}"
 
@@ -60,7 +60,7 @@ def _files(name: str) -> Iterator[str]:
 
 
 def _walk_files(folder: str) -> Iterator[str]:
-    """Files of trajectories in a folder and those in it, hidden ones left out."""
+    """Files of trajectories in a folder and its sub-folders, without hidden ones."""
     own = [known for known in formats() if not known.slow]
     endings = {f".{ending}" for known in own for ending in known.extensions}
     names = {name for known in own for name in known.file_names}

@@ -23,9 +23,9 @@ from kinema.trajectory import UNITS
 __all__ = ["Npy", "Npz", "SamplesH5"]
 
 _COPIED = 4 << 20
-# bytes of what is in a HDF5 file besides values, about
+# approximate bytes in an HDF5 file besides values
 _STRUCTURE = 4096
-# the values that Kinema gives of frames
+# units of the values that Kinema returns for frames
 _UNITS_OF: Mapping[str, str] = {
     "positions": UNITS["length"],
     "velocities": UNITS["velocity"],
@@ -36,9 +36,9 @@ _UNITS_OF: Mapping[str, str] = {
 
 
 class ArrayFormat(ExportFormat):
-    """What the three share."""
+    """Base class of the three formats."""
 
-    # the block, the next one, one that is read
+    # the block, the next one, and one being read
     factor = 4.0
 
     def check(self, source: ExportSource) -> None:
@@ -53,7 +53,7 @@ class ArrayFormat(ExportFormat):
         return sum(array.nbytes for array in self.arrays)
 
     def _write_npy(self, source: ExportSource, run: Run, paths: Mapping[str, str], memory: int, workers: int) -> None:
-        """One `.npy` file of each array: version 1.0, C order."""
+        """Writes one `.npy` file for each array: version 1.0, C order."""
         with ExitStack() as stack, closing(source.blocks(run, memory, self.factor, workers)) as blocks:
             files = {name: stack.enter_context(open(path, "xb")) for name, path in paths.items()}
             for array in self.arrays:
@@ -69,7 +69,7 @@ def _write_header(file: IO[bytes], array: Array, rows: int) -> None:
 
 
 class Npy(ArrayFormat):
-    """A `.npy` file of each array and shard: positions-00000.npy."""
+    """A `.npy` file for each array and shard: positions-00000.npy."""
 
     name = "npy"
     suffix = ""
@@ -91,9 +91,9 @@ class Npy(ArrayFormat):
 
 
 class Npz(ArrayFormat):
-    """A `.npz` archive of each shard, as `numpy.savez` (stored) or `numpy.savez_compressed` (deflated) write it.
+    """A `.npz` archive for each shard, as `numpy.savez` (stored) or `numpy.savez_compressed` (deflated) writes it.
 
-    Members are written as files beside the archive first, which needs the disk space of a shard twice.
+    Members are first written as files beside the archive, which needs twice the disk space of a shard.
     """
 
     name = "npz"
@@ -116,7 +116,7 @@ class Npz(ArrayFormat):
             self._write_npy(source, run, parts, memory, workers)
             with zipfile.ZipFile(path, "w", self._kind, allowZip64=True) as archive:
                 for name, part in parts.items():
-                    # with one date, so that the same samples are the same bytes
+                    # a constant date, so that the same samples give the same bytes
                     member = zipfile.ZipInfo(f"{name}.npy")
                     member.compress_type = self._kind
                     member.external_attr = 0o600 << 16
@@ -131,7 +131,7 @@ class Npz(ArrayFormat):
 
 
 class SamplesH5(ArrayFormat):
-    """A HDF5 file of each shard with a contiguous data set of each array, as `SampleDataset` reads it in place."""
+    """An HDF5 file for each shard, with a contiguous data set for each array. `SampleDataset` reads it in place."""
 
     name = "samples-h5"
     suffix = ".h5"
@@ -139,11 +139,11 @@ class SamplesH5(ArrayFormat):
     def write(self, source: ExportSource, run: Run, path: str, memory: int, workers: int) -> None:
         """See `ExportFormat`."""
         with open(path, "xb") as file:
-            # a limit of the size of files is met here, and not within HDF5
+            # fails here at a limit of the size of files, not within HDF5
             file.truncate(_STRUCTURE + len(run) * self.sample_bytes(source))
         self._make_structure(path, len(run))
         names = [array.name for array in self.arrays]
-        # bytes go where the data sets are, past HDF5: a full disk is an error of the system's
+        # bytes go to the data sets directly, past HDF5: a full disk is an error of the system
         places = {one.name: one for one in samples_of(path, names, whole=False)}
         with (
             open(path, "r+b", buffering=0) as file,

@@ -1,4 +1,4 @@
-"""`ExportFormat`: what a format of exported samples is asked for, and `divided`, which cuts samples into runs."""
+"""`ExportFormat`, the interface of a format of exported samples, and `divided`, which cuts samples into runs."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class ExportFormat(ABC):
     ----------
     name : str
     suffix : str
-        Of its files; an output of this name is one file. "" where the output always is a folder.
+        Ending of its files; an output with this ending is one file. "" if the output is always a folder.
     factor : float
         Bytes of memory that a block takes, for each byte of its arrays.
     units : mapping
-        Of what is written.
+        Units of the values that are written.
     """
 
     name: str
@@ -35,31 +35,31 @@ class ExportFormat(ABC):
 
     @abstractmethod
     def check(self, source: ExportSource) -> None:
-        """Looks at the samples before the first byte is written. ArgumentError for what the format cannot hold."""
+        """Checks the samples before the first byte is written. Raises ArgumentError if the format cannot hold them."""
 
     @abstractmethod
     def sample_bytes(self, source: ExportSource) -> int:
-        """Bytes of a sample in the file, about; by this shards are as large as asked for."""
+        """Approximate bytes of a sample in the file, from which shards get their size."""
 
     def runs(self, source: ExportSource, shard_bytes: int | None) -> list[Run]:
-        """What goes to which file: the same whatever the workers are."""
+        """Divides the samples among files, in the same way for any number of workers."""
         length = len(source) if shard_bytes is None else max(1, shard_bytes // max(1, self.sample_bytes(source)))
         return divided("samples", np.arange(len(source)), length)
 
     @abstractmethod
     def write(self, source: ExportSource, run: Run, path: str, memory: int, workers: int) -> None:
-        """Writes one run as the file `path`, which is not there; in a folder its name is that of the run."""
+        """Writes one run as the new file `path`; in a folder, the file has the name of the run."""
 
     def finish(self, source: ExportSource, runs: Sequence[Run], folder: str) -> None:  # noqa: B027
-        """Writes into a folder what goes with the files."""
+        """Writes the files that belong to the folder as a whole."""
 
     def describe(self, run: Run) -> dict[str, Any]:
-        """What the list of files says of one."""
+        """The entry of a run in the list of files."""
         return {"file": run.name + self.suffix, "samples": len(run)}
 
 
 def divided(name: str, samples: NDArray[np.int64], length: int) -> list[Run]:
-    """Runs of `length` samples, the last of fewer: name-00000, name-00001, ..."""
+    """Runs of `length` samples, the last one may be shorter: name-00000, name-00001, ..."""
     starts = range(0, len(samples), length)
     return [Run(f"{name}-{i:05d}", ranges_of(samples[at : at + length])) for i, at in enumerate(starts)]
 

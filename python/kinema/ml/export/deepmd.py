@@ -1,4 +1,4 @@
-"""DeePMD's npy layout: a folder a system (type.raw, type_map.raw, set.000/coord.npy, ...), in angstrom and eV."""
+"""DeePMD's npy layout: a folder for each system (type.raw, type_map.raw, set.000/coord.npy, ...); angstrom and eV."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ __all__ = ["DeepMd"]
 
 
 class DeepMd(ExportFormat):
-    """Frames of the trajectories whose atoms have the same elements in the same order are one system, in their order.
+    """A system has the frames of all trajectories whose atoms have the same elements in the same order, in their order.
 
     A system without a cell has the file `nopbc`, and boxes of zeros.
     """
 
     name = "deepmd"
     suffix = ""
-    # as arrays, and copies in other units
+    # as arrays, and as copies in other units
     factor = 6.0
 
     def __init__(self, energy: str | None, units: dict[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""`export`: samples as files of another kind, sharded by size, on any runner; each output whole or not at all."""
+"""`export`: samples as files of other formats, sharded by size, on any runner; outputs appear whole or not at all."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ _STAMPS = ("cell", "step", "time")
 
 @dataclass(frozen=True)
 class Exported:
-    """What was exported.
+    """Result of `export`.
 
     Attributes
     ----------
     path, format : str
     n_samples : int
     files : tuple of str
-        Of a folder: all that is in it. One file: its name.
+        For a folder, all files in it; for one file, its name.
     size : int
         Bytes of all files.
     units : mapping of str to str
-        Of the values that were written, by name.
+        Units of the values that were written, by name.
     seconds : float
         Wall time of reading and writing.
     notes : tuple of str
@@ -70,7 +70,7 @@ class Exported:
 
     @property
     def gib_per_second(self) -> float:
-        """GiB written in a second."""
+        """GiB written per second."""
         return self.size / self.seconds / 2**30 if self.seconds > 0 else 0.0
 
     def __str__(self) -> str:
@@ -115,40 +115,40 @@ def export(
         kinema.ml.export(["a.nc", "b.nc"], "data", format="deepmd", topology="top.prmtop", labels=["a.csv", "b.csv"])
         kinema.ml.export(frames, "shards", format="npy", split=split, part="train", shard_size="1 GiB")
 
-    An output whose name ends as files of the format do is one file; any other name is a folder of shards of
-    `shard_size`, with `export.json`, which lists them. It appears when it is whole, and has the same bytes on any
-    runner, for any number of workers and any memory limit.
+    An output whose name has the ending of the format is one file; any other name is a folder of shards of `shard_size`,
+    with the list of them in `export.json`. The output appears when it is whole, and has the same bytes on any runner,
+    for any number of workers and any memory limit.
 
     Parameters
     ----------
     source : Trajectory, path, what `kinema.ml.mdcath` lists, a list of these; or a Dataset
-        Each trajectory of a list is one of its own: files are not joined.
+        Each element of a list is a trajectory of its own: files are not joined.
     output : path
     format : {"samples-h5", "npy", "npz", "extxyz", "deepmd"}
-        extxyz and deepmd are in angstrom, eV and eV/angstrom, and take trajectories of different systems; the others
-        have the arrays of a batch as they are (angstrom, ps, kJ/(mol angstrom), labels as they are stored).
+        extxyz and deepmd are in angstrom, eV and eV/angstrom, and take trajectories of different systems. The others
+        have the arrays of a batch as they are (angstrom, ps, kJ/(mol angstrom), labels as stored).
     topology : as `kinema.open`
-        Of all trajectories that are given as paths.
+        Used for all trajectories that are given as paths.
     select : as `Trajectory.select`
     fields : str or list of str, optional
-        As of `FrameDataset`; by default positions, forces where all trajectories have them, and all columns of
-        `labels`.
-    labels, missing, dtype : as of `FrameDataset`
+        As for `FrameDataset`; by default positions, forces if all trajectories have them, and all columns of `labels`.
+    labels, missing, dtype : as for `FrameDataset`
     energy : str, optional
-        The label that is the energy, for extxyz and deepmd; by default "energy" or "potential_energy" where it is one.
+        The label that is the energy, for extxyz and deepmd; by default "energy" or "potential_energy", if there is such
+        a label.
     label_units : mapping, optional
-        Units of labels whose files do not say them: {"energy": "eV"}; one that contradicts a file is an error.
-        Energies without one are taken as kJ/mol, noted.
+        Units of labels whose files do not state them: {"energy": "eV"}; a unit that contradicts a file is an error.
+        Energies without a unit are taken as kJ/mol, with a note.
     start, stop, step, frames : as `Trajectory.choose`
-        Of each trajectory.
+        Applied to each trajectory.
     split, part : DataSplit or its file, and the name of a part
-        Of the data set, that of all these frames.
+        A split of the data set of all these frames.
     shard_size : int or str, optional
-        Bytes of a file of a folder, about; 1 GiB by default.
+        Approximate bytes of a file of a folder; 1 GiB by default.
     compress : bool
-        Of npz: deflated members.
+        For npz: deflate the members.
     runner : str or Runner, optional
-        Who makes the shards, as of `kinema.convert`.
+        Runs the work on the shards, as for `kinema.convert`.
     workers : int, optional
     memory : int or str, optional
         Limit of working memory of all workers.
@@ -156,14 +156,19 @@ def export(
         Replaces a file, or a folder that `export` has made.
     progress : bool, None or function
 
+    Returns
+    -------
+    Exported
+
     Raises
     ------
     ArgumentError
-        Samples that the format cannot hold, as of different numbers of atoms; an output that exists, or is an input.
+        If the format cannot hold the samples, for example because their numbers of atoms differ; if the output exists
+        or is an input.
     UnsupportedFormatError
-        LMDB.
+        For LMDB.
     MemoryLimitError, CorruptFileError, TruncatedFileError, FileIOError, ...
-        Of reading and writing. What `output` was stays.
+        From reading and writing. An existing `output` stays as it was.
     """
     on = choose_runner(runner)
 
@@ -194,7 +199,7 @@ def export(
 
 @dataclass(frozen=True)
 class _WholeExport:
-    """A call whose arguments were found good."""
+    """A call with checked arguments."""
 
     source: ExportSource
     format: ExportFormat
@@ -209,7 +214,7 @@ class _WholeExport:
         self.source.check_memory(self.memory, self.format.factor)
         threads = self.runner.local_threads(self.workers)
         with OutputFile(name, alone=True) as output:
-            # formats make their file themselves
+            # formats create their file themselves
             os.unlink(output.temporary)
             self._write([(run, output.temporary)], at_a_time=1, threads=threads)
             size = os.path.getsize(output.temporary)
@@ -275,7 +280,7 @@ class _WholeExport:
 
 @dataclass(frozen=True)
 class _Write:
-    """The function of workers: writes one run."""
+    """The function that workers run: writes one run."""
 
     source: ExportSource
     format: ExportFormat
@@ -295,7 +300,7 @@ class _Write:
 
 
 def _is_one_file(name: str, made: ExportFormat, shard_size: int | str | None) -> bool:
-    """Whether the output is one file rather than a folder; ArgumentError where the arguments say both, or neither."""
+    """Whether the output is one file, not a folder. Raises ArgumentError if the arguments say both or neither."""
     if is_stream(name):
         raise ArgumentError(
             f"{name}: {made.name} is written to files, not into streams; name a file or a folder", path=name
@@ -351,7 +356,7 @@ def _part(dataset: Dataset, split: DataSplit | str | os.PathLike[str] | None, pa
 def _dataset(
     source: Any, made: ExportFormat, of_frames: dict[str, Any], window: dict[str, Any], missing: str
 ) -> Dataset:
-    """The data set of what was given; ArgumentError for arguments of frames beside a data set."""
+    """The data set of the source. Raises ArgumentError if arguments of frames are given with a data set."""
     if isinstance(source, Dataset):
         given = [name for name, value in (of_frames | window).items() if value is not None]
         if given:

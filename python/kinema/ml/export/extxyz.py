@@ -19,7 +19,7 @@ from kinema.ml.export.source import ExportSource, Run
 
 __all__ = ["ExtendedXyz"]
 
-# bytes of text for each byte of float32 coordinates, about, and of a line of keys
+# approximate bytes of text for each byte of float32 coordinates, and of a line of keys
 _TEXT = 3
 _LINE = 300
 _COLUMNS = {"positions": "pos", "forces": "forces"}
@@ -27,7 +27,7 @@ _RESERVED = ("Lattice", "Properties", "pbc", "energy", "step", "time", "forces",
 
 
 class ExtendedXyz(ExportFormat):
-    """Frames of any systems, one after the other: `.extxyz`."""
+    """Frames of any systems, one after the other, as `.extxyz`."""
 
     name = "extxyz"
     suffix = ".extxyz"

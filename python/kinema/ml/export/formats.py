@@ -13,7 +13,7 @@ from kinema.ml.export.extxyz import ExtendedXyz
 
 __all__ = ["EXPORT_FORMATS", "export_format"]
 
-# by name, made of energy=, label_units= and compress=
+# by name, called with energy=, label_units= and compress=
 _MAKERS: Mapping[str, Callable[[str | None, dict[str, str], bool], ExportFormat]] = {
     "samples-h5": lambda energy, units, compress: SamplesH5(),
     "npy": lambda energy, units, compress: Npy(),
@@ -28,7 +28,11 @@ _CONVERTING = ("extxyz", "deepmd")
 def export_format(
     name: str, energy: str | None = None, units: Mapping[str, str] | None = None, compress: bool = False
 ) -> ExportFormat:
-    """The format of a name. UnsupportedFormatError for LMDB, ArgumentError for others, and for options not its own."""
+    """The format with this name.
+
+    Raises UnsupportedFormatError for LMDB, ArgumentError for other unknown names and for options that the format does
+    not have.
+    """
     if str(name).lower() == "lmdb":
         raise UnsupportedFormatError(
             "lmdb is not written: its values are pickles or other texts of one program each; use samples-h5, which is "

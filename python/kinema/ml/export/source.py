@@ -1,4 +1,4 @@
-"""`ExportSource`: the samples that are exported, in their order, and what formats ask of them."""
+"""`ExportSource`: the samples to export, in their order, and what formats ask about them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from kinema.ml.frames import FrameDataset
 
 __all__ = ["Array", "ExportSource", "Run"]
 
-# a block is so many bytes where memory allows it: beyond the caches of processors reading gets slower
+# bytes of a block if memory allows: beyond the caches of processors reading gets slower
 _BLOCK_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
 class Array:
-    """An array of all samples: what one sample has of it."""
+    """An array of the data set: its shape and type for one sample."""
 
     name: str
     dtype: np.dtype[Any]
@@ -31,7 +31,7 @@ class Array:
 
     @property
     def nbytes(self) -> int:
-        """Of a sample."""
+        """Bytes of a sample."""
         return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
 
 
@@ -40,9 +40,9 @@ class Run:
     """Samples that go to one file, or one set of files."""
 
     name: str
-    """Of the file within the folder, without ending; "" where the output is one file."""
+    """Name of the file within the folder, without ending; "" if the output is one file."""
     ranges: tuple[tuple[int, int], ...]
-    """Of samples of the data set that is exported, `stop` not included."""
+    """Ranges of samples of the exported data set, `stop` not included."""
 
     def __len__(self) -> int:
         return sum(stop - start for start, stop in self.ranges)
@@ -64,14 +64,14 @@ class ExportSource:
 
     @cached_property
     def frames(self) -> FrameDataset | None:
-        """The data set of frames that the samples are of; None for samples of archives."""
+        """The data set of frames that has the samples; None for samples of archives."""
         inner = self.dataset
         while isinstance(inner, Subset):
             inner = inner.dataset
         return inner if isinstance(inner, FrameDataset) else None
 
     def require_frames(self, format: str) -> FrameDataset:
-        """The same; ArgumentError where `format` cannot have what it is."""
+        """As `frames`. Raises ArgumentError if the samples are not frames that `format` can hold."""
         if self.frames is None:
             raise ArgumentError(f"{format} is for frames of trajectories, found samples of archives; use npz or npy")
         if self.frames.has_pairs:
@@ -80,25 +80,25 @@ class ExportSource:
 
     @cached_property
     def numbers(self) -> NDArray[np.int64]:
-        """(n,) samples of the innermost data set."""
+        """(n,) numbers of the samples in the innermost data set."""
         return self.dataset.root()[1]
 
     @cached_property
     def trajectory_of(self) -> NDArray[np.int64]:
-        """(n,) the trajectory of each sample."""
+        """(n,) number of the trajectory of each sample."""
         assert self.frames is not None
         return np.searchsorted(self.frames.bounds, self.numbers, side="right").astype(np.int64) - 1
 
     @cached_property
     def sample_bytes(self) -> int:
-        """Of the largest sample."""
+        """Bytes of the largest sample."""
         if self.frames is None:
             return max(1, self.dataset.sample_bytes)
         atoms, mean = self.frames.n_atoms, max(1, self.dataset.sample_bytes)
         return int(mean * atoms.max() / max(1, atoms.min())) if self.frames.is_ragged else mean
 
     def arrays(self, format: str) -> list[Array]:
-        """The arrays of every batch; ArgumentError where samples have different shapes."""
+        """The arrays of every batch. Raises ArgumentError if samples differ in shape."""
         if self.frames is not None and self.frames.is_ragged:
             counts = np.unique(self.frames.n_atoms)
             raise ArgumentError(
@@ -112,7 +112,7 @@ class ExportSource:
         return [Array(name, array.dtype, array.shape[1:]) for name, array in batch.items()]
 
     def check_memory(self, memory: int, factor: float) -> None:
-        """MemoryLimitError where not even blocks of one sample fit, of `factor` times its bytes."""
+        """Raises MemoryLimitError if not even blocks of one sample fit, at `factor` times its bytes."""
         least = int(np.ceil(self.sample_bytes * factor))
         if memory < least:
             raise MemoryLimitError(f"memory={memory} is less than a sample needs, expected {least} bytes or more")
@@ -120,9 +120,9 @@ class ExportSource:
     def blocks(
         self, run: Run, memory: int, factor: float, workers: int, *, bytes_of_block: int = _BLOCK_BYTES
     ) -> Generator[Batch, None, None]:
-        """The samples of a run in order; each batch is read while the caller works with the one before.
+        """The samples of a run in order; each batch is read while the caller works on the one before.
 
-        Memory is that of all that a block takes, `factor` times its bytes.
+        `memory` limits all that a block takes: `factor` times its bytes.
         """
         length = max(1, min(bytes_of_block, int(memory / factor)) // self.sample_bytes)
         coupled = self.dataset.chunk_samples

@@ -1,1 +1,1 @@
-"""Order and loading: which sample comes when, and batches that are read before they are asked for."""
+"""Order and loading: the order of the samples of an epoch, and batches that are read ahead."""

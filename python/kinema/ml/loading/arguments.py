@@ -1,4 +1,4 @@
-"""Arguments of a loader that are checked, or taken of torch.distributed."""
+"""Checks of a loader's arguments, some of which come from torch.distributed."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ __all__ = ["check_positive", "rank_of"]
 
 
 def check_positive(name: str, value: Any) -> int:
-    """The value; ArgumentError where it is no whole number from 1 on."""
+    """Returns the value. Raises ArgumentError if it is not a whole number from 1 on."""
     if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < 1:
         raise ArgumentError(f"{name} must be a whole number from 1 on, found {value!r}")
     return int(value)
 
 
 def rank_of(rank: int | None, ranks: int | None) -> tuple[int, int]:
-    """As stated, or of torch.distributed."""
+    """Rank and number of ranks, as given or from torch.distributed."""
     if (rank is None) != (ranks is None):
         raise ArgumentError("rank= and ranks= go together")
     if rank is None or ranks is None:
         import sys
 
-        # it cannot be initialised where nobody has imported it
+        # if nobody has imported it, it cannot be initialised
         distributed = sys.modules.get("torch.distributed")
         if distributed is not None and distributed.is_available() and distributed.is_initialized():
             return distributed.get_rank(), distributed.get_world_size()

@@ -1,4 +1,4 @@
-"""`Buffers`: memory of earlier batches, used again once nobody refers to any part of it."""
+"""`Buffers`: memory of earlier batches, reused once nobody refers to any part of it."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from kinema.ml.dataset import Batch
 
 __all__ = ["Buffers", "rows_of"]
 
-# batches whose memory is kept at most: of more the memory is small, and quickly had anew
+# batches whose memory is kept at most: with more, each is small and quickly allocated again
 _MOST_KEPT = 256
 
 
 class Buffers:
-    """Batches to be read into: `kept` of them, which are those that are read, ready or in use at a time.
+    """Batches to read into. `kept` of them are kept: as many as are being read, ready or in use at a time.
 
     `make` makes new ones.
 
-    A batch that a loop, a tensor or a view still refers to is never overwritten: what is kept for longer costs memory.
+    A batch that a loop, a tensor or a view still refers to is never overwritten; batches held for longer cost memory.
     """
 
     def __init__(self, kept: int, make: Callable[[], Batch] = Batch) -> None:
@@ -30,7 +30,7 @@ class Buffers:
         self._lock = threading.Lock()
 
     def take(self) -> Batch:
-        """A batch whose memory is free, or a new one: that which was used last is most likely in a cache."""
+        """A batch whose memory is free, or a new one; first the one used last, as it is most likely in a cache."""
         with self._lock:
             for place in reversed(range(len(self._kept))):
                 batch = self._kept[place]
@@ -41,7 +41,7 @@ class Buffers:
         return self._make()
 
     def give(self, batch: Batch) -> Batch:
-        """Keeps the memory of a batch; what the caller goes on with refers to it."""
+        """Keeps the memory of a batch. Returns a batch over the same memory for the caller."""
         loan = rows_of(batch, 0, batch.n_samples)
         # arrays of the batch itself would count as references
         batch.start(np.zeros(0, np.int64))
@@ -51,9 +51,10 @@ class Buffers:
 
 
 def rows_of(batch: Batch, start: int, stop: int) -> Batch:
-    """The samples from row `start` to before `stop` as a batch that refers to the same memory.
+    """The samples from row `start` to before `stop`, as a batch that refers to the same memory.
 
-    Arrays have a row a sample; with "ptr" also a row an atom (`ptr`, `batch` count from the first sample of the part).
+    Arrays have a row for each sample; if there is "ptr", also a row for each atom (`ptr`, `batch` count from the first
+    sample of the part).
     """
     part = Batch().start(batch.ids[start:stop])
     whole = start == 0 and stop == batch.n_samples

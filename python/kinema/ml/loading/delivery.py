@@ -21,17 +21,17 @@ __all__ = ["Delivery"]
 
 
 class Delivery:
-    """Brings batches to a device of torch; from pinned memory, without waiting, where that is a CUDA device."""
+    """Copies batches to a device of torch; if it is a CUDA device, from pinned memory and without waiting."""
 
     def __init__(self, device: Any) -> None:
         self._device = None if device is None else torch.device(device)
         self._is_cuda = self._device is not None and self._device.type == "cuda"
-        # copies that may not be complete, with what they are made of
+        # copies that may not be complete, with their sources
         self._copying: list[tuple[Any, TensorBatch]] = []
 
     @property
     def allocate(self) -> Any:
-        """Makes buffers in pinned memory; None where NumPy's do."""
+        """The function that makes buffers in pinned memory; None if NumPy's buffers will do."""
         return _pinned if self._is_cuda else None
 
     def tensors(self, batch: Batch) -> TensorBatch:
@@ -47,7 +47,7 @@ class Delivery:
         if self._is_cuda:
             copied = torch.cuda.Event()
             copied.record(torch.cuda.current_stream(self._device))
-            # what is referred to is not read into
+            # memory that is referred to is not read into
             self._copying = [(event, kept) for event, kept in self._copying if not event.query()]
             self._copying.append((copied, here))
         return there

@@ -1,4 +1,4 @@
-"""What one call of `Dataset.read` reads for a loader: batches of a rank, one behind the other."""
+"""`Gather`: batches of a rank, one after the other, that a loader reads by one call of `Dataset.read`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kinema.ml.loading.buffers import Buffers
 
 __all__ = ["BatchReader", "Gather", "GatheredBatches"]
 
-# of samples that are named in the note of an error
+# samples named in the note of an error
 _NAMED = 8
 
 
@@ -25,28 +25,28 @@ class Gather:
 
     epoch: int
     first: int
-    """Place in the epoch of the first batch."""
+    """Position in the epoch of the first batch."""
     ids: tuple[NDArray[np.int64], ...]
     """Samples of this rank, by batch."""
 
     @property
     def samples(self) -> int:
-        """Of this rank, in all its batches."""
+        """Number of samples of this rank, in all its batches."""
         return sum(map(len, self.ids))
 
 
 @dataclass(frozen=True)
 class GatheredBatches:
-    """What was read for a gather."""
+    """The batches read for a gather."""
 
     batch: Batch
-    """All its batches, one behind the other."""
+    """All its batches, one after the other."""
     rows: tuple[tuple[int, int], ...]
-    """First row of each, and the row behind its last one."""
+    """First row of each batch, and the row after its last one."""
 
 
 class BatchReader:
-    """How the threads of a loader read: into which buffers, as which types, with errors that name the samples."""
+    """Reads for the threads of a loader: it has their buffers and types, and names the samples in errors."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class BatchReader:
         self._buffers = Buffers(kept, partial(Batch, allocate))
 
     def read(self, gather: Gather, began: Callable[[Gather], None] | None = None) -> GatheredBatches:
-        """The batches of a gather, one after the other. `began` is called with it before it is read."""
+        """The batches of a gather, one after the other. `began` is called with the gather before it is read."""
         ids = np.concatenate(gather.ids)
         if began is not None:
             began(gather)
@@ -93,5 +93,5 @@ class BatchReader:
                 batch.put(name, converted)
 
     def given(self, batch: Batch) -> Any:
-        """A batch as the loop gets it."""
+        """A batch in the form that the loop gets."""
         return batch if self._to_torch is None else self._to_torch.tensors(batch)

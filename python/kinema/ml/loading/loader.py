@@ -1,4 +1,4 @@
-"""`Loader`: the batches of a data set in the order of an epoch, read ahead by threads of its own."""
+"""`Loader`: the batches of a data set in the order of an epoch, read ahead by its own threads."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from kinema.ml.statistics.statistics import Statistics
 
 __all__ = ["Loader", "LoaderTimes"]
 
-# one that is read, one that is ready, one that the loop has
+# one being read, one ready, one in use by the loop
 _BATCHES_AT_LEAST = 3
-# where no limit is stated: enough to bridge a slow read, and no more of the machine
+# if no limit is given: enough to bridge a slow read, without taking more of the machine
 _READY = 16
 _MEMORY = 256 << 20
-# of neighbouring samples that are read together where each could be read alone
+# read together, of neighbouring samples that could be read one by one
 _CHUNK_BYTES = 1 << 20
-# windows of an order by name, in batches of all ranks
+# of an order given by name, in batches of all ranks
 _WINDOW = 32
 
 
@@ -52,59 +52,59 @@ class Loader:
             for batch in loader:  # arrays, or tensors of torch, by name; batch.ids: the samples
                 ...
 
-    Threads of the loader read ahead; each calls `dataset.read` once a batch. Windows of samples that are decoded
-    together are read by one call for several batches where memory suffices. A batch that is kept is never overwritten.
-    When an epoch was run to its end, the next loop runs the next one, whose first batches have been read by then. A
-    loop that is left begins its epoch again.
+    Threads of the loader read ahead; each calls `dataset.read` once a batch. If memory suffices, windows of samples
+    that are decoded together are read by one call for several batches. A batch that you keep is never overwritten.
+    After a complete epoch, the next loop runs the next epoch, whose first batches have already been read. A loop that
+    is left early begins its epoch again.
 
     Parameters
     ----------
     dataset : Dataset
     batch_size : int
-        Samples a batch and rank.
+        Samples in a batch of one rank.
     order : {"random", "windowed", "stored"} or Order
-        By name it is made of `seed`, `window`, `lanes` and what the data set says of its chunks and files.
+        An order given by name is made from `seed`, `window`, `lanes` and the chunks and files of the data set.
     window : int, optional
-        Of "windowed": samples that are shuffled together; by default 32 batches of all ranks.
+        For "windowed": number of samples that are shuffled together; by default 32 batches of all ranks.
     memory : int or str, optional
-        For batches that are being read, ready and in use, and their buffers; at least three batches. By default what 16
-        batches need, at least 256 MiB, and at most a quarter of what this process may use.
+        Limit for batches that are being read, ready or in use, and their buffers; at least three batches. By default
+        what 16 batches need, at least 256 MiB, and at most a quarter of what this process may use.
     drop_last : bool
-        Whether the samples behind the last whole batch of all ranks are left out.
+        Whether the samples after the last whole batch of all ranks are left out.
     pad : bool, optional
-        Of ranks that would get unequal shares of the last batch: True repeats samples from the beginning of the epoch,
-        as torch's DistributedSampler; False gives some ranks one sample less, or no batch. To be chosen where it
-        matters.
+        What to do if ranks would get unequal shares of the last batch. True repeats samples from the beginning of the
+        epoch, as torch's DistributedSampler does; False gives some ranks one sample less, or no batch. Required if the
+        shares are unequal.
     rank, ranks : int, optional
-        By default those of torch.distributed where that is initialised, else 0 of 1.
+        By default the values of torch.distributed if it is initialised, otherwise 0 and 1.
     tensors : bool, optional
-        Whether batches have tensors of torch; by default where torch is installed.
+        Whether batches have tensors of torch; by default if torch is installed.
     device : optional
-        Of torch, for tensors. Memory is pinned where that is a CUDA device.
+        Device of torch for tensors. Memory is pinned if it is a CUDA device.
     dtype : NumPy type, optional
-        Of arrays of floating-point numbers.
+        Type of floating-point arrays.
     workers : int, optional
-        Threads of a read; by default as many as this process may use.
+        Threads of one read; by default as many as this process may use.
     readers : int
-        Reads at a time; more than one calls a `transform` of the data set from several threads.
+        Number of reads at a time. With more than one, a `transform` of the data set is called from several threads.
     normalise : Statistics, optional
-        Arrays are normalised by them (`kinema.ml.statistics`); ArgumentError for those of other data.
+        Normalises arrays (`kinema.ml.statistics`). Statistics of other data are an ArgumentError.
     next_epoch : bool
-        Whether the first batches of the next epoch are read while the last ones of this one are used. They stay in
-        memory until the next loop, `close` or another epoch by `set_epoch`. False for a single pass.
+        Whether the first batches of the next epoch are read while the last batches of this one are used. They stay in
+        memory until the next loop, `close`, or a change of epoch by `set_epoch`. Choose False for a single pass.
 
     Attributes
     ----------
     order : Order
-        Of the current epoch.
+        The order of the current epoch.
     times : LoaderTimes
 
     Raises
     ------
     ArgumentError
-        And, at once, for a number of ranks that does not divide the lanes of the order.
+        Also, at once, if the number of ranks does not divide the lanes of the order.
     MemoryLimitError
-        Where memory is less than three batches.
+        If memory is less than three batches.
     """
 
     def __init__(
@@ -142,18 +142,18 @@ class Loader:
             len(dataset), self.batch_size, self.rank, self.ranks, drop_last=bool(drop_last), pad=bool(pad)
         )
         self.order = self._made_order(order, seed, window, lanes)
-        # of the order; else window and chunk follow from ranks, batches and arrays
+        # arguments of the order that were given; the others follow from ranks, batches and arrays
         self._stated = ("window", "chunk") if isinstance(order, Order) else () if window is None else ("window",)
         self.order.check_ranks(self.ranks)
         if pad is None:
             self._share.check_last()
         self._memory = self._checked_memory(memory)
         self.times = LoaderTimes()
-        # place in the epoch at which the next loop begins, where a state says so
+        # position in the epoch at which the next loop begins, if set by a state
         self._resume: int | None = None
         self._place = 0
         self._current: weakref.ref[_Batches] | None = None
-        # what was read for the epoch behind one that has ended
+        # batches read for the epoch that follows one that has ended
         self._prepared: _Reads | None = None
         self._reader = self._new_reader()
 
@@ -175,7 +175,7 @@ class Loader:
             raise ArgumentError(f'order must be "random", "windowed", "stored" or an Order, found {order!r}')
         chunk = self.dataset.chunk_samples
         if chunk == 1:
-            # each can be read alone: so many that a read takes longer than to find its place
+            # each can be read alone: n that take longer to read than to find
             chunk = max(2, _CHUNK_BYTES // max(1, self.dataset.sample_bytes))
         window = _WINDOW * self._share.global_batch_size if window is None else window
         return Order(n, seed, window=window, lanes=lanes, chunk=chunk, bounds=self.dataset.bounds)
@@ -201,18 +201,18 @@ class Loader:
     # -- what a loop gets ---------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        """Batches of an epoch, of this rank."""
+        """Number of batches of an epoch, for this rank."""
         return len(self._share)
 
     def batch_ids(self, number: int) -> NDArray[np.int64]:
-        """(batch_size,) or fewer int64: samples of batch `number` of the current epoch, of this rank."""
+        """Samples of batch `number` of the current epoch, for this rank: (batch_size,) or fewer, int64."""
         if not 0 <= number < len(self):
             raise ArgumentError(f"batch must be from 0 to {len(self) - 1}, found {number}")
         return self.order.samples_at(self._share.places(number * self._share.global_batch_size))
 
     def gathers(self, epoch: int, begin: int = 0, rank: int | None = None) -> Iterator[tuple[Gather, int]]:
-        """What is read of an epoch from a place on, with the bytes that it will have; by this rank, or by another."""
-        # whatever `set_epoch` says meanwhile
+        """The reads of an epoch from position `begin`, each with its bytes in memory; for this rank, or for another."""
+        # unaffected by later calls of `set_epoch`
         other = _copy_at_epoch(self, epoch)
         other._share = self._share if rank is None else replace(self._share, rank=rank)
         return other._gathers_from(begin)
@@ -240,7 +240,7 @@ class Loader:
         if not self.order.is_windowed or not self.dataset.rows_stand_alone:
             return 1
         most = max(1, self._memory // (_BATCHES_AT_LEAST * self._batch_bytes))
-        # of samples that can be read alone less than a window is scattered rows, as a batch is
+        # if samples can be read alone, less than a window is as scattered as a batch
         scattered = self.dataset.chunk_samples == 1 and most * self.batch_size < self._window_of_rank
         return 1 if scattered else most
 
@@ -249,7 +249,7 @@ class Loader:
         return self._batches_of_a_gather * self._batch_bytes
 
     def _new_reader(self) -> ProcessLocal[BatchReader]:
-        """Of all loops, which use its buffers again: memory that is new takes longer than to read into it."""
+        """One reader for all loops, which reuse its buffers: new memory takes longer to get than to fill."""
         kept = self._memory // self._gather_bytes
         options = (self._workers, self._dtype, self._tensors, self._device, kept)
         return ProcessLocal(partial(BatchReader, self.dataset, *options))
@@ -264,7 +264,7 @@ class Loader:
         if previous is not None:
             previous.close()
         if self._resume is None and self._place and not self._share.has_more(self._place):
-            # a loop that asked for no batch behind the last one has not had the epoch changed
+            # a loop that asked for no batch after the last one has not changed the epoch
             self.set_epoch(self.order.epoch + 1)
         begin, self._resume = self._resume or 0, None
         self._place = begin
@@ -273,7 +273,7 @@ class Loader:
         return batches
 
     def _taken_reads(self, begin: int) -> _Reads | None:
-        """What was read ahead, where it is of this process and of the loop that begins there."""
+        """The reads made ahead, if they are of this process and of the loop that begins at `begin`."""
         reads, self._prepared = self._prepared, None
         if reads is not None and begin == 0 and reads.epoch == self.order.epoch and reads.ahead.is_alive:
             if self._next_epoch:
@@ -295,13 +295,13 @@ class Loader:
 
     @property
     def epoch(self) -> int:
-        """The epoch that the next loop runs, or the current one does."""
+        """The epoch of the current loop, or of the next one."""
         return self.order.epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Makes this epoch the next one, from its beginning, but for one that `load_state_dict` has named."""
+        """Makes `epoch` the next one, from its beginning, unless `load_state_dict` has set a position in it."""
         if epoch != self.order.epoch or self._resume is None:
-            # loops that run have the former order
+            # running loops keep the former order
             self.order = self.order.with_epoch(epoch)
             self._resume, self._place = None, 0
         if self._prepared is not None and self._prepared.epoch != self.order.epoch:
@@ -309,7 +309,7 @@ class Loader:
             self._prepared = None
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the loop is, behind the last batch that it was given: plain numbers and texts.
+        """The position of the loop, after the last batch that it was given, as plain numbers and strings.
 
         It fits any number of ranks and any batch size: the samples that follow are the same.
         """
@@ -321,25 +321,28 @@ class Loader:
 
     @cached_property
     def _identity(self) -> DataIdentity | None:
-        """Of the files as they are when it is first asked for."""
+        """Identity of the files as they are at the first call."""
         return DataIdentity.from_dataset(self.dataset)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Has the next loop begin where `state_dict` was called: none of the former samples again, all others.
+        """Makes the next loop begin where `state_dict` was called: no sample is repeated, none is left out.
 
-        Behind the last batch of an epoch that loop is empty, and the one after it is the next epoch.
+        After the last batch of an epoch that loop is empty, and the one after it is the next epoch.
 
-        Window and chunk of an order by name are those of the state: they follow from ranks, batches and arrays. A
-        `window` that was given has to be that of the state.
+        For an order given by name, window and chunk come from the state, because they depend on ranks, batches and
+        arrays. A `window` that was given must equal the state's.
 
-        Raises ArgumentError if data set or order are others.
+        Raises
+        ------
+        ArgumentError
+            If the data set or the order differs.
         """
         found = self._state().taken_over(state, self._stated)
         self.order = found.order
         self._resume = self._place = found.place
 
     def explain(self) -> str:
-        """Order, memory and reads of the loader, and what the data set says of bytes read for a useful one."""
+        """Order, memory and reads of the loader, and the bytes that the data set reads for each useful byte."""
         gather = self._batches_of_a_gather
         lines = [
             f"{self.order!r}",
@@ -366,19 +369,19 @@ class Loader:
 
 @dataclass
 class _Reads:
-    """Threads that read an epoch, and the beginning of the one behind it."""
+    """Threads that read an epoch and the beginning of the next one."""
 
     reader: BatchReader
     ahead: Readahead[Gather, GatheredBatches]
     epoch: int
-    """Of the next batch."""
+    """Epoch of the next batch."""
     prefetch: NodePrefetch | None = None
-    """Into the node cache of the data set, where it has one."""
+    """Prefetch into the node cache of the data set, if it has one."""
     counted: float = 0.0
-    """Seconds of the threads that `LoaderTimes.busy` has."""
+    """Seconds of the threads that are already in `LoaderTimes.busy`."""
 
     def close(self) -> None:
-        """Ends the threads, after what they are doing."""
+        """Ends the threads, after their current work."""
         self.ahead.close()
         if self.prefetch is not None:
             self.prefetch.stop()
@@ -404,7 +407,7 @@ class _Batches:
         ahead = Readahead(
             reader.read if prefetch is None else partial(reader.read, began=prefetch.passed),
             chain(loader.gathers(self._epoch, begin), following),
-            # what is free to be read into, and no part of any batch
+            # memory that reads may fill and no batch holds
             limit=loader._memory - loader._gather_bytes,
             size=lambda gathered: gathered.batch.nbytes,
             threads=loader._readers,
@@ -420,7 +423,7 @@ class _Batches:
             self._ended()
             raise StopIteration
         if not self._reads.ahead.is_alive:
-            # after a fork: on from the same place, with threads of this process
+            # after a fork: continue from the same position, with threads of this process
             self._rows, self._gathered = [], Batch()
             self._reads = self._started(self._next_place)
         reads, times, size = self._reads, self._loader.times, 0
@@ -448,9 +451,9 @@ class _Batches:
         return bool(self._rows) or self._loader._share.has_more(self._next_place)
 
     def _following(self, ahead: Readahead[Gather, GatheredBatches]) -> Batch:
-        """The next batch, of what is there or of the next read."""
+        """The next batch, from what is there or from the next read."""
         if not self._rows:
-            # not held while the next one is waited for
+            # not held while waiting for the next one
             self._gathered = Batch()
             gathered = ahead.take()
             self._gathered, self._rows = gathered.batch, list(gathered.rows)
@@ -466,7 +469,7 @@ class _Batches:
         return loader._current is not None and loader._current() is self and loader.order.epoch == self._epoch
 
     def _hand_over(self) -> None:
-        """All batches were given: the threads go on with the next epoch, for the next loop."""
+        """All batches were given: the threads continue with the next epoch, for the next loop."""
         reads, self._reads = self._reads, None
         if reads is None:
             return
@@ -477,21 +480,21 @@ class _Batches:
             reads.close()
 
     def _ended(self) -> None:
-        """A batch was asked for behind the last one: the loader goes on with the next epoch."""
+        """The last batch was already given: moves the loader to the next epoch."""
         self._hand_over()
         self._events.finish()
         if self._is_current:
             self._loader.set_epoch(self._epoch + 1)
 
     def close(self) -> None:
-        """Ends the threads, but for those that were handed over; the loop is over behind what it has in hand."""
+        """Ends the loop after the batches it holds, and the threads, except those kept for the next loop."""
         self._events.finish()
         if self._reads is not None:
             self._reads.close()
 
 
 def _copy_at_epoch(loader: Loader, epoch: int) -> Loader:
-    """The loader as it is now, with the order of an epoch."""
+    """A copy of the loader as it is now, with the order of `epoch`."""
     copy = object.__new__(Loader)
     copy.__dict__.update(loader.__getstate__(), order=loader.order.with_epoch(epoch))
     return copy

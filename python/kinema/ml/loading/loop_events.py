@@ -1,4 +1,4 @@
-"""`LoopEvents`: what a loop over a loader does, as events of a trace; `LoaderTimes.waited` is the sum of some."""
+"""`LoopEvents`: events of a loop over a loader for a trace; `LoaderTimes.waited` is the sum of some."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["LoopEvents"]
 class LoopEvents:
     """Events of one loop over an epoch.
 
-    Waiting for a batch (`fetch.iter`), what the loop does with it (`train.step`), and the whole (`epoch.block`), which
-    ends with the loop, however that is left, or with the trace.
+    They are: waiting for a batch (`fetch.iter`), the work of the loop on it (`train.step`), and the whole
+    (`epoch.block`). The last one ends when the loop ends, for whatever reason, or with the trace.
     """
 
     def __init__(self, epoch: int) -> None:
         self._epoch = epoch
         self._began = self._asked = perf_counter_ns()
-        # when the loop was given its last batch, and the number of that
+        # time at which the loop was given its last batch, and the number of that batch
         self._given: tuple[int, int] | None = None
         self._is_over = False
         finish_with_trace(self)
@@ -36,15 +36,15 @@ class LoopEvents:
         self._asked = perf_counter_ns()
 
     def waited(self, step: int, size: int) -> float:
-        """It has waited for one until now, of `size` bytes: seconds."""
+        """The loop has waited for a batch of `size` bytes until now. Returns the seconds."""
         return lap("fetch.iter", "dataloader", self._asked, epoch=self._epoch, step=step, size=size) * 1e-9
 
     def given(self, step: int) -> None:
-        """It goes on with a batch."""
+        """The loop continues with a batch."""
         self._given = perf_counter_ns(), step
 
     def finish(self) -> None:
-        """It was given all batches, or is left. A second call does nothing."""
+        """The loop was given all batches, or was left. A second call does nothing."""
         if not self._is_over:
             self._is_over = True
             self._step_ended()

@@ -1,4 +1,4 @@
-"""`NodePrefetch`: has a node cache fetch the blocks of an epoch in its order, ahead of the loop that reads them."""
+"""`NodePrefetch`: makes a node cache fetch the blocks of an epoch in order, ahead of the loop that reads them."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from kinema.ml.loading.gathers import Gather
 
 __all__ = ["NodePrefetch", "local_ranks", "prefetch_for"]
 
-# reads that are planned at a time: some 20 MiB, and time that a thread takes from others
+# reads planned at a time: some 20 MiB, and time that a thread takes from others
 _PLANNED = 100_000
 _FIRST_PLANNED = 2_000
-# blocks that are fetched before they are read, at the least
+# minimum number of blocks fetched before they are read
 _BLOCKS_AHEAD = 16
 
 
 class RankedLoop(Protocol):
-    """What is known of a loader."""
+    """The interface of a loader for prefetching."""
 
     dataset: Dataset
     rank: int
     ranks: int
 
     def gathers(self, epoch: int, begin: int, rank: int | None) -> Iterator[tuple[Gather, int]]:
-        """What a rank reads of an epoch from a place on, with its bytes."""
+        """The reads of a rank in an epoch from position `begin`, with their bytes."""
 
 
 def local_ranks(rank: int, ranks: int) -> range:
-    """Ranks on this node, as torchrun says them; the own one where nothing is said."""
+    """Ranks on this node according to torchrun; without torchrun, the rank itself."""
     try:
         own, here = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
     except (KeyError, ValueError):
@@ -47,7 +47,7 @@ def local_ranks(rank: int, ranks: int) -> range:
 
 
 def prefetch_for(loop: RankedLoop, epoch: int, begin: int, *, ahead: int, on: bool) -> NodePrefetch | None:
-    """What has the node cache of a data set fetch ahead of a loop, at least `ahead` bytes; None where it has none.
+    """A prefetch for a loop, at least `ahead` bytes ahead; None if the data set has no node cache.
 
     `on`: whether later epochs follow.
     """
@@ -71,17 +71,18 @@ def prefetch_for(loop: RankedLoop, epoch: int, begin: int, *, ahead: int, on: bo
 
 
 class NodePrefetch:
-    """The gathers of a loop as a list of reads for the node cache, some at a time; `passed` says where the loop is.
+    """The gathers of a loop as a list of reads for the node cache, some at a time; `passed` tells it where the loop is.
 
-    Of all processes of a node that read in one order one fetches; the others only say where they are. It is a hint:
-    what is not there when it is read is fetched then, and an error of a file is raised by whoever reads it.
+    Among the processes of a node that read in one order, one fetches; the others only report their positions.
+    Prefetching is a hint: what is missing when it is read is fetched then, and the error of a file is raised by the
+    reader.
 
     Parameters
     ----------
     dataset : Dataset
         With a `node_cache`.
     batches : iterator of lists of Gather
-        What the ranks of this node read, in the order of their reading: at each place of the epoch one each.
+        The reads of the ranks of this node, in their order: one for each rank at each position of the epoch.
     ahead : int
         Bytes that are fetched before they are read.
     """
@@ -93,17 +94,17 @@ class NodePrefetch:
         self._pid, self._lock = os.getpid(), threading.Lock()
         self._running: _core.Prefetch | None = None
         self._stopped = False
-        # reads before each place of the running list, by epoch and place; where the loop is
+        # reads before each position of the running list, by epoch and position: where the loop is
         self._before: dict[tuple[int, int], int] = {}
         self._at: tuple[int, int] | None = None
-        # what begins the next list: the last of this one, and what was taken and is not in it
+        # start of the next list: the last gather of this one, and gathers taken that are not in it
         self._next: list[list[Gather]] = []
         # the first lists are short, so that fetching begins soon
         self._planned = _FIRST_PLANNED
         self._thread = self._started()
 
     def _started(self) -> threading.Thread:
-        """Lists are made beside the loop. The interpreter waits for one that is being made before it ends."""
+        """Makes lists in a thread beside the loop. The interpreter waits for a list in progress before it ends."""
         thread = threading.Thread(target=self._begin_noted, name="kinema-prefetch-list")
         thread.start()
         return thread
@@ -112,13 +113,14 @@ class NodePrefetch:
         try:
             self._begin()
         except Error as error:
-            # of a file: whoever reads it gets it; of the folder: the loop goes on without; after the loop nobody minds
+            # an error of a file: its reader gets it; of the cache folder: the loop continues without; after the loop:
+            # harmless
             if self._stopped:
                 return
             emit([f"nothing more is fetched ahead into the node cache: {error}"])
 
     def passed(self, gather: Gather) -> None:
-        """The loop is about to read it."""
+        """The loop is about to read this gather."""
         if os.getpid() != self._pid:
             return
         with self._lock:
@@ -130,7 +132,7 @@ class NodePrefetch:
                 self._thread = self._started()
 
     def _begin(self) -> None:
-        """A list in place of the running one: from the last place of that on, of two epochs at most."""
+        """Replaces the running list by one from its last position on, over at most two epochs."""
         reads: list[tuple[str, int, int]] = []
         before: dict[tuple[int, int], int] = {}
         first: int | None = None
@@ -159,7 +161,7 @@ class NodePrefetch:
                 one.stop()
 
     def stop(self) -> None:
-        """Ends the fetching; what was fetched stays. In a process that was forked it is the parent's, and goes on."""
+        """Ends the fetching; fetched blocks stay. In a forked process it does nothing: the fetching is the parent's."""
         if os.getpid() != self._pid:
             return
         with self._lock:

@@ -1,4 +1,4 @@
-"""`Order`: which sample is at which place of an epoch, computed for any place without those before it."""
+"""`Order`: the sample at each position of an epoch, computed for any position without the earlier ones."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from kinema.ml.loading.permutation import VERSION, derived_key, permuted
 
 __all__ = ["Order"]
 
-# what a key is for
+# uses of a key
 _EXACT, _CHUNKS, _WINDOWS, _REST, _PLACE = range(5)
 _MOST_SAMPLES = 1 << 62
-# places that are computed at a time
+# positions computed at a time
 _AT_A_TIME = 1 << 14
 
 Ids = NDArray[np.int64]
@@ -27,15 +27,16 @@ Ids = NDArray[np.int64]
 class Order:
     """The samples of an epoch in their order, each exactly once.
 
-    Any place is computed in constant time (with files of different lengths, in the logarithm of their number): a
-    restart needs no more than the place. The same arguments give the same order on every machine and in every later
-    release that has this `version`; neither ranks nor workers nor sizes of batches have a part in it.
+    Any position is computed in constant time (for files of different lengths, in the logarithm of their number), so
+    that a restart needs only the position. The same arguments give the same order on every machine and in every later
+    release that has this `version`. Ranks, workers and sizes of batches do not affect it.
 
-    Without `window` every order of the samples is as good as any other ("exact"). With `window`, order is random and
-    reading stays local: samples are taken in chunks of neighbours; the chunks of the data set are permuted and dealt to
-    lanes; each lane shuffles its samples within windows of whole chunks, and the lanes take turns: place p is of lane
-    p mod `lanes`. Ranks take lanes, so that each chunk is read by one rank. What does not fill a chunk, or a chunk
-    for every lane, is shuffled by itself and stands between two windows, others in each epoch.
+    Without `window`, the samples are permuted as a whole ("exact"). With `window`, the order is random but
+    reading stays local. Samples form chunks of neighbours; the chunks of the data set are permuted and dealt to lanes.
+    Each lane shuffles its samples within windows of whole chunks, and the lanes take turns: position p is of lane p mod
+    `lanes`. Ranks take lanes, so that each chunk is read by one rank. Samples that do not fill a chunk, or chunks that
+    do not fill all lanes, are shuffled by themselves and come between two windows, in each epoch other samples and
+    other windows.
 
     Parameters
     ----------
@@ -57,7 +58,7 @@ class Order:
     Raises
     ------
     ArgumentError
-        Unless all are whole numbers in their ranges, and where `window` is stated and chunk is 1.
+        Unless all are whole numbers in their ranges, and if `window` is given and chunk is 1.
 
     Notes
     -----
@@ -93,10 +94,10 @@ class Order:
         self.set_epoch(epoch)
 
     def _lay_out(self) -> None:
-        """How many chunks and windows there are: the same in all epochs."""
+        """Computes the numbers of chunks and windows, which are the same in all epochs."""
         lengths = np.diff(self.bounds)
         whole = lengths // self.chunk
-        # numbers of whole chunks, and of samples behind the last one, before each file
+        # numbers of whole chunks, and of samples after the last one, before each file
         self._chunks_before = np.concatenate([[0], np.cumsum(whole)]).astype(np.int64)
         self._ends_before = np.concatenate([[0], np.cumsum(lengths - whole * self.chunk)]).astype(np.int64)
         self._n_chunks = int(self._chunks_before[-1])
@@ -114,20 +115,20 @@ class Order:
         return self._epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Makes it the order of another epoch; as torch's DistributedSampler has it."""
+        """Changes to the order of another epoch, like torch's DistributedSampler."""
         self._epoch = _whole("epoch", epoch, 0, (1 << 64) - 1)
         purposes = range(_PLACE + 1)
         self._keys = [derived_key(VERSION, self.seed, self._epoch, purpose) for purpose in purposes]
-        # the rest stands before this window
+        # the left-over samples come before this window
         self._rest_before = self._keys[_PLACE] % (self._n_windows + 1)
         self._rest_begin = min(self._rest_before * self._window_samples, self._lane_samples) * self.lanes
 
     def with_epoch(self, epoch: int) -> Order:
-        """The order of another epoch, as an object of its own."""
+        """The order of another epoch, as a new object."""
         return Order(self.n, self.seed, epoch, self.window, self.lanes, self.shuffle, self.chunk, self.bounds)
 
     def with_windows(self, window: int | None = None, chunk: int | None = None) -> Order:
-        """The order of the same epoch with another window or chunk, as an object of its own."""
+        """The order of the same epoch with another window or chunk, as a new object."""
         window = self.window if window is None else window
         chunk = self.chunk if chunk is None else chunk
         return Order(self.n, self.seed, self.epoch, window, self.lanes, self.shuffle, chunk, self.bounds)
@@ -139,13 +140,13 @@ class Order:
 
     @property
     def window_samples(self) -> int:
-        """Samples that are shuffled together: of one window, over all lanes; n where there is none."""
+        """Samples that are shuffled together: of one window, over all lanes; n if there are no windows."""
         return self._window_samples * self.lanes if self.is_windowed else self.n
 
     def window_of(self, place: int) -> int:
-        """Number of the window that a place is in; the samples that are shuffled by themselves have one of their own.
+        """Number of the window of a position; the samples that are shuffled by themselves have a window of their own.
 
-        0 for all places of an order without windows.
+        0 for all positions of an order without windows.
         """
         if not self.is_windowed:
             return 0
@@ -159,7 +160,7 @@ class Order:
         return self.n
 
     def __getitem__(self, position: int) -> int:
-        """The sample at a place; negative places count from the end. Raises OutOfRangeError."""
+        """The sample at a position; negative positions count from the end. Raises OutOfRangeError."""
         place = operator.index(position)
         if not -self.n <= place < self.n:
             raise OutOfRangeError(f"place {place} of an order of {self.n} samples")
@@ -171,7 +172,7 @@ class Order:
             yield from self.positions(start, min(start + _AT_A_TIME, self.n)).tolist()
 
     def positions(self, start: int, stop: int) -> Ids:
-        """(stop - start,) int64: the samples at the places from `start` to before `stop`.
+        """(stop - start,) int64: the samples at the positions from `start` to before `stop`.
 
         Raises OutOfRangeError unless 0 <= start <= stop <= n.
         """
@@ -185,7 +186,7 @@ class Order:
         return result
 
     def samples_at(self, places: Ids) -> Ids:
-        """(len(places),) int64: the samples at places from 0 to n - 1, which are not checked."""
+        """(len(places),) int64: the samples at positions from 0 to n - 1, which are not checked."""
         if not self.shuffle or not len(places):
             return places.astype(np.int64)
         if not self.is_windowed:
@@ -202,7 +203,7 @@ class Order:
         return result
 
     def _samples_in_windows(self, places: Ids) -> Ids:
-        """Samples of chunks that are dealt to lanes, by place among these."""
+        """Samples of chunks that are dealt to lanes, by position among these."""
         turn, lane = np.divmod(places, self.lanes)
         window, inside = np.divmod(turn, self._window_samples)
         tweaks = (window * self.lanes + lane).astype(np.uint64)
@@ -222,7 +223,7 @@ class Order:
         return self._first_of(chunk) + inside
 
     def _rest(self, places: Ids) -> Ids:
-        """Samples of chunks that are left over, and those behind the last chunk of a file, by place among these."""
+        """Samples of left-over chunks and those after the last chunk of a file, by position among these."""
         if not len(places):
             return places
         shuffled = permuted(places, self.n - self._dealt, self._keys[_REST])
@@ -248,8 +249,8 @@ class Order:
         return self.bounds[file] + (chunks - self._chunks_before[file]) * self.chunk
 
     def state(self) -> dict[str, Any]:
-        """What decides the order but for the epoch: plain numbers, for a checkpoint."""
-        # one text for any number of files
+        """All that decides the order, except the epoch, as plain numbers for a checkpoint."""
+        # one string for any number of files
         files = hashlib.blake2b(self.bounds.astype("<i8").tobytes(), digest_size=8).hexdigest()
         return {
             "version": self.version,
@@ -263,7 +264,7 @@ class Order:
         }
 
     def check_ranks(self, ranks: int) -> None:
-        """Raises ArgumentError, with numbers of lanes that would do, unless `ranks` divides the lanes."""
+        """Raises ArgumentError unless `ranks` divides the lanes; the message gives numbers of lanes that would do."""
         if self.lanes % ranks:
             below, above = self.lanes // ranks * ranks, -(-self.lanes // ranks) * ranks
             fitting = " or ".join(str(one) for one in (below, above) if one)
@@ -278,7 +279,7 @@ class Order:
 
 
 def _whole(name: str, value: Any, least: int, most: int) -> int:
-    """A whole number in a range, or ArgumentError."""
+    """Returns a whole number in a range. Raises ArgumentError for other values."""
     if isinstance(value, bool) or not hasattr(value, "__index__") or not least <= int(value) <= most:
         raise ArgumentError(f"{name} must be a whole number from {least} to {most}, found {value!r}")
     return int(value)

@@ -1,17 +1,17 @@
-"""Keyed permutations: the whole numbers below a limit in an order that a key decides, each place computed by itself.
+"""Keyed permutations: the whole numbers below a limit in an order given by a key; each position is computed by itself.
 
 Construction, version 1. A number x below m is split into x = left * b + right, with a = ceil(sqrt(m)) and b = ceil(m /
 a). Sixteen rounds of an alternating Feistel network on Z_a x Z_b follow: left += F(right) mod a, then right += F(left)
-mod b, and so on. F is the upper half of a 64-bit mixture (two multiplications, three shifts) of the other half, the
-key and the round, scaled to the modulus by a multiplication. A result of m or more (there are fewer than a of these)
-is put through the same network again, which ends below m because the network is a permutation of Z_ab ("cycle
-walking"). All is arithmetic on unsigned 64-bit numbers modulo 2^64, so that every machine gives the same numbers.
+mod b, and so on. F is the upper half of a 64-bit mixture (two multiplications, three shifts) of the other half, the key
+and the round, scaled to the modulus by a multiplication. A result of m or more (there are fewer than a of these) is put
+through the same network again, which ends below m because the network is a permutation of Z_ab ("cycle walking"). All
+arithmetic is on unsigned 64-bit numbers modulo 2^64, so that every machine gives the same numbers.
 
-The idea: J. Black and P. Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002, LNCS 2271, 114-130
-(generalised Feistel network, cycle walking); M. Bellare, T. Ristenpart, P. Rogaway and T. Stegers, "Format-preserving
-encryption", SAC 2009, LNCS 5867, 295-312 (alternating, on unequal halves). The constants of the mixture are those of
-D. Stafford's variant 13 as in SplitMix64: G. L. Steele, D. Lea and C. H. Flood, OOPSLA 2014, 453-472. It shuffles; it
-hides nothing.
+The idea: J. Black and P. Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002, LNCS 2271, 114-130 (generalised
+Feistel network, cycle walking); M. Bellare, T. Ristenpart, P. Rogaway and T. Stegers, "Format-preserving encryption",
+SAC 2009, LNCS 5867, 295-312 (alternating, on unequal halves). The constants of the mixture are those of D. Stafford's
+variant 13 as in SplitMix64: G. L. Steele, D. Lea and C. H. Flood, OOPSLA 2014, 453-472. The permutation shuffles; it
+does not encrypt.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from numpy.typing import NDArray
 
 __all__ = ["VERSION", "derived_key", "permuted"]
 
-# of the construction; another one gives other orders and has another number
+# of the construction; another construction gives other orders and has another number
 VERSION = 1
 
 _ROUNDS = 16
 _MASK = (1 << 64) - 1
 _STEP = 0x9E3779B97F4A7C15
 _FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
-# elements that are worked on at a time: few enough for the cache of a core
+# elements worked on at a time: few enough for the cache of a core
 _AT_A_TIME = 1 << 14
 # a and scaled products fit into 64 bits
 _LARGEST = 1 << 62
@@ -72,7 +72,7 @@ def permuted(
 
 
 def _walked(values: Numbers, limit: int, key: int, tweaks: Numbers | None) -> Numbers:
-    """Through the network until all are below the limit."""
+    """Puts values through the network until all are below the limit."""
     rows = math.isqrt(limit - 1) + 1
     columns = -(-limit // rows)
     values = _network(values, rows, columns, key, tweaks)
@@ -84,7 +84,7 @@ def _walked(values: Numbers, limit: int, key: int, tweaks: Numbers | None) -> Nu
 
 
 def _network(values: Numbers, rows: int, columns: int, key: int, tweaks: Numbers | None) -> Numbers:
-    """All rounds, on range(rows * columns)."""
+    """All rounds of the network, on range(rows * columns)."""
     left, right = np.divmod(values, np.uint64(columns))
     here, other, modulus, others_modulus = left, right, rows, columns
     for turn in range(_ROUNDS):
@@ -97,7 +97,7 @@ def _network(values: Numbers, rows: int, columns: int, key: int, tweaks: Numbers
         shift *= np.uint64(modulus)
         shift >>= np.uint64(32)
         here += shift
-        # what is below the modulus wraps to a large number
+        # values below the modulus wrap to a large number
         np.minimum(here, here - np.uint64(modulus), out=here)
         here, other, modulus, others_modulus = other, here, others_modulus, modulus
     left *= np.uint64(columns)
@@ -106,7 +106,7 @@ def _network(values: Numbers, rows: int, columns: int, key: int, tweaks: Numbers
 
 
 def _mixed(values: Numbers) -> Numbers:
-    """A bijection of 64-bit numbers under which close ones become unlike; in place."""
+    """A bijection of 64-bit numbers that makes close numbers unlike; in place."""
     values ^= values >> np.uint64(30)
     values *= np.uint64(_FIRST)
     values ^= values >> np.uint64(27)
@@ -116,7 +116,7 @@ def _mixed(values: Numbers) -> Numbers:
 
 
 def _mixed_word(value: int) -> int:
-    """The same of one number."""
+    """The same for one number."""
     value = ((value ^ (value >> 30)) * _FIRST) & _MASK
     value = ((value ^ (value >> 27)) * _SECOND) & _MASK
     return value ^ (value >> 31)

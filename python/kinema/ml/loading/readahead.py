@@ -1,4 +1,4 @@
-"""`Readahead`: carries out tasks on threads of its own, in advance and within a limit of bytes, in their order."""
+"""`Readahead`: the results of tasks in their order, computed ahead on its own threads within a limit of bytes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 
 
 class _TaskEnd(NamedTuple, Generic[Result]):
-    """What has become of a task."""
+    """The outcome of a task."""
 
     value: Result | None
     error: BaseException | None
@@ -26,7 +26,10 @@ class _TaskEnd(NamedTuple, Generic[Result]):
 
 
 class _Shared(Generic[Task, Result]):
-    """What threads and consumer share. Threads hold this alone, so that an iterator nobody holds any longer can end."""
+    """State shared by threads and consumer.
+
+    Threads refer to this alone, so that an iterator that nobody holds can end.
+    """
 
     def __init__(
         self,
@@ -46,13 +49,13 @@ class _Shared(Generic[Task, Result]):
         # threads that have not yet been given the end of the tasks
         self.serving = 0
         self.stopped = False
-        # bytes of what is being computed, is ready, or is in the hands of the consumer
+        # bytes of results that are being computed, are ready, or are in the hands of the consumer
         self.held = 0
         self.busy = 0.0
         self.threads: list[threading.Thread] = []
 
     def next_task(self) -> tuple[int, Task, int] | None:
-        """Number, task and bytes of the next task once there is room for its result; None: there is none any more."""
+        """Number, task and bytes of the next task, once there is room for its result; None after the last task."""
         with self.changed:
             while not self.stopped:
                 if self.pending is None and not self.exhausted:
@@ -72,7 +75,7 @@ class _Shared(Generic[Task, Result]):
             return None
 
     def serve(self) -> None:
-        """What each thread does."""
+        """The loop of each thread."""
         while (following := self.next_task()) is not None:
             number, task, expected = following
             began = perf_counter()
@@ -94,7 +97,7 @@ class _Shared(Generic[Task, Result]):
             del done
 
     def stop(self) -> None:
-        """Has the threads end after what they are doing; nobody waits for them."""
+        """Makes the threads end after their current work, without waiting for them."""
         if os.getpid() != self.pid:
             # the threads are not in this process, and one of them may have held the lock
             return
@@ -108,7 +111,7 @@ _ALIVE: weakref.WeakSet[_Shared[object, object]] = weakref.WeakSet()
 
 
 def _stop_all() -> None:
-    """At the end of the interpreter: a thread that came back from Rust after it would end the process with an error."""
+    """Runs at the end of the interpreter: a thread returning from Rust later would end the process with an error."""
     here = [one for one in _ALIVE if one.pid == os.getpid()]
     for one in here:
         one.stop()
@@ -123,18 +126,19 @@ atexit.register(_stop_all)
 class Readahead(Generic[Task, Result]):
     """The results of tasks in their order, computed in advance.
 
-    An error of a task is raised where its result would come, and by every later call; tasks behind it are not begun.
-    Threads end with `close`, with the object, and at the end of the interpreter. In a process that was forked the
-    object is of no use: `is_alive` is False.
+    An error of a task is raised in place of its result, and by every later call; later tasks are not begun. Threads end
+    with `close`, with the object, and at the end of the interpreter. In a forked process the object is of no use:
+    `is_alive` is False.
 
     Parameters
     ----------
     work : callable
-        The result of a task; called by several threads at once where there are several.
+        Returns the result of a task; called by several threads at once if there are several.
     tasks : iterator of (task, bytes)
-        With the bytes that the result is expected to have. It is advanced by the threads, one at a time.
+        With the expected bytes of the result. The threads advance it, one at a time.
     limit : int
-        Bytes of results at a time, with what `take` gave last; one result is computed whatever its size.
+        Bytes of results at a time, including the last result that `take` returned; one result is always computed,
+        whatever its size.
     size : callable
         Bytes of a result.
     threads : int
@@ -160,7 +164,7 @@ class Readahead(Generic[Task, Result]):
         self._start_threads()
 
     def _start_threads(self) -> None:
-        """As many as are missing."""
+        """Starts as many threads as are missing."""
         shared = self._shared
         with shared.changed:
             missing = self._n_threads - shared.serving
@@ -174,7 +178,7 @@ class Readahead(Generic[Task, Result]):
             thread.start()
 
     def extend(self, tasks: Iterator[tuple[Task, int]]) -> None:
-        """Adds tasks behind the others; threads that had none left go on. Nothing behind an error or `close`."""
+        """Adds tasks after the others; idle threads continue. Does nothing after an error or `close`."""
         shared = self._shared
         with shared.changed:
             if shared.failed or shared.stopped:
@@ -190,11 +194,11 @@ class Readahead(Generic[Task, Result]):
 
     @property
     def busy(self) -> float:
-        """Seconds that threads have worked so far, added up."""
+        """Seconds that threads have worked so far, summed."""
         return self._shared.busy
 
     def take(self) -> Result:
-        """The next result. Raises StopIteration behind the last one."""
+        """The next result. Raises StopIteration after the last one."""
         shared = self._shared
         if self._failed is not None:
             raise self._failed
@@ -216,7 +220,7 @@ class Readahead(Generic[Task, Result]):
         return done.value  # type: ignore[return-value]
 
     def close(self) -> None:
-        """Stops, and waits for what is being computed."""
+        """Stops, and waits for the tasks in progress."""
         self._shared.stop()
         if self.is_alive:
             for thread in self._shared.threads:

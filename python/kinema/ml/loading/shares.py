@@ -1,4 +1,4 @@
-"""`RankShare`: the batches of an epoch that are one rank's, by places in the order."""
+"""`RankShare`: the batches of an epoch for one rank, by positions in the order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kinema.ml.loading.order import Order
 
 __all__ = ["RankShare"]
 
-# samples of an order that are computed together: of a batch alone each would cost several times as much
+# samples of an order computed together: a batch at a time, each would cost several times as much
 _AT_A_TIME = 1 << 12
 
 
@@ -29,7 +29,7 @@ class RankShare:
     pad: bool
 
     def check_last(self) -> None:
-        """ArgumentError where ranks would get unequal shares of the last batch."""
+        """Raises ArgumentError if ranks would get unequal shares of the last batch."""
         last = self.samples % self.global_batch_size
         if not self.drop_last and last % self.ranks:
             raise ArgumentError(
@@ -48,11 +48,11 @@ class RankShare:
         return whole + (not self.drop_last and last > (0 if self.pad else self.rank))
 
     def end(self, begin: int) -> int:
-        """Place behind the last sample that any rank gets, of batches from place `begin` on."""
+        """Position after the last sample that any rank gets, from the batches from position `begin` on."""
         return self.samples - (self.samples - begin) % self.global_batch_size if self.drop_last else self.samples
 
     def places(self, place: int) -> NDArray[np.int64]:
-        """(n,) int64: own places in the batch of all ranks that begins at `place`; padding begins again at 0."""
+        """(n,) int64: own positions in the batch of all ranks that begins at `place`; padding begins again at 0."""
         stop = min(place + self.global_batch_size, self.samples)
         if self.pad:
             stop += -(stop - place) % self.ranks
@@ -60,7 +60,7 @@ class RankShare:
         return own % self.samples
 
     def batches(self, order: Order, begin: int) -> Iterator[tuple[int, NDArray[np.int64]]]:
-        """Each batch of all ranks from place `begin` on: its place, and the samples of this rank, which may be none."""
+        """Batches of all ranks from position `begin` on: position, and samples of this rank, possibly none."""
         step, end = self.global_batch_size, self.end(begin)
         several = step * max(1, _AT_A_TIME // self.batch_size)
         for start in range(begin, end, several):

@@ -1,4 +1,4 @@
-"""States of loaders: where a loop is, in which order, of which data set."""
+"""States of loaders: the position of a loop, its order, and its data set."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["LoaderState"]
 
 @dataclass(frozen=True)
 class LoaderState:
-    """A place in an epoch.
+    """A position in an epoch.
 
     Attributes
     ----------
     order : Order
-        Of the epoch.
+        The order of the epoch.
     place : int
-    data : identity of the data set; None where it is not known, as in states of earlier versions
+    data : identity of the data set; None if it is not known, as in states of earlier versions
     """
 
     order: Order
@@ -31,7 +31,7 @@ class LoaderState:
     data: DataIdentity | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and texts, which `taken_over` takes."""
+        """The state as plain numbers and strings, for `taken_over`."""
         return {
             "order": self.order.state(),
             "epoch": self.order.epoch,
@@ -40,16 +40,16 @@ class LoaderState:
         }
 
     def taken_over(self, state: Mapping[str, Any], stated: Collection[str]) -> LoaderState:
-        """The state that `to_dict` gave, for the loader whose state this is.
+        """The state that `to_dict` returned, for the loader of this state.
 
-        Window and chunk of the order are those of the state, but for what this loader's user has `stated`.
-        ArgumentError if data set or order are others.
+        Window and chunk of the order come from `state`, except those that the user of this loader has given (`stated`).
+        Raises ArgumentError if the data set or the order differs.
         """
         try:
             stored, epoch, place = dict(state["order"]), int(state["epoch"]), int(state["place"])
             data = None if state.get("data") is None else DataIdentity.from_json(state["data"])
         except (AttributeError, KeyError, TypeError, ValueError):
-            raise ArgumentError(f"this is no state of a Loader: {state!r}") from None
+            raise ArgumentError(f"this is not a state of a Loader: {state!r}") from None
         self._check_data(data)
         order = self.order
         if order.is_windowed and stored.get("window") is not None:

@@ -1,9 +1,9 @@
-"""`TensorBatch`: tensors of a batch, over its memory; worker processes of torch send it without a copy. Needs torch.
+"""`TensorBatch`: tensors over the memory of a batch; worker processes of torch send it without a copy. Needs torch.
 
-A worker reads into memory that processes share, and sends where the arrays lie. The process that receives them says by
-a byte of that memory when nothing refers to them any more; then the worker reads into it again. New memory for each
-batch would take several times as long as to read it. Only for what torch sends between processes, on Linux: elsewhere,
-and for what was added to a batch, torch copies tensors as it does by itself.
+A worker reads into memory that processes share, and sends the location of the arrays. The receiving process sets a byte
+of that memory when nothing refers to them any more; then the worker reads into it again. Allocating memory for each
+batch would take several times as long as reading it. This works only for what torch sends between processes, on Linux.
+Elsewhere, and for tensors added to a batch, torch makes copies as usual.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kinema.ml.processes import ProcessLocal
 
 __all__ = ["TensorBatch", "shared_buffers", "tensors_of"]
 
-# batches whose shared memory is kept: those that are read, sent, and in use in the other process
+# batches whose shared memory is kept: being read, sent, or in use in the other process
 _KEPT = 32
 _FILES = "/proc/{}/fd"
 
@@ -39,14 +39,14 @@ class TensorBatch(dict[str, Any]):
     """Tensors of several samples by name; `ids` are the samples, (n,) int64 of NumPy."""
 
     ids: NDArray[np.int64]
-    # tensors that were made over arrays in shared memory, and these
+    # tensors made over arrays in shared memory, with these arrays
     _shared: Mapping[str, tuple[Any, NDArray[Any]]] = MappingProxyType({})
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_shared"}
 
     def sent(self) -> Any:
-        """How it is pickled for another process."""
+        """The form in which it is pickled for another process."""
         still = [
             name for name, (made, array) in self._shared.items() if self.get(name) is made and _is_over(made, array)
         ]
@@ -62,7 +62,7 @@ def tensors_of(batch: Batch) -> TensorBatch:
     """Tensors over the memory of a batch."""
     tensors, shared = TensorBatch(), {}
     for name, array in batch.items():
-        # texts and objects are no tensors, and stay as they are
+        # strings and objects stay arrays
         tensors[name] = torch.from_numpy(array) if array.dtype.kind in "fiubc" else array
         if _memory(array) is not None and array.flags.c_contiguous and array.size:
             shared[name] = tensors[name], array
@@ -71,7 +71,7 @@ def tensors_of(batch: Batch) -> TensorBatch:
 
 
 def _is_over(tensor: Any, array: NDArray[Any]) -> bool:
-    """Whether a tensor that was made over an array still is what it was, but for its values."""
+    """Whether a tensor that was made over an array is still the same, except for its values."""
     return (
         tensor.data_ptr() == array.__array_interface__["data"][0]
         and tensor.dtype == torch.from_numpy(array).dtype
@@ -84,20 +84,20 @@ def _is_over(tensor: Any, array: NDArray[Any]) -> bool:
 # -- the process that reads --------------------------------------------------------------------------------------------
 
 
-# what no other process has had, unlike its number
+# unique to a process, unlike its number
 _PROCESS: ProcessLocal[bytes] = ProcessLocal(partial(os.urandom, 8))
 _NUMBERS = count()
 
 
 class _Memory(mmap.mmap):
-    """Memory that another process can open as a file of this one. Its last byte is 1 while that refers to it."""
+    """Memory that another process can open as a file of this one; its last byte is 1 while that process uses it."""
 
     file: int
     number: int
 
     @classmethod
     def allocate(cls, size: int) -> _Memory:
-        """New memory for so many bytes; its file is open as long as it is there."""
+        """New memory of `size` bytes; its file is open as long as the memory exists."""
         file = os.memfd_create("kinema-batch")
         try:
             os.ftruncate(file, size + 1)
@@ -110,12 +110,12 @@ class _Memory(mmap.mmap):
         return made
 
     def buffer(self) -> NDArray[np.uint8]:
-        """All bytes but the last one."""
+        """All bytes except the last one."""
         return np.frombuffer(self, np.uint8, count=len(self) - 1)
 
 
 class LentBatch(Batch):
-    """A batch in such memory: it is referred to also if only another process does."""
+    """A batch in shared memory: it also counts as referred to if only another process does."""
 
     __slots__ = ()
 
@@ -137,7 +137,7 @@ _BUFFERS: ProcessLocal[Buffers] = ProcessLocal(_new_buffers)
 
 
 def shared_buffers() -> Buffers:
-    """Those that this process reads into; of memory of its own where processes cannot open each other's."""
+    """The buffers that this process reads into; in private memory if processes cannot open each other's."""
     return _BUFFERS.get()
 
 
@@ -149,7 +149,7 @@ def _memory(array: NDArray[Any]) -> _Memory | None:
 
 
 class _LentArray(NamedTuple):
-    """Where an array lies: memory of a process, which is a file of it, and the array in that."""
+    """Location of an array: the memory of a process, which is a file of it, and the array within."""
 
     process: bytes
     number: int
@@ -162,7 +162,7 @@ class _LentArray(NamedTuple):
 
 
 def _place(array: NDArray[Any]) -> _LentArray:
-    """Marks the memory of an array, which is not read into until `_give_back`."""
+    """Marks the memory of an array, so that it is not read into until `_give_back`."""
     memory = _memory(array)
     assert memory is not None
     memory[-1] = 1
@@ -195,19 +195,19 @@ def _no_maps() -> dict[bytes, dict[int, mmap.mmap]]:
     return {}
 
 
-# of worker processes of this one, by their numbers: memory that nothing refers to here. To map it for each batch
-# would take a third of the time that reading does
+# of this process' workers, by their numbers: memory that nothing refers to here. Mapping it for each batch would take a
+# third of the time of reading
 _IDLE: ProcessLocal[dict[bytes, dict[int, mmap.mmap]]] = ProcessLocal(_no_maps)
 
 
 def _buffer(place: _LentArray) -> NDArray[np.uint8]:
-    """The memory; its process is told when no tensor, and no array below one, refers to it any more."""
+    """The memory. Its process is told when no tensor, and no array below one, refers to it any more."""
     idle = _IDLE.get()
     if place.process not in idle:
         worker = next((one for one in multiprocessing.active_children() if one.pid == place.pid), None)
         if worker is not None:
             idle[place.process] = {}
-            # with the last reference to the process, as torch's loader has one
+            # ends with the last reference to the process, which torch's loader holds
             weakref.finalize(worker, idle.pop, place.process, None).atexit = False
     memory = idle.get(place.process, {}).pop(place.number, None) or _mapped(place)
     buffer = np.frombuffer(memory, np.uint8, count=place.size - 1)
@@ -227,7 +227,7 @@ def _mapped(place: _LentArray) -> mmap.mmap:
 
 
 def _give_back(memory: mmap.mmap, process: bytes, number: int, pid: int) -> None:
-    # a process that was forked has the same memory, and does not speak for its parent
+    # a forked process has the same memory, and does not speak for its parent
     if os.getpid() != pid:
         return
     idle = _IDLE.get().get(process)

@@ -7,13 +7,13 @@ __all__ = ["LoaderTimes"]
 
 @dataclass
 class LoaderTimes:
-    """Seconds since the loader was made."""
+    """Times and amounts since the loader was made."""
 
     waited: float = 0.0
-    """That loops waited for batches: I/O that did not overlap with their work."""
+    """Seconds that loops waited for batches: I/O that did not overlap with their work."""
     busy: float = 0.0
-    """That threads read, added up."""
+    """Seconds that threads read, summed."""
     batches: int = 0
-    """Batches given."""
+    """Number of batches given."""
     nbytes: int = 0
-    """Bytes of these."""
+    """Bytes of these batches."""

@@ -1,1 +1,1 @@
-"""Statistics of data sets for normalisation: moments in one pass, stored with what they are of, applied by choice."""
+"""Statistics of data sets for normalisation: moments in one pass, stored with the identity of their data."""

@@ -29,7 +29,7 @@ from kinema.ml.statistics.statistics import ANY_ELEMENT, EnergyStatistics, Stati
 
 __all__ = ["statistics"]
 
-# of a block: three are in memory, and no bits depend on the memory that there is
+# bytes of a block: three are in memory; the size is fixed, so that the bits do not depend on the memory
 _BLOCK_BYTES = 16 << 20
 _BLOCKS = 3
 _VECTORS = ("positions", "velocities", "forces")
@@ -46,7 +46,7 @@ def statistics(
     workers: int | None = None,
     progress: ProgressChoice = False,
 ) -> Statistics:
-    """Moments of the samples of a data set for normalisation, of the training part alone.
+    """Moments of the samples of a data set, for normalisation; with a split, by default of its training part.
 
         stats = kinema.ml.statistics(data, split=split)  # the part "train"
         stats.save("stats.json")
@@ -57,12 +57,12 @@ def statistics(
     Parameters
     ----------
     dataset : SampleDataset, FrameDataset, or a Subset of one
-        Of archives, moments of each feature of each array of numbers. Of frames: of the components of vectors for each
-        element (with "atomic_numbers" among the fields; else of all atoms), of each feature of labels, of energies
-        for each atom after the shifts of the elements.
+        For archives: moments of each feature of each array of numbers. For frames: moments of the components of vectors
+        for each element (of all atoms unless "atomic_numbers" is among the fields), of each feature of labels, and of
+        energies per atom after the shifts of the elements.
     split : DataSplit or its file, optional
     part : str
-        Of the split. Without a split, of all samples of `dataset`, which is noted where that is no Subset.
+        Part of the split. Without a split, all samples of `dataset` count, with a note unless it is a Subset.
     energy : str, optional
         The label that is the energy; by default "energy" or "potential_energy".
     workers : int, optional
@@ -75,9 +75,9 @@ def statistics(
     Raises
     ------
     ArgumentError
-        For a data set without samples, values that are not finite, and a part that is not there.
+        If the data set has no samples, values are not finite, or the part does not exist.
     CorruptFileError, TruncatedFileError, FileIOError, ...
-        Of reading.
+        From reading.
     """
     name: str | None = None
     chosen = dataset
@@ -89,8 +89,8 @@ def statistics(
     if not isinstance(chosen, Subset):
         emit(
             [
-                f"statistics are of all {len(chosen)} samples; with split= those of the training part alone, so that "
-                "nothing of the test part is in them"
+                f"statistics are of all {len(chosen)} samples; give split= to use the training part alone and "
+                "leave the test part out"
             ]
         )
     source = ExportSource(chosen)
@@ -121,7 +121,7 @@ class _Found:
     energy: EnergyStatistics | None = None
 
     def check(self) -> None:
-        """ArgumentError for values that are not finite."""
+        """Raises ArgumentError if values are not finite."""
         named = dict(self.arrays)
         named |= {f"{name} of {one}": found for name, of in self.species.items() for one, found in of.items()}
         if self.energy is not None:
@@ -144,7 +144,7 @@ def _archive_moments(
     fields = [name for name in data.fields if data.dtype(name).kind in _KINDS]
     others = [name for name in data.fields if name not in fields]
     if others:
-        emit([f"arrays that are no numbers have no statistics: {', '.join(others)}"])
+        emit([f"arrays without numbers have no statistics: {', '.join(others)}"])
     if not data.rows_stand_alone:
         # a transform changes what is read
         return _block_moments(data, numbers, workers, report)
@@ -170,7 +170,7 @@ def _part_of(report: Report | None, place: int, parts: int, total: int) -> Repor
 def _block_moments(
     data: Dataset, numbers: NDArray[np.int64], workers: int, report: Report | None
 ) -> dict[str, Moments]:
-    """By reading batches: of deflated members, of types that the core has none of, behind transforms."""
+    """Moments from batches: for deflated members, types that the core does not have, and data sets with a transform."""
     found: dict[str, Moments] = {}
     for batch in _batches(data, numbers, workers, report):
         for name, array in batch.items():
@@ -189,7 +189,7 @@ def _array_moments(array: NDArray[Any]) -> Moments:
 
 
 def _batches(data: Dataset, numbers: NDArray[np.int64], workers: int, report: Report | None) -> Any:
-    """In blocks of a fixed size, each read while the one before is used."""
+    """Batches of a fixed size; each is read while the one before is used."""
     source = ExportSource(data)
     blocks = source.blocks(
         Run("", ranges_of(numbers)), _BLOCKS * _BLOCK_BYTES, _BLOCKS, workers, bytes_of_block=_BLOCK_BYTES
@@ -213,7 +213,7 @@ def _measure_frames(
     if len(named) > 1:
         raise ArgumentError(f"labels {' and '.join(named)} may be the energy; say which with energy=")
     if energy is not None and not named:
-        raise ArgumentError(f"energy={energy!r} is no label; labels are {', '.join(data.label_units) or 'none'}")
+        raise ArgumentError(f"energy={energy!r} is not a label; labels are {', '.join(data.label_units) or 'none'}")
     sums = _FrameSums(data, named[0] if named else None)
     for batch in _batches(data, numbers, workers, report):
         sums.add(batch)
@@ -221,7 +221,7 @@ def _measure_frames(
 
 
 class _FrameSums:
-    """What is gathered of frames, batch by batch in stored order."""
+    """Sums over frames, batch by batch in stored order."""
 
     def __init__(self, data: FrameDataset, energy: str | None) -> None:
         self._energy = energy
@@ -252,7 +252,7 @@ class _FrameSums:
         if self._energy is not None:
             energies = np.asarray(batch[self._energy], np.float64)
             if energies.size != len(energies):
-                raise ArgumentError(f"label {self._energy} is no energy: its values have shape {energies.shape[1:]}")
+                raise ArgumentError(f"label {self._energy} is not an energy: values have shape {energies.shape[1:]}")
             self._energies.append(energies.reshape(-1).copy())
             self._compositions.append(self._counts(batch, atoms))
 
@@ -288,7 +288,7 @@ class _FrameSums:
             return None
         energies, counts = np.concatenate(self._energies), np.concatenate(self._compositions)
         shifts = np.zeros(len(self._elements))
-        # one row for each composition: the mean of its energies, as heavy as it has samples
+        # one row for each composition: the mean of its energies, weighted by its number of samples
         kinds, which, sizes = np.unique(counts, axis=0, return_inverse=True, return_counts=True)
         if len(kinds) > 1:
             which = which.reshape(-1)

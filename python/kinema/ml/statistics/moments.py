@@ -1,4 +1,4 @@
-"""`Moments`: count, mean, squared deviations, least and largest of values, merged in a fixed order."""
+"""`Moments`: count, mean, squared deviations, minimum and maximum of values, merged in a fixed order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Moments"]
 class Moments:
     """Moments of `count` values for each feature; arrays have the shape of the features, float64.
 
-    Merging is that of Chan, Golub and LeVeque (1979): the result depends on the order, which is that of the samples.
+    They merge as in Chan, Golub and LeVeque (1979). The result depends on the order, which is the order of the samples.
     """
 
     count: int
@@ -28,19 +28,19 @@ class Moments:
 
     @classmethod
     def from_core(cls, found: Mapping[str, Any], shape: tuple[int, ...] = (-1,)) -> Moments:
-        """What the core gives, as features of a shape."""
+        """The moments that the core returns, with the features in `shape`."""
         arrays = (found[name].reshape(shape) for name in ("mean", "squares", "least", "largest"))
         return cls(int(found["count"]), *arrays)
 
     @classmethod
     def from_values(cls, values: NDArray[Any]) -> Moments:
-        """Of values in memory, (n, ...), at least one: the mean first, then the deviations from it."""
+        """Moments of values in memory, (n, ...), at least one: the mean first, then the deviations from it."""
         exact = values.astype(np.float64)
         mean = exact.mean(axis=0)
         return cls(len(exact), mean, ((exact - mean) ** 2).sum(axis=0), exact.min(axis=0), exact.max(axis=0))
 
     def merged(self, later: Moments) -> Moments:
-        """Those of the values of both."""
+        """Moments of the values of both."""
         if not later.count or not self.count:
             return self if self.count else later
         count = self.count + later.count
@@ -67,11 +67,11 @@ class Moments:
 
     @property
     def is_finite(self) -> bool:
-        """Whether all values were numbers that are no infinities, whose squares float64 holds."""
+        """Whether all values were finite, with squares that float64 holds."""
         return bool(np.isfinite(self.mean).all() and np.isfinite(self.squares).all())
 
     def to_json(self) -> dict[str, Any]:
-        """As lists of numbers, which read back to the same bits."""
+        """The moments as lists of numbers, which read back to the same bits."""
         arrays = {name: getattr(self, name) for name in ("mean", "squares", "least", "largest")}
         return {
             "count": self.count,
@@ -81,7 +81,7 @@ class Moments:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Moments:
-        """Back. Raises KeyError, TypeError and ValueError for what is none."""
+        """The inverse of `to_json`. Raises KeyError, TypeError or ValueError for other content."""
         shape = tuple(int(length) for length in content["shape"])
         names = ("mean", "squares", "least", "largest")
         arrays = (np.array(content[name], np.float64).reshape(shape) for name in names)

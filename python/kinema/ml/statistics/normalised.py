@@ -20,7 +20,7 @@ class Normalised(DatasetOverAnother):
     ----------
     dataset : Dataset
     statistics : Statistics
-        ArgumentError where they are of other data: neither of this data set nor of a part of it.
+        Raises ArgumentError if they are neither of this data set nor of a part of it.
     """
 
     def __init__(self, dataset: Dataset, statistics: Statistics) -> None:
@@ -37,7 +37,7 @@ class Normalised(DatasetOverAnother):
         for name, array in self.statistics.normalise(batch).items():
             if array is batch[name]:
                 continue
-            # in the buffers of the batch, which are used again
+            # in the buffers of the batch, which are reused
             room = batch.scratch(f"{name} normalised", array.shape, array.dtype)
             np.copyto(room, array)
             batch.put(name, room)

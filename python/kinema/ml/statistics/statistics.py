@@ -1,4 +1,4 @@
-"""`Statistics`: moments of a data set, how they normalise batches and back, and their file."""
+"""`Statistics`: moments of a data set, the normalisation of batches and its inverse, and their file."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ __all__ = ["ANY_ELEMENT", "EnergyStatistics", "Statistics"]
 _VERSION = 1
 _LARGEST = 4 << 30
 ANY_ELEMENT = "any"
-"""Where elements are not known: all atoms."""
+"""Key of all atoms, if elements are not known."""
 
 # vectors that are divided by the root mean square of an element, so that directions stay
 _SCALED = ("forces", "velocities")
-# by which elements and numbers of atoms are known
+# arrays that give the elements and numbers of atoms
 _BESIDE = ("atomic_numbers", "ptr", "batch")
 
 
 @dataclass(frozen=True, eq=False)
 class EnergyStatistics:
-    """Energies: what each element contributes, and moments of what remains, divided by the number of atoms.
+    """Energies: the contribution of each element, and moments of the remainder, divided by the number of atoms.
 
-    E = sum of shifts + atoms * (mean + std * x), with x the normalised energy.
+    E = sum of shifts + atoms * (mean + std * x), where x is the normalised energy.
     """
 
     name: str
     shifts: Mapping[str, float]
-    """By least squares over the compositions of the samples; zeros where these are all the same."""
+    """By least squares over the compositions of the samples; zeros if all samples have the same composition."""
     per_atom: Moments
 
 
@@ -52,15 +52,15 @@ class Statistics:
     Attributes
     ----------
     arrays : mapping of str to Moments
-        Of each feature of samples and labels, by the name of the array.
+        Moments of each feature of samples and labels, by the name of the array.
     species : mapping of str to mapping of str to Moments
-        Of positions, forces and velocities: the three components of each element, by its symbol.
+        Moments of positions, forces and velocities: three components for each element, by its symbol.
     energy : EnergyStatistics, optional
     n_samples : int
     fingerprint : str
-        Of the data set, without the part.
+        Fingerprint of the data set, without the part.
     samples : str
-        Fingerprint of which samples they are of.
+        Fingerprint of the samples that were counted.
     part : str or None
         Name of the part of a split.
     """
@@ -76,13 +76,16 @@ class Statistics:
     of_any_data: bool = field(default=False)
 
     def for_other_data(self) -> Statistics:
-        """The same, which loaders of other data sets take: those of a training set for a test set in other files."""
+        """A copy that loaders of other data sets accept.
+
+        For example to use the statistics of a training set for a test set in other files.
+        """
         return replace(self, of_any_data=True)
 
     def of_arrays(self, *names: str) -> Statistics:
-        """The same for these arrays alone: others, such as times and cells of exported frames, are left as they are.
+        """The statistics of these arrays alone; other arrays, such as times and cells of frames, are not normalised.
 
-        ArgumentError for a name that has no statistics.
+        Raises ArgumentError for a name that has no statistics.
         """
         energy = None if self.energy is None or self.energy.name not in names else self.energy
         known = [*self.arrays, *self.species, *([] if self.energy is None else [self.energy.name])]
@@ -96,20 +99,34 @@ class Statistics:
     # -- application --------------------------------------------------------------------------------------------------
 
     def normalise(self, batch: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-        """Arrays of a batch that have statistics, normalised, as new arrays of the same types.
+        """Normalises the arrays of a batch that have statistics.
 
-        Features: (x - mean) / std; without a deviation x - mean. Forces and velocities: divided by the root mean square
-        of the atom's element. Energies: (E - shifts) / atoms, less its mean, by its std. What `restore` needs beside
-        them is given as it is: positions of frames, "atomic_numbers", "ptr" and "batch". Others are left out.
-        ArgumentError for samples of another shape, and elements without statistics.
+        Features become (x - mean) / std, or x - mean if std is 0. Forces and velocities are divided by the root mean
+        square of the atom's element. Energies become (E - shifts) / atoms, minus its mean, divided by its std.
+
+        Returns
+        -------
+        mapping of str to array
+            New arrays of the same types. The arrays that `restore` needs besides are passed on as they are: positions
+            of frames, "atomic_numbers", "ptr" and "batch". All others are left out.
+
+        Raises
+        ------
+        ArgumentError
+            For samples of another shape, and for elements without statistics.
         """
         return self._applied(batch, inverse=False)
 
     def restore(self, batch: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-        """The inverse: predictions of a model in the units of the data.
+        """The inverse of `normalise`: predictions of a model in the units of the data.
 
-        Vectors and energies need "atomic_numbers" beside them if elements are known; energies of ragged batches also
-        "ptr" or "batch". ArgumentError if these are not there, or do not fit together.
+        If elements are known, vectors and energies need "atomic_numbers" in the batch; energies of ragged batches also
+        need "ptr" or "batch".
+
+        Raises
+        ------
+        ArgumentError
+            If these are missing or do not fit together.
         """
         return self._applied(batch, inverse=True)
 
@@ -161,7 +178,7 @@ class Statistics:
         return exact.astype(values.dtype)
 
     def _shift_and_atoms(self, batch: Mapping[str, Any], n: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """(n,) sums of the shifts of the atoms of each of `n` samples, and their number."""
+        """(n,) sums of the shifts of the atoms of each of `n` samples, and (n,) numbers of atoms."""
         assert self.energy is not None
         ptr = _ptr(batch, n)
         if ptr is not None:
@@ -195,9 +212,17 @@ class Statistics:
     # -- files --------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Writes JSON, whole or not at all. `overwrite` replaces a file that Kinema did not write.
+        """Writes the statistics to a JSON file, whole or not at all.
 
-        Raises ArgumentError, FileAccessError, FileIOError.
+        Parameters
+        ----------
+        path : path
+        overwrite : bool
+            Replace a file that Kinema did not write.
+
+        Raises
+        ------
+        ArgumentError, FileAccessError, FileIOError
         """
         check_remade(path, overwrite=overwrite)
         content = {
@@ -223,7 +248,12 @@ class Statistics:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Statistics:
-        """Those of a file. Raises FileNotFound, FileAccessError, CorruptFileError."""
+        """Reads the statistics from a file.
+
+        Raises
+        ------
+        FileNotFound, FileAccessError, CorruptFileError
+        """
         name = os.fspath(path)
         try:
             content = json.loads(read_regular(name, "statistics", _LARGEST))
@@ -265,7 +295,7 @@ def _features(one: Moments, values: NDArray[Any], name: str, *, inverse: bool) -
     std = one.std
     scale = np.where(std > 0, std, 1.0)
     if values.dtype.itemsize < 4:
-        # half precision holds neither means nor deviations of much
+        # half precision is too coarse for means and deviations
         exact = values.astype(np.float64)
         half: NDArray[Any] = exact * scale + one.mean if inverse else (exact - one.mean) / scale
         return half.astype(values.dtype)
@@ -277,7 +307,7 @@ def _features(one: Moments, values: NDArray[Any], name: str, *, inverse: bool) -
 
 
 def _ptr(batch: Mapping[str, Any], n: int) -> NDArray[np.int64] | None:
-    """(n + 1,) where the atoms of each sample begin; None if no array of the batch says so."""
+    """(n + 1,) position at which the atoms of each sample begin; None if no array of the batch gives it."""
     if "ptr" in batch:
         return np.asarray(batch["ptr"]).astype(np.int64)
     if "batch" not in batch:
@@ -293,7 +323,7 @@ def _numbers(batch: Mapping[str, Any]) -> NDArray[np.int64]:
 
 
 def _element_values(values: Mapping[str, float], numbers: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The value of the element of each atom."""
+    """For each atom, the value of its element."""
     table = np.full(len(SYMBOLS) + 1, np.nan)
     for element, value in values.items():
         table[SYMBOLS.index(element) + 1] = value

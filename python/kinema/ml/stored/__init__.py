@@ -1,1 +1,1 @@
-"""Samples as they lie in files: which files a source names, how samples lie in them, and what an archive is made of."""
+"""Stored samples: the files that a source names, how samples are stored in them, and an archive's origin."""

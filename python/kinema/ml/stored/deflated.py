@@ -1,4 +1,4 @@
-"""Samples of deflated members of `.npz` archives: decompressed from the beginning, and kept where they are small.
+"""Samples of deflated members of `.npz` archives: decompressed from the beginning, and kept if they are small.
 
 The checksum of a member is verified each time that it is decompressed.
 """
@@ -21,16 +21,16 @@ from kinema.ml.stored.samples import Deflated, SampleFile
 
 __all__ = ["DeflatedMembers", "inflated"]
 
-# bytes that zlib is given at a time: what it does not take it copies, so these give less than a piece as a rule
+# bytes that zlib is given at a time: it copies what it does not take, so these usually give less than a piece
 _STORED = 256 << 10
-# and gives at most
+# maximum that zlib returns at a time
 _PIECE = 1 << 20
 
 
 class DeflatedMembers:
-    """Reads rows of deflated members. Those that fit are kept decompressed, at most `memory` bytes in all.
+    """Reads rows of deflated members. Members that fit are kept decompressed, at most `memory` bytes in all.
 
-    Others are decompressed as a stream for each batch, of which the rows that are wanted are copied.
+    Other members are decompressed as a stream for each batch, and only the wanted rows are copied.
     """
 
     def __init__(self, memory: int, node_cache: NodeCache | None = None) -> None:
@@ -38,16 +38,16 @@ class DeflatedMembers:
         self._kept: OrderedDict[tuple[str, str], NDArray[np.uint8]] = OrderedDict()
         self._lock = threading.Lock()
         self.decompressed = 0
-        """Members that were decompressed so far."""
+        """Number of members decompressed so far."""
 
     def is_kept(self, member: SampleFile) -> bool:
-        """Whether its samples are in memory."""
+        """Whether the samples of a member are in memory."""
         return (member.path, member.name) in self._kept
 
     def read(
         self, member: SampleFile, rows: NDArray[np.int64], out: NDArray[np.uint8], places: NDArray[np.intp]
     ) -> None:
-        """Puts `rows`, in any order, into the rows `places` of `out`, (samples, bytes of a sample)."""
+        """Reads `rows`, in any order, into the rows `places` of `out`, (samples, bytes of a sample)."""
         key, size = (member.path, member.name), member.rows * out.shape[1]
         with self._lock:
             kept = self._kept.get(key)
@@ -92,10 +92,10 @@ class DeflatedMembers:
 
 
 def inflated(member: SampleFile, node_cache: NodeCache | None = None) -> Iterator[bytes]:
-    """The bytes of a deflated member, its header included, in pieces; the GIL is released while each is decompressed.
+    """The bytes of a deflated member, including its header, in pieces; the GIL is released while each is decompressed.
 
-    Raises CorruptFileError with path and byte for what cannot be decompressed, and at the end for a member that has
-    fewer bytes than its samples, or another checksum.
+    Raises CorruptFileError with path and byte if it cannot be decompressed, and at the end if the member has fewer
+    bytes than its samples, or another checksum.
     """
     place = member.place
     assert isinstance(place, Deflated)

@@ -1,9 +1,9 @@
-"""Where the samples of an archive come from: files, and runs of their rows, in the order of the samples.
+"""Origin of the samples of an archive: files, and runs of their rows, in the order of the samples.
 
 In an archive, group `kinema/origin`:
 
 - `files` (n,), text of fixed length: absolute paths of the files
-- `ranges` (m, 3) int64: number of the file, its first row, how many rows; one behind the other these are all samples
+- `ranges` (m, 3) int64: number of the file, its first row, number of rows; in sequence these give all samples
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from kinema.storage.hdf5.virtual import values_of
 __all__ = ["SampleOrigin", "origin_of"]
 
 _GROUP = f"{OWN_GROUP}/origin"
-# files without samples that are believed
+# files without samples that are accepted
 _EMPTY_FILES = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
 class SampleOrigin:
-    """Where samples come from.
+    """Origin of samples.
 
     Attributes
     ----------
@@ -46,12 +46,12 @@ class SampleOrigin:
 
     @classmethod
     def from_file(cls, path: str, rows: int) -> SampleOrigin:
-        """Of a file whose samples come from nowhere else."""
+        """Origin of the samples of a file that come from the file itself."""
         return cls((os.path.abspath(path),), np.array([[0, 0, rows]], np.int64))
 
     @classmethod
     def joined(cls, parts: Sequence[SampleOrigin]) -> SampleOrigin:
-        """Of the samples of several, one behind the other."""
+        """Origin of the samples of several parts, one part after the other."""
         numbers: dict[str, int] = {}
         ranges = []
         for part in parts:
@@ -76,9 +76,9 @@ class SampleOrigin:
 
 
 def origin_of(path: str, rows: int) -> SampleOrigin:
-    """Of the samples of a file: what its table says, or the file itself where it has none.
+    """Origin of the samples of a file: its table, or the file itself if it has none.
 
-    CorruptFileError for a table that is not of `rows` samples.
+    Raises CorruptFileError if the table is not of `rows` samples.
     """
     if not is_hdf5(path):
         return SampleOrigin.from_file(path, rows)
@@ -87,7 +87,7 @@ def origin_of(path: str, rows: int) -> SampleOrigin:
         if group is None:
             return SampleOrigin.from_file(path, rows)
         opened = OpenFile(path, file, os.path.getsize(path), format="HDF5")
-        # each range has a row, but for files without any
+        # at most one file for each row, and some files without samples
         most_files = rows + _EMPTY_FILES
         found = []
         for name, kinds, width, most in (("files", "S", (), most_files), ("ranges", "iu", (3,), rows + most_files)):

@@ -1,4 +1,4 @@
-"""The files of a `SampleDataset`: which ones its source names, and whether each of them is one sample."""
+"""The files of a `SampleDataset`: those that its source names, and whether each of them is one sample."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class SampleFiles:
     paths : list of str
         In the order of the samples.
     statuses : (files, 9) array
-        What each file was before its header was read (`_core.file_status`).
+        Status of each file before its header was read (`_core.file_status`).
     arrays : list of lists of SampleFile
-        Of each file, in the order of the names that were asked for.
+        Arrays of each file, in the order of the names that were asked for.
     file_is_sample : bool
     """
 
@@ -54,9 +54,9 @@ class SampleFiles:
     def from_source(
         cls, source: Any, fields: Sequence[str] | None, file_is_sample: bool | None, local: str | None = None
     ) -> SampleFiles:
-        """`local`: the folder to which files are fetched that another node has published.
+        """Reads the headers of the files that `source` names.
 
-        Raises as `SampleDataset`.
+        `local`: folder to which files that another node has published are fetched. Raises as `SampleDataset`.
         """
         paths, folder = _paths_of(source, local)
         statuses = [_core.file_status(paths[0])]
@@ -77,14 +77,17 @@ class SampleFiles:
 
 
 def is_archive(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is a folder, `.npy`, `.npz`, or HDF5 of ours or with data sets alone: no trajectory."""
+    """Whether a path has samples, not a trajectory.
+
+    True for a folder, `.npy`, `.npz`, and for HDF5 files that Kinema has made of samples or that have data sets alone.
+    """
     name = os.fspath(path)
     if os.path.isdir(name) or name.lower().endswith((".npy", ".npz")):
         return True
     if not os.path.isfile(name) or not is_hdf5(name):
         return False
     with open_hdf5(name) as file, reading(name):
-        # NetCDF-4 says its conventions
+        # NetCDF-4 states its conventions
         is_other = "h5md" in file or "Conventions" in file.attrs
         return not is_other and (f"{OWN_GROUP}/origin" in file or _has_arrays_alone(file))
 
@@ -94,7 +97,7 @@ def _has_arrays_alone(file: Any) -> bool:
 
 
 def _arrays_of_another(path: str, names: Sequence[str], hint: str) -> list[SampleFile]:
-    """Those of the first file, in another file."""
+    """The arrays of the first file, in another file."""
     try:
         return arrays_of(path, names)
     except ArgumentError as error:
@@ -102,8 +105,7 @@ def _arrays_of_another(path: str, names: Sequence[str], hint: str) -> list[Sampl
 
 
 def _check_one_sample_each(folder: str, files: Sequence[Sequence[SampleFile]]) -> None:
-    """Raises ArgumentError if the files of a folder look like archives of several samples; else notes what is taken
-    for granted."""
+    """Raises ArgumentError if the files of a folder look like archives of several samples; else emits a note."""
     lengths = [{one.rows for one in file} for file in files]
     if all(length <= {1} for length in lengths):
         return
@@ -140,7 +142,7 @@ def _check_alike(first: Sequence[SampleFile], file: Sequence[SampleFile], hint: 
 
 
 def _paths_of(source: Any, local: str | None) -> tuple[list[str], str | None]:
-    """The files in order, and the folder that was given, unless `kinema.ml.export` has made it."""
+    """The files in order, and the given folder, unless `kinema.ml.export` has made it."""
     if isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
         folder = Path(os.fsdecode(source))
         if (folder / LIST_OF_FILES).is_file():

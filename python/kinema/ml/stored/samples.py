@@ -1,4 +1,4 @@
-"""How the samples of a file lie in it: HDF5 data sets, `.npy`, members of `.npz`. Headers are read, samples are not."""
+"""How samples are stored in a file: HDF5 data sets, `.npy`, members of `.npz`. Only headers are read here."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ _NPY = b"\x93NUMPY"
 _LOCAL = b"PK\x03\x04"
 _LOCAL_BYTES = 30
 _LARGEST_HEADER = 1 << 20
-# of the shards in a folder that was exported
+# list of the shards in an exported folder
 LIST_OF_FILES = "export.json"
 # by which a file is recognised in a folder
 ENDINGS = (".npy", ".npz", ".h5", ".hdf5", ".h5py")
-# of an archive that Kinema has written: origin of the samples, provenance
+# group with the origin of the samples and the provenance, in an archive that Kinema has written
 OWN_GROUP = "kinema"
 
 
 @dataclass(frozen=True)
 class Deflated:
-    """A compressed member of an archive, which can be read from its beginning only."""
+    """A compressed member of an archive, which can only be read from its beginning."""
 
     start: int
-    """Byte of the file at which its compressed bytes begin."""
+    """Byte of the file at which the compressed bytes begin."""
     stored: int
     """Compressed bytes."""
     header: int
@@ -60,7 +60,7 @@ class Deflated:
 
 @dataclass(frozen=True)
 class StoredMember:
-    """A member of an archive that is stored as it is: its header, and the samples behind it."""
+    """A member of an archive that is stored without compression: its header, then the samples."""
 
     start: int
     """Byte of the file at which it begins."""
@@ -76,25 +76,25 @@ class SampleFile:
 
     path: str
     name: str
-    """Of the array: "x", the member or the data set."""
+    """Name of the array: "x", the member or the data set."""
     rows: int
     shape: tuple[int, ...]
-    """Of a sample."""
+    """Shape of a sample."""
     dtype: np.dtype[Any]
     """In the byte order of the file."""
     place: tuple[int, int] | StoredDataset | Deflated
     """(Offset of the first sample, bytes between samples); chunks, seen as (rows, units, components); a member."""
     member: StoredMember | None = None
-    """That the samples are in, where it has a checksum. `SampleDataset.read` does not look at it."""
+    """The member that has the samples, if it has a checksum. `SampleDataset.read` does not check it."""
 
     @property
     def row_bytes(self) -> int:
-        """Of a sample, as stored."""
+        """Bytes of a sample, as stored."""
         return _bytes(self.shape, self.dtype)
 
     @property
     def chunk_rows(self) -> int:
-        """Neighbouring samples that are decoded together."""
+        """Number of neighbouring samples that are decoded together."""
         if isinstance(self.place, Deflated):
             return max(self.rows, 1)
         if isinstance(self.place, StoredDataset) and self.place.chunks is not None and self.place.filters:
@@ -105,9 +105,9 @@ class SampleFile:
 def extents_of(
     one: SampleFile, rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Where the bytes of rows are, in their order: (n,) offsets, (n,) lengths, and of which of the rows, (n,).
+    """Byte ranges of rows, in the order of the rows: (n,) offsets, lengths, and positions of the row in `rows`.
 
-    A row of a data set in chunks has several; of a deflated member it is the whole member.
+    A row of a data set in chunks has several ranges; for a deflated member the range is the whole member.
     """
     place, which = one.place, np.arange(len(rows))
     if isinstance(place, Deflated):
@@ -127,9 +127,9 @@ def extents_of(
 
 
 def samples_of(path: str, names: Sequence[str] | None, *, whole: bool) -> list[SampleFile]:
-    """The arrays of a file, those of `names` in their order, or all of them.
+    """The arrays of a file: those in `names`, in that order, or all.
 
-    `whole`: an array is one sample, as where a folder has a file a sample.
+    `whole`: an array is one sample, as in a folder with one file for each sample.
 
     Raises as `arrays_of` and `as_samples`.
     """
@@ -137,7 +137,7 @@ def samples_of(path: str, names: Sequence[str] | None, *, whole: bool) -> list[S
 
 
 def arrays_of(path: str, names: Sequence[str] | None) -> list[SampleFile]:
-    """The same, with the rows of each array as its samples, whether or not all arrays have as many.
+    """As `samples_of`, but the rows of each array are its samples, even if the arrays differ in their number of rows.
 
     Raises ArgumentError for arrays that are not there; CorruptFileError, TruncatedFileError and UnsupportedFormatError
     with path and byte.
@@ -159,7 +159,7 @@ def arrays_of(path: str, names: Sequence[str] | None) -> list[SampleFile]:
 
 
 def as_samples(arrays: Sequence[SampleFile], *, whole: bool) -> list[SampleFile]:
-    """The arrays of a file, each of them one sample if `whole`; ArgumentError for different numbers of samples."""
+    """The arrays of a file, each as one sample if `whole`. Raises ArgumentError if the numbers of samples differ."""
     found = [_as_one(one) for one in arrays] if whole else list(arrays)
     if len({one.rows for one in found}) > 1:
         path, listed = found[0].path, ", ".join(f"{one.name}: {one.rows}" for one in found)
@@ -191,7 +191,7 @@ def _as_one(one: SampleFile) -> SampleFile:
 
 
 def _describe_npy(path: str, file: IO[bytes], start: int, size: int, name: str) -> SampleFile:
-    """An array in the format of `.npy` that has `size` bytes from byte `start` on."""
+    """Describes an array in `.npy` format that has `size` bytes from byte `start`."""
     file.seek(start)
     shape, dtype, header = _npy_header(path, file, start)
     if not shape:
@@ -208,7 +208,7 @@ def _describe_npy(path: str, file: IO[bytes], start: int, size: int, name: str) 
 
 
 def _npy_header(path: str, file: IO[bytes], start: int) -> tuple[tuple[int, ...], np.dtype[Any], int]:
-    """Shape, type and bytes before the values; the stream stands at the beginning of the header (NEP 1)."""
+    """Shape, type and number of bytes before the values; the stream is at the beginning of the header (NEP 1)."""
     head = _exactly(path, file, 8, start)
     if head[:6] != _NPY:
         raise CorruptFileError(f"{path}: byte {start}: no .npy header, found {head[:6]!r}", path=path, offset=start)
@@ -253,7 +253,7 @@ def _npy_header(path: str, file: IO[bytes], start: int) -> tuple[tuple[int, ...]
 
 
 def _describe_npz(path: str, file: IO[bytes], names: Sequence[str] | None) -> list[SampleFile]:
-    """Members of an archive: stored ones are read where they lie."""
+    """Describes the members of an archive; stored members are read in place."""
     file.seek(0)
     try:
         archive = zipfile.ZipFile(file)
@@ -289,7 +289,7 @@ def _describe_npz(path: str, file: IO[bytes], names: Sequence[str] | None) -> li
 
 
 def _each(names: Sequence[str], read: Callable[[str], SampleFile], *, is_choice: bool) -> list[SampleFile]:
-    """The arrays of these names; the error of one that cannot be read names the others, unless a user chose them."""
+    """The arrays of these names. If one cannot be read, the error names the others, unless a user chose the names."""
     found = []
     for name in names:
         try:
@@ -309,7 +309,7 @@ def _describe_member(
     at = info.header_offset
     file.seek(at)
     local = _exactly(path, file, _LOCAL_BYTES, at)
-    # the extra field of the local header has another length than that of the directory: PKWARE APPNOTE 4.3.7
+    # the extra field of the local header may differ in length from the directory's: PKWARE APPNOTE 4.3.7
     if local[:4] != _LOCAL:
         raise CorruptFileError(
             f"{path}: byte {at}: no local header of member {info.filename}, expected {_LOCAL!r}, found {local[:4]!r}",
@@ -385,7 +385,7 @@ def _describe_hdf5(path: str, names: Sequence[str] | None) -> list[SampleFile]:
 
 
 def _arrays(path: str, file: Any) -> list[str]:
-    """The data sets at the root; of deeper groups where there is none."""
+    """The data sets at the root; if there are none, the data sets of deeper groups."""
     import h5py
 
     def usable(node: Any) -> bool:
@@ -393,7 +393,7 @@ def _arrays(path: str, file: Any) -> list[str]:
 
     names = [name for name in file if usable(file.get(name))]
     if not names:
-        # what `kinema.ml.convert` says of the samples is in a group of that name
+        # the group in which `kinema.ml.convert` describes the samples
         below = objects_below(file)
         names = [name for name, node in below if usable(node) and not name.startswith(f"{OWN_GROUP}/")]
     if not names:
@@ -418,7 +418,7 @@ def _describe_dataset(opened: Any, name: str) -> SampleFile:
         array = stored_array(opened, node)
     except NeedsLibrary as error:
         raise UnsupportedFormatError(
-            f"{path}: data set {name} cannot be read in place: {error}; `h5repack` or `kinema repack` stores it anew",
+            f"{path}: data set {name} cannot be read in place: {error}; `h5repack` or `kinema repack` rewrites it",
             path=path,
         ) from None
     dtype = np.dtype(array.dtype)
@@ -436,7 +436,7 @@ def _describe_dataset(opened: Any, name: str) -> SampleFile:
         )
     if array.shape[0] < shape[0]:
         raise CorruptFileError(
-            f"{path}: data set {name}: no storage behind sample {array.shape[0]} of {shape[0]}: it was never written",
+            f"{path}: data set {name}: no storage after sample {array.shape[0]} of {shape[0]}: it was never written",
             path=path,
         )
     if array.chunks is None and array.inline is None and len(array.addresses) and int(array.sizes[0]):
@@ -447,7 +447,7 @@ def _describe_dataset(opened: Any, name: str) -> SampleFile:
 
 
 def _describe_other_type(path: str, node: Any, label: str) -> SampleFile:
-    """Booleans, complex and compound values, of which HDF5's form is NumPy's where they are contiguous."""
+    """Describes booleans, complex and compound values; if contiguous, HDF5 stores them in NumPy's own form."""
     import h5py
 
     dtype = np.dtype(node.dtype)
@@ -471,7 +471,7 @@ def _describe_other_type(path: str, node: Any, label: str) -> SampleFile:
 
 
 def _three(path: str, array: StoredDataset) -> StoredDataset:
-    """The array as rows x units x components: its last dimensions are seen as one where each chunk has all of them."""
+    """The array as rows x units x components: its last dimensions are merged if each chunk has all of them."""
     shape, chunks = list(array.shape), None if array.chunks is None else list(array.chunks)
     while len(shape) > 3:
         if chunks is not None and chunks[-1] != shape[-1]:

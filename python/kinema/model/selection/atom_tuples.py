@@ -13,15 +13,15 @@ from kinema.base.input_files import read_regular
 
 __all__ = ["atom_tuples", "read_atom_tuples"]
 
-# a thousand million pairs
+# 10^9 pairs
 _MOST_BYTES = 16 << 30
 
 
 def atom_tuples(given: Any, atoms_each: int, n_atoms: int, what: str, *, distinct: bool = True) -> NDArray[np.uint32]:
-    """(n, atoms_each) uint32, atom numbers from 0, of an array or list of tuples.
+    """An array or list of tuples as (n, atoms_each) uint32, atom numbers from 0.
 
-    Raises ArgumentError, naming the argument `what`, for another shape or type, for none at all, and, where they
-    must be `distinct`, for a tuple that has an atom twice; OutOfRangeError for atoms that the trajectory has not.
+    Raises ArgumentError, naming the argument `what`, for another shape or type, for an empty list and, if tuples must
+    be `distinct`, for a tuple that names an atom twice. Raises OutOfRangeError for atoms that the trajectory lacks.
     """
     try:
         array = np.asarray(given)
@@ -46,10 +46,10 @@ def atom_tuples(given: Any, atoms_each: int, n_atoms: int, what: str, *, distinc
 
 
 def read_atom_tuples(path: str | os.PathLike[str], atoms_each: int) -> NDArray[np.int64]:
-    """(n, atoms_each) int64, atom numbers from 0, of a text file with one tuple a line, counted from 1 as in .ndx.
+    """Reads a text file with one tuple a line, counted from 1 as in .ndx: (n, atoms_each) int64, atom numbers from 0.
 
-    What stands behind ; or # is no number. Raises FileNotFound, FileAccessError, ArgumentError for what is no regular
-    file, CorruptFileError with the line.
+    The rest of a line after ; or # is a comment. Raises FileNotFound, FileAccessError, ArgumentError if the path is not
+    a regular file, and CorruptFileError with the line.
     """
     name = os.fspath(path)
     rows: list[list[int]] = []

@@ -1,6 +1,6 @@
 """`Selection`: the selected atoms of a trajectory, the same in all frames.
 
-`resolve` and `from_indices` make one of what users write: selection strings, atom groups, indices, masks.
+`resolve` and `from_indices` make one from what users write: selection strings, atom groups, indices, masks.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class Selection:
     indices : (n,) uint32, read-only
         Atom numbers from 0, in the requested order; the core sorts them and gives results in this order.
     description : str
-        What was asked for: the selection string, "group 'Protein' of index.ndx", "214 indices".
+        The request: the selection string, "group 'Protein' of index.ndx", "214 indices".
     names : (n,) str or None
-        Atom names, where there is a topology.
+        Atom names, if there is a topology.
     string : str or None
-        The selection string, where it was one; a reference with a topology of its own applies it anew.
+        The selection string, if there was one; a reference with a topology of its own applies it to that topology.
     file : str or None
-        The index file that it was read from.
+        The index file that the selection was read from.
     """
 
     indices: NDArray[np.uint32]
@@ -53,16 +53,16 @@ class Selection:
 
     @property
     def ascending(self) -> bool:
-        """Whether the indices rise strictly: in the file's order, none twice."""
+        """Whether the indices rise strictly: in the file's order, without repeats."""
         return bool((self.indices[1:] > self.indices[:-1]).all())
 
     def count(self, n_atoms: int) -> str:
-        """How many of a system's `n_atoms` it has, in words: "all 3341 atoms", "214 atoms"."""
+        """The number of atoms in words, given the system's `n_atoms`: "all 3341 atoms", "214 atoms"."""
         number = f"{self.n_atoms} atom{'' if self.n_atoms == 1 else 's'}"
         return f"all {number}" if self.n_atoms == n_atoms > 1 else number
 
     def check_unique(self) -> None:
-        """Raises ArgumentError where an atom is named twice."""
+        """Raises ArgumentError if an atom is named twice."""
         if self.ascending:
             return
         counts = np.bincount(self.indices)
@@ -87,9 +87,9 @@ def from_indices(
 ) -> Selection:
     """A selection from whole numbers or a boolean mask over the `n_atoms` of a trajectory.
 
-    Raises ArgumentError for none at all, negative ones or another type; OutOfRangeError beyond the last atom.
+    Raises ArgumentError if it is empty, has negative numbers or another type; OutOfRangeError beyond the last atom.
     """
-    # whoever has a masked array has imported numpy.ma, which takes a twentieth of the start of a command
+    # a masked array implies that numpy.ma is imported; importing it takes a twentieth of a command's start
     if "numpy.ma" in sys.modules and np.ma.is_masked(given):
         raise ArgumentError("atoms are chosen by numbers or a mask, found an array with masked values; fill them")
     array = np.asarray(given)
@@ -122,7 +122,7 @@ def from_indices(
 def resolve(select: AtomChoice, n_atoms: int, topology: Topology | None, what: str = "select") -> Selection:
     """The atoms that a string, AtomGroup, indices, mask, Selection or None (all) names.
 
-    `topology` is the trajectory's, checked; None where it has none. Raises ArgumentError and OutOfRangeError.
+    `topology` is the trajectory's, checked; None if it has none. Raises ArgumentError and OutOfRangeError.
     """
     if select is None:
         return from_indices(np.arange(n_atoms, dtype=np.uint32), n_atoms, "all")
@@ -140,7 +140,7 @@ def resolve(select: AtomChoice, n_atoms: int, topology: Topology | None, what: s
 
 
 def _named(index: int, file: str | None) -> str:
-    """An atom as who selected it counts: index files from 1, Python from 0."""
+    """The atom as its user counts: index files from 1, Python from 0."""
     return f"atom index {index}" if file is None else f"atom {index + 1} (counted from 1)"
 
 

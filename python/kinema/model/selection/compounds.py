@@ -1,4 +1,4 @@
-"""Groups of selected atoms: all of them, or those of each residue or segment, with labels for columns."""
+"""Groups of selected atoms: all of them, or the atoms of each residue or segment, with labels for columns."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class AtomsOfGroup:
 
 
 def groups_of(selection: Selection, atoms: Atoms | None, compound: str) -> list[AtomsOfGroup]:
-    """The groups of a selection, in the order in which it names their first atoms; atoms of each in its order.
+    """The groups of a selection, ordered by their first atoms in it; the atoms of each keep the selection's order.
 
-    `compound` is "group" (all atoms are one), "residues" or "segments", as in MDAnalysis; `atoms` may be None for
-    "group". ArgumentError for another word, and where the table has not what is asked for.
+    `compound` is "group" (all atoms form one group), "residues" or "segments", as in MDAnalysis; `atoms` may be None
+    for "group". Raises ArgumentError for another word, and if the table lacks the column.
     """
     check_choice("compound", compound, COMPOUND)
     if compound == "group":
@@ -54,7 +54,7 @@ def groups_of(selection: Selection, atoms: Atoms | None, compound: str) -> list[
 def marks_of(atoms: Atoms | None, compound: str, argument: str = "compound") -> NDArray[Any]:
     """(n_atoms,) values that the atoms of one of the "residues" or "segments" share, and no others.
 
-    ArgumentError, naming the argument, where the table does not say it.
+    Raises ArgumentError, naming the argument, if the table does not have them.
     """
     if atoms is None:
         raise ArgumentError(f"{argument}={compound!r} needs a topology: open the trajectory with topology=")
@@ -67,7 +67,7 @@ def marks_of(atoms: Atoms | None, compound: str, argument: str = "compound") -> 
 
 
 def divided(marks: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Places of atoms with the same mark side by side, in the order of their first atoms; how many have each mark."""
+    """Places of atoms, grouped by mark, in the order of the groups' first atoms; the size of each group."""
     _, first, of = np.unique(marks, return_index=True, return_inverse=True)
     # ranks of the groups by their first atoms
     rank = np.argsort(np.argsort(first))[of]

@@ -1,7 +1,8 @@
 """Verdicts: which frames of a file were decoded, and what was found, kept in the user's cache folder.
 
-A verdict holds for the very file that it was made of, unchanged by its `FileIdentity`; a copy is decoded again. Kept
-are those of files whose frames are decoded from their own bytes alone (all but HDF5); HDF5 files may name other files.
+A verdict holds for the file that it was made of, as long as its `FileIdentity` is unchanged; a copy is decoded again.
+Verdicts are kept for files whose frames are decoded from their own bytes alone: all formats except HDF5, whose files
+may refer to other files.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from kinema.storage.stored_records import Record, RecordFolder
 __all__ = ["DamagedBytes", "Verdict", "Verdicts"]
 
 _FORMATS = ("XTC", "TRR", "NetCDF", "DCD", "DL_POLY HISTORY", "DL_POLY CONFIG")
-# what decoders compare: a number of its own whenever they find more, so that earlier verdicts do not count
+# number of the set of checks that decoders make: raised whenever they find more, so that earlier verdicts do not count
 _CHECKS = 2
 
 
@@ -26,7 +27,7 @@ _CHECKS = 2
 class DamagedBytes:
     """A frame of a file that cannot be decoded, by its number in the file, with its first and last byte.
 
-    `message` is that of the error without the path; `truncated` says which error it is, `offset` its byte.
+    `message` is the error's, without the path; `truncated` says which error it is, `offset` its byte.
     """
 
     frame: int
@@ -39,7 +40,7 @@ class DamagedBytes:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What decoding found of the frames from `start` to `stop` of a file."""
+    """Result of decoding the frames from `start` to `stop` of a file."""
 
     start: int
     stop: int
@@ -47,7 +48,7 @@ class Verdict:
     not_finite: tuple[int, ...] = ()
 
     def joined(self, other: Verdict) -> Verdict:
-        """Both, where they overlap or meet; else the one of more frames."""
+        """Both as one if they overlap or meet; else the one with more frames."""
         if self.start > other.stop or other.start > self.stop:
             return max(self, other, key=lambda one: one.stop - one.start)
         damaged = {one.frame: one for one in (*self.damaged, *other.damaged)}
@@ -60,17 +61,17 @@ class Verdict:
 
 
 class Verdicts:
-    """The verdict on each file of a trajectory that has been scanned; None where there is none that holds.
+    """The verdict on each file of a scanned trajectory; None if none holds.
 
-    Trajectories that are opened with stored=False load and store nothing, those with index="rebuild" load nothing.
+    Trajectories opened with stored=False load and store nothing; those with index="rebuild" load nothing.
     """
 
     def __init__(self, trajectory: _core.Trajectory) -> None:
         self._trajectory = trajectory
         self._parts = trajectory.parts()
-        # a file of frames that are all damaged takes some 300 bytes each
+        # if all frames of a file are damaged, each takes some 300 bytes
         self._records = RecordFolder("verdicts", trajectory.index)
-        # before a frame is decoded: a file that is changed meanwhile has another identity at the end
+        # taken before a frame is decoded: a file that changes meanwhile has another identity at the end
         self._identities = [self._identity(number) for number in range(len(self._parts))]
         self._known = [self._load(number) for number in range(len(self._parts))]
 
@@ -83,9 +84,9 @@ class Verdicts:
         return any(identity is not None for identity in self._identities)
 
     def add(self, part: int, verdict: Verdict) -> None:
-        """Stores a verdict, with what was known, unless the file has changed since this object was made.
+        """Stores a verdict, merged with the known one, unless the file has changed since this object was made.
 
-        Where that fails a note says so: the frames are decoded again the next time.
+        If storing fails, a note says so: the frames are decoded again the next time.
         """
         known, identity = self._known[part], self._identities[part]
         verdict = verdict if known is None else known.joined(verdict)
@@ -108,7 +109,7 @@ class Verdicts:
         return os.fsencode(os.path.realpath(self._parts[part]["path"]))
 
     def _identity(self, number: int) -> _core.FileIdentity | None:
-        """Of a file when it was scanned; None for one whose verdicts are not kept, or that cannot be asked."""
+        """Identity of a file when it was scanned; None if its verdicts are not kept or it cannot be read."""
         part = self._parts[number]
         if not self._records.stores or part["format"] not in _FORMATS or part["hdf5"]:
             return None
@@ -118,19 +119,19 @@ class Verdicts:
             return None
 
     def _facts(self, number: int) -> dict[str, Any]:
-        """What a verdict depends on besides the file."""
+        """Facts besides the file that a verdict depends on."""
         part = self._parts[number]
         return {
             "version": _core.__version__,
             "checks": _CHECKS,
             "format": part["format"],
             "frames": part["file_frames"],
-            # frames of another index may have other numbers
+            # another index may number the frames differently
             "damaged": [list(one) for one in part["damaged"]],
         }
 
     def _load(self, part: int) -> Verdict | None:
-        """What is stored of a file with this identity; what cannot be read is as good as nothing."""
+        """The stored verdict on a file with this identity; None if it cannot be read."""
         identity = self._identities[part]
         if identity is None:
             return None

@@ -1,6 +1,6 @@
 """`FrameSelection`: the selected frames of a trajectory, a stride or a list of frame numbers.
 
-`resolve` and `resolve_run` make one of what users write: slices, numbers, lists in any order and masks.
+`resolve` and `resolve_run` make one from what users write: slices, numbers, lists in any order and masks.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ __all__ = ["FrameChoice", "FrameSelection", "resolve", "resolve_run"]
 
 
 class FrameSelection:
-    """Frames of a trajectory in a fixed order. A stride takes no memory, however many frames it has.
+    """Immutable, ordered frames of a trajectory. A stride takes no memory, however many frames it has.
 
-    Indexing is by position: an int gives a frame number, a slice gives a FrameSelection. NumPy takes it as the array
-    of its numbers. It cannot be changed, and pickles to a few bytes where it is a stride.
+    Indexing is by position: an int gives a frame number, a slice gives a FrameSelection. NumPy takes it as the array of
+    its numbers. A stride pickles to a few bytes.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class FrameSelection:
 
     @classmethod
     def from_ascending(cls, numbers: NDArray[np.integer[Any]]) -> FrameSelection:
-        """The selection of strictly ascending frame numbers, (n,); a stride where their distances are all the same."""
+        """The selection of strictly ascending frame numbers, (n,); a stride if they are evenly spaced."""
         if len(numbers) == 0:
             return cls(range(0))
         first, last = int(numbers[0]), int(numbers[-1])
@@ -49,7 +49,7 @@ class FrameSelection:
 
     @property
     def stride(self) -> tuple[int, int, int] | None:
-        """(start, step, length) of a stride; None of a list."""
+        """(start, step, length) of a stride; None for a list."""
         frames = self._frames
         return (frames.start, frames.step, len(frames)) if isinstance(frames, range) else None
 
@@ -71,7 +71,7 @@ class FrameSelection:
         return FrameSelection(range(start, stop, outer.step * inner.step))
 
     def split(self, size: int) -> Iterator[FrameSelection]:
-        """The same frames in runs of `size`, the last one shorter where they do not divide."""
+        """The same frames in runs of `size`; the last run is shorter if they do not divide evenly."""
         return (self[first : first + size] for first in range(0, len(self), size))
 
     def __len__(self) -> int:
@@ -108,7 +108,7 @@ class FrameSelection:
         return f"<FrameSelection of {len(self)} frames: {self}>"
 
     def __str__(self) -> str:
-        """In a few words, for provenance: "50 from 0, every 2", "3 chosen: 5, 1, 5"."""
+        """A short text for provenance: "50 from 0, every 2", "3 chosen: 5, 1, 5"."""
         frames = self._frames
         if isinstance(frames, range):
             return f"{len(frames)} from {frames.start}" + (f", every {frames.step}" if frames.step != 1 else "")
@@ -122,8 +122,8 @@ FrameChoice: TypeAlias = FrameSelection | slice | range | int | Sequence[int] | 
 def resolve(frames: FrameChoice, n_frames: int) -> FrameSelection:
     """The frames that a slice, range, number, list, array, boolean mask or FrameSelection names among `n_frames`.
 
-    Slices follow Python (they are cut to the trajectory); numbers may be negative, in any order and repeated.
-    Raises OutOfRangeError for a number beyond the trajectory, ArgumentError for what names no frames.
+    Slices follow Python (they are cut to the trajectory); numbers may be negative, in any order and repeated. Raises
+    OutOfRangeError for a number beyond the trajectory, ArgumentError if `frames` does not name frames.
     """
     if frames is None:
         return FrameSelection(range(n_frames))
@@ -149,7 +149,7 @@ def resolve_run(
 ) -> FrameSelection:
     """`resolve` for the arguments of an analysis: a slice by start, stop and step, or `frames` in their place.
 
-    Raises ArgumentError for both at once and for no frames at all, OutOfRangeError as `resolve`.
+    Raises ArgumentError if both are given or no frames are selected, OutOfRangeError as `resolve`.
     """
     sliced = not (start is None and stop is None and step is None)
     if sliced and frames is not None:

@@ -32,7 +32,7 @@ def group_of_file(
 ) -> Selection:
     """The group as a selection of the `n_atoms` of a trajectory.
 
-    Raises ArgumentError where `select` is given as well, or no file; else as `read_group` and `from_indices`.
+    Raises ArgumentError if `select` is given as well, or no file; else as `read_group` and `from_indices`.
     """
     if path is None:
         raise ArgumentError("group= names a group of an index file; give index_file= as well")
@@ -46,12 +46,12 @@ def group_of_file(
 def read_groups(path: str | os.PathLike[str]) -> dict[str, NDArray[np.int64]]:
     """All groups of an index file by name, atom numbers from 0 in the file's order.
 
-    Of two groups of one name the first counts, as in GROMACS. Raises FileNotFound, FileAccessError, ArgumentError for
-    what is no regular file, or above 4 GiB or an eighth of the
-    memory, or CorruptFileError with the line.
+    If two groups have the same name, the first counts, as in GROMACS. Raises FileNotFound, FileAccessError,
+    CorruptFileError with the line, and ArgumentError if the path is not a regular file, or the file exceeds 4 GiB or an
+    eighth of the memory.
     """
     name = os.fspath(path)
-    # text and numbers made of it take a few times as much
+    # the text and the numbers made from it take several times the file's size
     memory = physical_memory()
     data = read_regular(name, "index file", most=_MOST_BYTES if memory is None else min(_MOST_BYTES, memory // 8))
     if b"\r" in data:
@@ -78,9 +78,9 @@ def read_groups(path: str | os.PathLike[str]) -> dict[str, NDArray[np.int64]]:
 
 
 def read_group(path: str | os.PathLike[str], group: str | None = None) -> tuple[str, NDArray[np.int64]]:
-    """Name and atoms (from 0) of one group; without `group` the file's only one.
+    """Name and atoms (from 0) of one group; without `group`, of the only group in the file.
 
-    Raises ArgumentError that lists the groups where `group` is none of them, or is needed.
+    Raises ArgumentError, listing the groups, if `group` is not among them, or is missing and the file has several.
     """
     groups = read_groups(path)
     listed = ", ".join(repr(name) for name in list(groups)[:20]) + (", ..." if len(groups) > 20 else "")
@@ -94,20 +94,20 @@ def read_group(path: str | os.PathLike[str], group: str | None = None) -> tuple[
 
 
 def _atoms(body: bytes) -> NDArray[np.int64] | None:
-    """Atom numbers from 0 in the lines behind the name of a group; None where a word is no atom number."""
+    """Atom numbers from 0 in the lines after the name of a group; None if a word is not an atom number."""
     if b";" in body:
         body = _COMMENT.sub(b"", body)
     if body.translate(None, _DIGITS_AND_SPACES):
         return None
     if not body.strip():
         return np.empty(0, np.int64)
-    # in one call: a loop over words takes ten times as long; numbers beyond int64 become the largest
+    # one call: a loop over words takes ten times as long; numbers beyond int64 become the largest
     atoms = np.fromstring(body, dtype=np.int64, sep=" ") - 1
     return atoms if atoms.min() >= 0 and atoms.max() < _MOST_ATOMS else None
 
 
 def _wrong_number(data: bytes, start: int, stop: int, name: str) -> CorruptFileError:
-    """The error for the first word in data[start:stop] that is no atom number."""
+    """The error for the first word in data[start:stop] that is not an atom number."""
     first = _line_of(data, start)
     for number, line in enumerate(data[start:stop].split(b"\n"), start=first):
         for word in line.split(b";", 1)[0].decode("utf-8", errors="replace").split():

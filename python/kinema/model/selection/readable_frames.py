@@ -19,8 +19,7 @@ from kinema.model.selection.frames import FrameSelection
 
 __all__ = ["DamagedFrame", "DecodedFrames", "decode_frames", "keep_verdicts", "not_finite_rows"]
 
-# positions that are decoded at a time, where there is room; no more frames, as each of them is decoded alone once more
-# where one is damaged
+# positions decoded at a time, if memory allows; few frames, because each is decoded again alone if one is damaged
 _WINDOW_BYTES = 64 << 20
 _WINDOW_FRAMES = 128
 _LISTED = 10
@@ -41,15 +40,15 @@ class DamagedFrame:
 
 @dataclass(frozen=True)
 class DecodedFrames:
-    """What decoding found of some frames of a trajectory.
+    """Result of decoding some frames of a trajectory.
 
     Attributes
     ----------
     frames : FrameSelection
     damaged : tuple of DamagedFrame
-        Those that cannot be decoded, in the order of `frames`, each once.
+        Frames that cannot be decoded, in the order of `frames`, each once.
     not_finite : tuple of int
-        Numbers of those that can be decoded and hold coordinates that are infinite or no numbers.
+        Numbers of frames that can be decoded but have infinite or NaN coordinates.
     """
 
     frames: FrameSelection
@@ -57,7 +56,7 @@ class DecodedFrames:
     not_finite: tuple[int, ...]
 
     def readable(self) -> FrameSelection:
-        """The frames without the damaged ones, in their order; ArgumentError where none is left."""
+        """The frames without the damaged ones, in their order; raises ArgumentError if none is left."""
         if not self.damaged:
             return self.frames
         numbers = self.frames.numbers()
@@ -67,7 +66,7 @@ class DecodedFrames:
         return FrameSelection(left)
 
     def notes(self) -> tuple[str, ...]:
-        """Which frames are left out, and which are not although they may be of no use, in a line each."""
+        """One line each on the frames that are left out, and on those that are kept although they may be of no use."""
         notes = []
         if self.damaged:
             listed = _listed([one.number for one in self.damaged])
@@ -93,15 +92,14 @@ def decode_frames(
     progress: ProgressChoice = False,
     stored: bool = True,
 ) -> DecodedFrames:
-    """Decodes all atoms of the frames and lists those that cannot be decoded.
+    """Decodes all atoms of the frames and lists the frames that cannot be decoded.
 
-    `fields`: what is decoded of them; of others than positions nothing is kept: give `stored=False`.
-
-    Frames of which a verdict is kept are not decoded again, and what is found is kept (see `Verdicts`); with
-    `stored=False` all are decoded and nothing is kept. `memory` in bytes; 0 for the default. What a bit flip made of
-    coordinates may be decoded. Raises what reading raises, but CorruptFileError and TruncatedFileError of a frame.
+    `fields`: the fields to decode; with others than positions nothing is kept: give `stored=False`. Frames with a
+    stored verdict are not decoded again, and the result is kept (see `Verdicts`); with `stored=False` all are decoded
+    and nothing is kept. `memory` in bytes; 0 for the default. Coordinates changed by a bit flip may still decode.
+    Raises what reading raises, except CorruptFileError and TruncatedFileError of a frame.
     """
-    # what is found is of the files, whatever is done to their frames
+    # the verdict is on the files, whatever transforms do to their frames
     trajectory = trajectory.with_transforms([])
     verdicts = Verdicts(trajectory) if stored else None
     parts = trajectory.parts()
@@ -117,7 +115,7 @@ def decode_frames(
         if covered.any():
             todo = FrameSelection(wanted[~covered])
     if len(todo):
-        # the files are opened anew where a verdict is kept: it is to be of those that have the names now
+        # reopens the files if a verdict is kept: it must hold for the files that have these names now
         anew = verdicts is not None and verdicts.kept
         core = _core.Trajectory(**trajectory.recipe(), snapshot=trajectory.snapshot()) if anew else trajectory
         _decode(core, todo, workers, memory, progress, damaged, not_finite, fields)
@@ -131,13 +129,13 @@ def decode_frames(
 
 
 def keep_verdicts(verdicts: Verdicts, trajectory: _core.Trajectory, found: DecodedFrames) -> None:
-    """Keeps what decoding found, by whoever decoded the frames; `verdicts` was made before they were opened."""
+    """Keeps the result of decoding, whoever decoded the frames; `verdicts` was made before the files were opened."""
     _keep(verdicts, trajectory.parts(), found.frames, found.damaged, set(found.not_finite))
 
 
 def not_finite_rows(positions: NDArray[np.floating]) -> NDArray[np.intp]:
-    """Rows of (frames, atoms, 3) that hold what is infinite or no number."""
-    # a sum is finite only where all its terms are: no array of the size of the positions is made
+    """Rows of (frames, atoms, 3) that have infinite or NaN values."""
+    # a sum is finite only if all its terms are; it needs no array of the size of the positions
     rows = np.flatnonzero(~np.isfinite(positions.sum(axis=(1, 2), dtype=np.float64)))
     return np.array([row for row in rows if not np.isfinite(positions[row]).all()], np.intp)
 
@@ -152,7 +150,7 @@ def _decode(
     not_finite: set[int],
     fields: tuple[str, ...],
 ) -> None:
-    """Adds what is found to `damaged` and `not_finite`."""
+    """Adds damaged frames to `damaged` and frames with coordinates that are not finite to `not_finite`."""
     budget = min(_WINDOW_BYTES, memory // 4) if memory else _WINDOW_BYTES
     window = max(1, min(_WINDOW_FRAMES, budget // max(1, 12 * len(fields) * core.n_atoms)))
     threads = worker_count(workers)
@@ -187,7 +185,7 @@ def _error(
         return error
     if "positions" not in fields:
         return None
-    # frames for which no positions were written are no worse for that
+    # a frame written without positions is not damaged
     there = arrays["present"]["positions"]
     not_finite.update(frames[int(row)] for row in not_finite_rows(arrays["positions"]) if there[row])
     return None
@@ -200,7 +198,7 @@ def _add_known(
     damaged: dict[int, DamagedFrame],
     not_finite: set[int],
 ) -> NDArray[np.bool_]:
-    """Adds what a verdict says of a file's frames; returns which of the `wanted` ones it covers."""
+    """Adds a verdict's findings on a file's frames; returns which of the `wanted` frames it covers."""
     start = max(verdict.start, part["kept"][0])
     stop = max(start, min(verdict.stop, part["kept"][1]))
     shift = part["first_frame"] - part["kept"][0]
@@ -226,7 +224,7 @@ def _keep(
     damaged: Iterable[DamagedFrame],
     not_finite: set[int],
 ) -> None:
-    """Keeps the verdict on each file of which neighbouring frames were decoded without a gap."""
+    """Keeps the verdict on each file whose decoded frames form a run without gaps."""
     numbers = np.unique(frames.numbers()).astype(np.int64)
     found = sorted(damaged, key=lambda one: one.number)
     for at, part in enumerate(parts):
@@ -247,7 +245,7 @@ def _keep(
 
 
 def _damaged_bytes(path: str, frame: int, one: DamagedFrame) -> DamagedBytes:
-    # the file may have been named otherwise
+    # the file may have had another name
     message = str(one.error).removeprefix(printable(path))
     truncated = isinstance(one.error, TruncatedFileError)
     return DamagedBytes(frame, one.first_byte, one.last_byte, message, truncated, one.error.offset)

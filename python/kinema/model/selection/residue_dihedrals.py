@@ -1,8 +1,8 @@
-"""Which atoms make the dihedral angles of amino-acid residues: phi, psi, omega and chi1 to chi5, by names of atoms.
+"""The atoms of dihedral angles of amino-acid residues (phi, psi, omega, chi1 to chi5), found by atom names.
 
 Definitions: IUPAC-IUB Commission on Biochemical Nomenclature, "Abbreviations and symbols for the description of the
-conformation of polypeptide chains" (1970), Biochemistry 9, 3471. Names of residues are not asked, so that D and
-modified residues have theirs too.
+conformation of polypeptide chains" (1970), Biochemistry 9, 3471. Residue names do not matter, so D and modified
+residues have their angles too.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from kinema.model.atom_table import Atoms
 
 __all__ = ["DIHEDRALS", "ResidueDihedrals", "residue_dihedrals", "residue_labels"]
 
-# of the backbone: name of each atom, and of which residue it is: this one, the one before or after it
+# backbone: the name of each atom, and its residue: this one (0), the one before (-1) or after (1)
 _BACKBONE: Mapping[str, tuple[tuple[str, int], ...]] = {
     "phi": (("C", -1), ("N", 0), ("CA", 0), ("C", 0)),
     "psi": (("N", 0), ("CA", 0), ("C", 0), ("N", 1)),
     "omega": (("CA", 0), ("C", 0), ("N", 1), ("CA", 1)),
 }
-# of side chains: which atom follows another, the first that is there. ILE has CD1, or CD; MSE and SEC have SE.
+# side chains: the atom that follows another is the first of these that exists. ILE has CD1 or CD; MSE and SEC have SE.
 _FOLLOWING: tuple[Mapping[str, tuple[str, ...]], ...] = (
     {"CB": ("CG", "CG1", "OG", "OG1", "SG", "SE")},
     {"CG": ("CD", "CD1", "OD1", "ND1", "SD", "SE"), "CG1": ("CD1", "CD")},
@@ -38,7 +38,7 @@ _SIDE_CHAIN = tuple(f"chi{number}" for number in range(1, 1 + len(_FOLLOWING)))
 DIHEDRALS: tuple[str, ...] = (*_BACKBONE, *_SIDE_CHAIN)
 """Names of the dihedral angles of a residue."""
 
-# how many chi a residue of these names has, for notes on those that lack atoms
+# number of chi angles of a residue with this name, for notes on residues that lack atoms
 _CHIS = {
     name: number
     for number, names in {
@@ -55,7 +55,7 @@ _SHOWN = 6
 
 @dataclass(frozen=True)
 class ResidueDihedrals:
-    """Those of one name: `atoms` (n, 4) int64, and `residues` (n,) int64, counted from 0 as `Atoms.resindices`."""
+    """Dihedral angles of one name: `atoms` (n, 4) int64; `residues` (n,) int64, from 0 as `Atoms.resindices`."""
 
     name: str
     atoms: NDArray[np.int64]
@@ -73,8 +73,8 @@ def residue_dihedrals(
     with the same or the next number.
 
     Emits notes: residues that lack an angle which their kind has, and atoms that a residue has several times, such as
-    alternate locations, of which the first is taken. Raises ArgumentError for other names, where nothing is known of
-    names or residues, where no residue has N, CA and C, and for an angle that none has.
+    alternate locations, of which the first is taken. Raises ArgumentError for other names, if the table has no names or
+    residues, if no residue has N, CA and C, and for an angle that no residue has.
     """
     wanted = list(dict.fromkeys(names))
     unknown = [name for name in wanted if name not in DIHEDRALS]
@@ -85,7 +85,7 @@ def residue_dihedrals(
     chosen[atoms.resindices if within is None else atoms.resindices[within]] = True
     chosen &= table.amino_acids
     if not chosen.any():
-        raise ArgumentError(f"{atoms.name}: no residue of the selection has atoms N, CA and C; it is no protein")
+        raise ArgumentError(f"{atoms.name}: no residue of the selection has atoms N, CA and C; it is not a protein")
     found = []
     for name in wanted:
         quadruples = table.backbone(_BACKBONE[name]) if name in _BACKBONE else table.side_chain(name)
@@ -118,14 +118,14 @@ def _segments(atoms: Atoms) -> NDArray[np.str_] | None:
 
 
 class _Residues:
-    """The residues of a table, and where their atoms are: -1 for one that is not there."""
+    """The residues of a table, and the places of their atoms: -1 for a missing atom."""
 
     def __init__(self, atoms: Atoms) -> None:
         self.atoms = atoms
         self._names, self._of = atoms.names, atoms.resindices
         self.n_residues = int(self._of.max(initial=-1)) + 1
         self._places: dict[str, NDArray[np.int64]] = {}
-        # the first of atoms that have one residue and name
+        # atoms that are the first of several with the same residue and name
         self._repeated: list[NDArray[np.int64]] = []
         self.amino_acids = (np.column_stack([self.place(name) for name in ("N", "CA", "C")]) >= 0).all(axis=1)
         self._after = self._neighbours()
@@ -134,24 +134,24 @@ class _Residues:
         self._before[self._after[follows]] = np.flatnonzero(follows)
 
     def place(self, name: str) -> NDArray[np.int64]:
-        """(residues,) the first atom of a name in each residue."""
+        """(residues,) the first atom of this name in each residue."""
         if name not in self._places:
             place = np.full(self.n_residues, -1, np.int64)
             rows = np.flatnonzero(self._names == name)[::-1]
-            # what is written last stays
+            # the last write wins
             place[self._of[rows]] = rows
             self._repeated.append(np.unique(place[self._of[rows[place[self._of[rows]] != rows]]]))
             self._places[name] = place
         return self._places[name]
 
     def backbone(self, parts: Iterable[tuple[str, int]]) -> NDArray[np.int64]:
-        """(residues, 4) atoms by their names, and by the residue each is of."""
+        """(residues, 4) atoms by their names and residues."""
         here = np.arange(self.n_residues)
         residues = {-1: self._before, 0: here, 1: self._after}
         return np.column_stack([_picked(self.place(name), residues[shift]) for name, shift in parts])
 
     def side_chain(self, name: str) -> NDArray[np.int64]:
-        """(residues, 4) atoms of a chi, which begins where the one before it has its second atom."""
+        """(residues, 4) atoms of a chi, which begins at the second atom of the chi before it."""
         chain = [self.place("N"), self.place("CA"), self.place("CB")]
         last = np.full(self.n_residues, "CB", dtype="U3")
         for following in _FOLLOWING[: 1 + _SIDE_CHAIN.index(name)]:
@@ -165,10 +165,10 @@ class _Residues:
         return np.column_stack(chain[-4:])
 
     def _neighbours(self) -> NDArray[np.int64]:
-        """(residues,) the residue that follows each; -1 for none."""
+        """(residues,) the residue that follows each; -1 if none does."""
         carbon, nitrogen, alpha = self.place("C"), self.place("N"), self.place("CA")
         after = np.full(self.n_residues, -1, np.int64)
-        # with bonds of their own: a PDB file may list a few of others alone
+        # residues with bonds of their own: a PDB file may list only a few bonds of others
         known = np.zeros(self.n_residues, bool)
         bonds = self.atoms.get("bonds")
         for one, other in () if bonds is None else (bonds.T, bonds.T[::-1]):
@@ -207,12 +207,12 @@ class _Residues:
         emit([f"{self.atoms.name}: there is no {name} of {', '.join(shown[:_SHOWN])}{more}"])
 
     def _chis(self, residue: int) -> int:
-        """How many chi a residue of this name has; of other names those that are there."""
+        """The number of chi angles of a residue with this name; 0 if the name is unknown."""
         names = self.atoms.get("resnames")
         return 0 if names is None else _CHIS.get(str(names[self.place("CA")[residue]]), 0)
 
     def note_repeated(self, used: NDArray[np.int64]) -> None:
-        """A note on those of these atoms whose residue has another one of the same name."""
+        """A note on residues with several atoms of the same name, if one of these atoms is `used`."""
         residues = np.unique(self._of[used[np.isin(used, np.concatenate(self._repeated))]])
         if not len(residues):
             return
@@ -227,5 +227,5 @@ class _Residues:
 
 
 def _picked(places: NDArray[np.int64], residues: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The place in each of the residues; -1 for none."""
+    """The place in each of the residues; -1 without one."""
     return np.where(residues >= 0, places[residues], -1)

@@ -1,6 +1,6 @@
 """Conformance files for HDF5 trajectories: one small file, or several, for every row of the H5MD reader's checklist.
 
-They are written with plain h5py, never by Kinema; each comes with the values that a reader must give.
+They are written with plain h5py, never by Kinema; each comes with the values that a reader must return.
 """
 
 from kinema.testing.h5md_files import programs, storage, structure, values

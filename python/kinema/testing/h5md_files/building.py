@@ -34,12 +34,12 @@ __all__ = [
 ]
 
 N_FRAMES, N_ATOMS = 7, 5
-"""Of the files, where a case does not need others."""
+"""Sizes of the files, unless a case needs others."""
 
 
 @dataclass
 class Expected:
-    """The values that a reader must give; arrays in Kinema's units (angstrom, ps), None where a file has none."""
+    """The values that a reader must return; arrays in Kinema's units (angstrom, ps), None if a file has none."""
 
     positions: NDArray[np.float64] | None = None
     """(frames, N, 3)."""
@@ -50,20 +50,20 @@ class Expected:
     steps: NDArray[np.int64] | None = None
     times: NDArray[np.float64] | None = None
     options: dict[str, Any] = field(default_factory=dict)
-    """Arguments of `kinema.open` beside the path."""
+    """Arguments of `kinema.open` besides the path."""
     through_library: bool = False
     """Whether positions can only be read through h5py."""
     tolerance: float = 1e-12
-    """Relative; for values that the file stores with less than float64."""
+    """Relative tolerance, for values that the file stores in fewer digits than float64."""
 
 
 @dataclass(frozen=True)
 class ConformanceFile:
-    """One conformance file: `write` makes it and says what it holds."""
+    """One conformance file: `write` makes it and returns what it holds."""
 
     name: str
     row: str
-    """Of the checklist: "3 elements"."""
+    """Row of the checklist: "3 elements"."""
     write: Callable[[Path], Expected]
 
     def __str__(self) -> str:
@@ -74,7 +74,7 @@ CASES: list[ConformanceFile] = []
 
 
 def case(row: str, name: str | None = None, **arguments: Any) -> Callable[[Callable[..., Expected]], Any]:
-    """Enters a function, called with these arguments, into the list of cases."""
+    """Decorator that adds a function, called with these arguments, to the list of cases."""
 
     def enter(function: Callable[..., Expected]) -> Callable[..., Expected]:
         def write(path: Path) -> Expected:
@@ -91,11 +91,11 @@ TRICLINIC = np.array([[5.0, 0, 0], [1.5, 4, 0], [-1, 0.5, 6]], np.float32)
 
 KCAL = 4.184
 EV = 1.602176634e-19 * 6.02214076e23 / 1000
-"""In kJ, and in kJ/mol for a particle."""
+"""1 eV in kJ/mol."""
 
 
 def start_h5md(file: Any, root: str = "/", creator: str = "a test") -> Any:
-    """The metadata that every H5MD file has; gives the root group."""
+    """Writes the metadata that every H5MD file has. Returns the root group."""
     group = file.require_group(root)
     metadata = group.create_group("h5md")
     metadata.attrs["version"] = np.array([1, 1], np.int32)
@@ -117,7 +117,7 @@ def add_element(
     time_offset: float | None = None,
     **storage: Any,
 ) -> Any:
-    """An element: a data set without steps, explicit with arrays of steps and times, at fixed intervals with scalars.
+    """Adds an element: a data set without steps, with arrays of steps and times, or with scalars for fixed intervals.
 
     `steps` and `times` may be data sets, which are then linked. `storage` goes to `create_dataset`.
     """
@@ -141,7 +141,7 @@ def add_element(
 
 
 def add_box(group: Any, boundary: Sequence[str] = ("periodic",) * 3, dimension: int = 3) -> Any:
-    """The box of a particles group, without edges."""
+    """Adds the box of a particles group, without edges."""
     box = group.create_group("box")
     box.attrs["dimension"] = dimension
     box.attrs["boundary"] = np.array([word.encode() for word in boundary], "S8")
@@ -154,7 +154,7 @@ def walk(n_frames: int = N_FRAMES, n_atoms: int = N_ATOMS, seed: int = 0) -> NDA
 
 
 def scaled(values: NDArray[Any], factor: float) -> NDArray[np.float64]:
-    """Stored values in Kinema's units, as float64 before they are multiplied."""
+    """Stored values in Kinema's units, converted to float64 before they are multiplied."""
     return values.astype(np.float64) * factor
 
 
@@ -165,7 +165,7 @@ def clock(n_frames: int = N_FRAMES) -> tuple[NDArray[np.int64], NDArray[np.float
 
 
 def plain_file(path: Path, positions: Any = None, unit: str = "nm", scale: float = 10.0, **storage: Any) -> Expected:
-    """A simple file whose positions are stored in some way."""
+    """A simple file whose positions are stored as `storage` says."""
     values = walk() if positions is None else positions
     steps, times = clock(len(values))
     with h5py.File(path, "w") as file:

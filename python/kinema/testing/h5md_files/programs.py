@@ -66,7 +66,7 @@ def write_gromacs_topology(root: Any, n_molecules: int = 2) -> None:
 @case("programs", "gromacs", has_units=True)
 @case("programs", "gromacs_without_units", has_units=False)
 def _gromacs(path: Path, has_units: bool) -> Expected:
-    """As mdrun writes: steps and times in chunks of one element, velocities at twice the stride, no forces yet."""
+    """As mdrun writes it: steps and times in chunks of one element, velocities at twice the stride, no forces yet."""
     n_frames, n_atoms = 300, 7
     values, (steps, times) = walk(n_frames, n_atoms), clock(n_frames)
     one: dict[str, Any] = {"chunks": (1,), "maxshape": (None,), "compression": "gzip", "shuffle": True}
@@ -100,7 +100,7 @@ def _gromacs(path: Path, has_units: bool) -> Expected:
 
 @case("programs", "znh5md")
 def _znh5md(path: Path) -> Expected:
-    """Plurals for names, a data set for the boundary, species as floats that change with time."""
+    """Plural names, a data set for the boundary, species as floats that change with time."""
     values, (steps, _) = walk().astype(np.float64), clock()
     with h5py.File(path, "w") as file:
         group = start_h5md(file, creator="ZnH5MD").create_group("particles/atoms")
@@ -118,7 +118,7 @@ def _znh5md(path: Path) -> Expected:
 
 @case("programs", "mdtraj")
 def _mdtraj(path: Path) -> Expected:
-    """MDTraj's own format: PyTables' attributes left out."""
+    """MDTraj's own format, without the attributes of PyTables."""
     values, (_, times) = walk(), clock()
     lengths = np.linspace([3.0, 4.0, 5.0], [4.0, 5.0, 6.0], N_FRAMES).astype(np.float32).astype(np.float64)
     residues = [{"index": 0, "name": "ALA", "resSeq": 4, "segmentID": "", "atoms": [

@@ -1,6 +1,6 @@
 """Rows 15 and 16 of the checklist: how bytes are stored, and files that are not finished.
 
-Structure and values are the same in all of them.
+All of them have the same structure and values.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _compact(path: Path) -> Expected:
 
 @case("15 storage", "edge_chunks_unfiltered")
 def _edge_chunks(path: Path) -> Expected:
-    """As GROMACS asks for: chunks that stick out of the extent are stored without filters."""
+    """As GROMACS asks for: chunks that extend beyond the data set are stored without filters."""
     values = walk()
     expected = plain_file(path, values)
     plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
@@ -110,7 +110,7 @@ def _edge_chunks(path: Path) -> Expected:
 
 @case("15 storage", "filter_mask")
 def _filter_mask(path: Path) -> Expected:
-    """Two chunks that were stored without their filters, one of them with only the second."""
+    """Two chunks that were stored without any of their filters."""
     values = walk()
     expected = plain_file(path, values, chunks=(1, N_ATOMS, 3), compression="gzip", shuffle=True)
     with h5py.File(path, "r+") as file:
@@ -157,7 +157,7 @@ def _file_formats(path: Path, **how: Any) -> Expected:
 @case("15 storage", "virtual", compression=None)
 @case("15 storage", "virtual_of_filtered", compression="gzip")
 def _virtual(path: Path, compression: str | None) -> Expected:
-    """Two files and a data set of the file itself, one behind the other; of the second, rows from the middle."""
+    """Two files and a data set of the file itself, one after the other; the second file gives rows from its middle."""
     values, (steps, times) = walk(), clock()
     layout = h5py.VirtualLayout(values.shape, "f4")
     for number, (start, stop) in enumerate(((0, 3), (3, 5))):
@@ -234,7 +234,7 @@ def _shorter_box(path: Path) -> Expected:
 
 @case("16 growing", "rows_never_written")
 def _trailing(path: Path) -> Expected:
-    """The extent was made for more frames than were written before the program was killed."""
+    """The data set has room for more frames than were written before the program was killed."""
     values, (steps, times) = walk(), clock()
     with h5py.File(path, "w") as file:
         group = start_h5md(file).create_group("particles/all")

@@ -1,1 +1,1 @@
-"""Programs that tests run: `kinema` in their own process, child processes, ranks of MPI that stay."""
+"""Programs that tests run: `kinema` in their own process, child processes, standing ranks of MPI."""

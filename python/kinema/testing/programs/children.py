@@ -26,7 +26,7 @@ __all__ = [
     "worker_processes",
 ]
 
-# far above what any test needs: a child of tests that were killed themselves ends by these alone
+# far above what any test needs: children of tests that were killed end by this limit alone
 _CPU_SECONDS = 600
 _FILE_BYTES = 8 << 30
 
@@ -34,9 +34,9 @@ _started: list[tuple[subprocess.Popen[Any], threading.Timer]] = []
 
 
 def restore_sigint() -> None:
-    """Gives SIGINT Python's action where it is ignored, as in jobs that a shell starts in the background.
+    """Restores Python's action for SIGINT if it is ignored, as in jobs that a shell starts in the background.
 
-    What is ignored stays ignored in child processes; tests that send SIGINT to one would wait for its end in vain.
+    An ignored signal stays ignored in child processes; tests that send SIGINT to one would wait for its end in vain.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -52,7 +52,7 @@ def start_child(
     stderr: int | IO[Any] | None = subprocess.PIPE,
     **options: Any,
 ) -> subprocess.Popen[Any]:
-    """A process in a session of its own, killed with its process group after so many seconds or by `end_children`.
+    """Starts a process in its own session; it and its process group are killed after `seconds` or by `end_children`.
 
     `options` are those of `subprocess.Popen`.
     """
@@ -72,7 +72,7 @@ def start_child(
 
 
 def end_children() -> None:
-    """Kills what `start_child` has started and still runs, and closes its pipes."""
+    """Kills the processes that `start_child` has started and that still run, and closes their pipes."""
     while _started:
         process, timer = _started.pop()
         timer.cancel()
@@ -86,9 +86,9 @@ def end_children() -> None:
 def kill_at_random(run: Callable[[], object], seed: int, n_kills: int, longest: float) -> None:
     """Calls `run` in child processes, and kills `n_kills` of them at random moments within `longest` seconds.
 
-    For a program that a test starts: it forks after its imports, so that a call costs a few ms, and has no thread then.
-    Whenever a call has come to its end it prints "finished" and waits for a line, in which time the test looks at what
-    was made; after the last kill one call comes to its end undisturbed. Then it prints how many were killed.
+    For a program that a test starts: it forks after its imports, so that a call costs a few ms, and has no threads
+    then. After each call that is not killed, it prints "finished" and waits for a line, while the test looks at the
+    result; after the last kill one more call finishes undisturbed. Then it prints how many were killed.
     """
     moments = random.Random(seed)
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -123,7 +123,7 @@ def kill_at_random(run: Callable[[], object], seed: int, n_kills: int, longest: 
 
 
 def all_ended(processes: Sequence[Any], seconds: float = 120) -> bool:
-    """Whether each `psutil.Process` ends within so many seconds; orphans for which nobody waits stay as zombies."""
+    """Whether each `psutil.Process` ends within `seconds`; orphans for which nobody waits stay as zombies."""
     import psutil
 
     _, alive = psutil.wait_procs(list(processes), timeout=seconds)
@@ -137,21 +137,21 @@ def all_ended(processes: Sequence[Any], seconds: float = 120) -> bool:
 
 
 def end_structure_walks() -> None:
-    """Ends the process that looks at HDF5 files for this one; else it waits for further files for some seconds."""
+    """Ends the process that checks HDF5 files for this one; otherwise it waits for further files for some seconds."""
     from kinema.storage.hdf5.trust.verdicts import end_walks
 
     end_walks()
 
 
 def _kill(process: subprocess.Popen[Any]) -> None:
-    # until it is waited for its number is no other's, and what it has forked may live on without it
+    # until it is waited for, no other process gets its number, and its forks may live on without it
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
 
 
 def worker_processes() -> list[int]:
-    """Workers of runner `processes` of this process that are alive: children, or forked by a server that is one."""
+    """Live workers of runner `processes` of this process: its children, or forked by a server that is its child."""
     own = os.getpid()
     found: dict[int, tuple[int, bytes]] = {}
     for folder in Path("/proc").iterdir():

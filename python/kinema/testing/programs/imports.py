@@ -1,4 +1,4 @@
-"""Packages that take long to import: every process of a test run imports all test modules.
+"""Lazy imports of slow packages: every process of a test run imports all test modules.
 
 A test module says `MDAnalysis = lazy("MDAnalysis")`, and uses the name in functions.
 """
@@ -14,7 +14,7 @@ __all__ = ["lazy", "package_folder"]
 
 
 class _Lazy:
-    """Has the attributes of a module, which it imports for the first of them."""
+    """Stands for a module, which is imported when its first attribute is used."""
 
     def __init__(self, name: str) -> None:
         object.__setattr__(self, "_name", name)
@@ -22,14 +22,14 @@ class _Lazy:
     def __getattr__(self, attribute: str) -> Any:
         return getattr(import_module(self._name), attribute)
 
-    # pytest's monkeypatch would not find the old value to put back
+    # pytest's monkeypatch would not find the old value to restore
     def __setattr__(self, attribute: str, value: Any) -> None:
         raise AttributeError(f"replace it in the module: monkeypatch.setattr('{self._name}.{attribute}', ...)")
 
     def __dir__(self) -> list[str]:
         return dir(import_module(self._name))
 
-    # code of test modules is sent to workers with what it names
+    # code of test modules is sent to workers with the objects that it names
     def __reduce__(self) -> tuple[Any, ...]:
         return lazy, (self._name,)
 
@@ -43,7 +43,7 @@ def lazy(name: str) -> Any:
 
 
 def package_folder(name: str) -> Path:
-    """The folder of an installed package, which is not imported."""
+    """The folder of an installed package, without importing it."""
     spec = find_spec(name)
     assert spec is not None and spec.origin is not None, f"{name} is not installed"
     return Path(spec.origin).parent

@@ -14,7 +14,7 @@ __all__ = ["Lanes", "marked"]
 
 
 class Lanes(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
-    """Units of work: tests marked `processes` of tests/runners, those of other folders, other tests of each module."""
+    """Units of work: tests marked `processes` in tests/runners; such tests elsewhere; other tests by module."""
 
     def _split_scope(self, nodeid: str) -> str:
         module, _, function = nodeid.partition("::")
@@ -24,13 +24,13 @@ class Lanes(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
         return module
 
     def schedule(self) -> None:
-        """As its base, but a worker in place of a lost one gets two units: it runs a test when it knows the next."""
+        """As its base, but a worker that replaces a lost one gets two units: it runs a test when it knows the next."""
         super().schedule()
         for node in self.nodes:
             self._reschedule(node)
 
     def remove_node(self, node: Any) -> str | None:
-        """As its base, but for the test that ended its process: it has failed, and is not run again."""
+        """As its base, except for the test that ended its process: it has failed, and is not run again."""
         units: list[dict[str, bool]] = list(self.assigned_work.get(node, {}).values())
         lost = [(unit, test) for unit in units for test, done in unit.items() if not done][:1]
         for unit, test in lost:
@@ -40,7 +40,7 @@ class Lanes(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
 
 
 def marked(tree: ast.Module) -> Iterator[ast.AST]:
-    """What a module marks `processes`: its functions and classes, or the whole module."""
+    """The functions and classes that a module marks `processes`, or the whole module."""
     for node in tree.body:
         decorators = getattr(node, "decorator_list", [])
         if any(ast.unparse(one) == "pytest.mark.processes" for one in decorators):

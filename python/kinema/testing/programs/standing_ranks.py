@@ -1,10 +1,10 @@
-"""Ranks of MPI that stay: one `mpiexec` runs programs of many tests, as a start costs a second a rank.
+"""Ranks of MPI that stay: one `mpiexec` runs the programs of many tests, because a start costs a second for each rank.
 
-For tests of values. A test that ends or kills ranks, that needs variables at their start, or that changes modules
-starts ranks of its own.
+They are for tests of values. A test that ends or kills ranks, needs variables at their start, or changes modules starts
+ranks of its own.
 
 `StandingRanks` is the side of the tests. This module as a program is the side of a rank: it waits for a line in a FIFO,
-for which it needs no CPU time, runs the program that the line names, and answers by a line in another FIFO.
+which takes no CPU time, runs the program that the line names, and answers by a line in another FIFO.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from kinema.base import notes
 
 __all__ = ["StandingRanks"]
 
-# what a class has besides functions
+# members of a class besides functions
 _METHODS = (classmethod, staticmethod, property)
-# until all ranks have answered; and, after one has failed, until the others have: they may wait for it in vain
+# until all ranks have answered; and, after one has failed, until the others have, as they may wait for it in vain
 _SECONDS, _AFTER_A_FAILURE = 180.0, 10.0
 
 
@@ -43,7 +43,7 @@ class StandingRanks:
     launcher : str
         Path of `mpiexec`.
     environment : mapping
-        That in which ranks start.
+        Environment in which ranks start.
     """
 
     def __init__(self, n_ranks: int, launcher: str, environment: Mapping[str, str]) -> None:
@@ -54,7 +54,10 @@ class StandingRanks:
         self._answers: list[int] = []
 
     def run(self, text: str, folder: Path, environment: Mapping[str, str]) -> str:
-        """What all ranks print who run a program in a folder; AssertionError with their tracebacks if one fails."""
+        """Runs a program on all ranks in a folder and returns what they print.
+
+        Raises AssertionError with the tracebacks of ranks that fail.
+        """
         if self._process is None:
             self._begin()
         out = folder / "standing-ranks.out"
@@ -65,7 +68,7 @@ class StandingRanks:
         failures = self._wait()
         said = out.read_text()
         if failures:
-            # the next program gets ranks that nothing has happened to
+            # the next program gets fresh ranks
             self.close()
         assert not failures, said + "".join(failures)
         return said
@@ -106,7 +109,7 @@ class StandingRanks:
         """The tracebacks of ranks that failed; the ranks are ended if some do not answer."""
         assert self._process is not None and self._folder is not None
         until, waiting, failures = time.monotonic() + _SECONDS, list(self._answers), []
-        # not select(), which takes no descriptor beyond 1023
+        # not select(), which takes no descriptor above 1023
         poll = select.poll()
         for one in waiting:
             poll.register(one, select.POLLIN)
@@ -143,7 +146,7 @@ def serve(folder: str) -> None:
 
 
 def _failure(request: dict[str, Any]) -> str:
-    """Runs the program of a request; the traceback if it fails, else nothing. All is put back afterwards."""
+    """Runs the program of a request; returns the traceback if it fails, else "". Everything is restored afterwards."""
     before = os.getcwd(), dict(os.environ), list(sys.path), set(sys.modules), os.dup(1)
     defined = _definitions()
     os.environ.clear()
@@ -172,15 +175,15 @@ def _failure(request: dict[str, Any]) -> str:
         for name in set(sys.modules) - modules:
             if str(getattr(sys.modules[name], "__file__", None) or "").startswith(request["folder"]):
                 del sys.modules[name]
-        # what the program has made is gone, what it has imported stays: the next collection need not look at that
+        # objects of the program are gone, its imports stay: the next collection need not look at these
         gc.collect()
         gc.freeze()
     now = _definitions()
     changed = {name for name, value in defined.items() if now.get(name) is not value}
-    # those too in modules that the program itself has imported
+    # also in modules that the program itself has imported
     changed |= {name for name, value in now.items() if getattr(value, "__module__", None) == "__main__"}
     if changed:
-        # the next program would run with it
+        # the next program would run with the change
         return f"the program changes {', '.join(sorted(changed))}: it needs ranks of its own\n"
     return ""
 

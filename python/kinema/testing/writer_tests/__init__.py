@@ -1,1 +1,1 @@
-"""The conformance suite of writers, what it needs of a format, and the law of extreme values."""
+"""The conformance suite of writers, its description of a format, and the law of extreme values."""

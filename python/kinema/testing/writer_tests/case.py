@@ -1,4 +1,4 @@
-"""`WriterCase`: what the writer of a format keeps of frames, and frames that the suite of writers writes and reads."""
+"""`WriterCase`: what the writer of a format keeps of frames, and the frames that the tests write and read."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ HOWS: tuple[How, ...] = ("frames", "blocks", "arrays", "mixed", "flushed")
 
 
 class WriterCase(GrowingFileTests):
-    """What the tests of one writer need; subclass with `suffix` and what the format holds."""
+    """Base of the tests of one writer. Subclass it with `suffix` and the fields of the format."""
 
     #: of the files
     suffix = ""
-    #: what a file holds; the usual one first
+    #: fields of a file; the usual one first
     fields: tuple[str, ...] = ("positions",)
-    #: whether a file holds one of them alone
+    #: whether a file holds only one of the fields
     one_field = False
-    #: whether each frame says which of them it has; otherwise all have what the first has
+    #: whether each frame states which fields it has; otherwise all have the fields of the first
     fields_of_each = False
-    #: those whose float32 values keep their bits; others are multiplied by a unit, and rounded once
+    #: fields whose float32 values keep their bits; others are multiplied by a unit, and rounded once
     exact: tuple[str, ...] = ("positions",)
     #: angstrom by which positions are rounded
     tolerance = 0.0
-    #: whether times that are not given go on from the last frames; else each frame has one if the first has
+    #: whether times that are not given continue from the last frames; otherwise each frame has one if the first has
     times_go_on = True
     #: options of all files, which choose what is written
     options: ClassVar[Mapping[str, Any]] = {}
@@ -46,13 +46,13 @@ class WriterCase(GrowingFileTests):
     wide: ClassVar[Mapping[str, Any] | None] = None
     #: "any": of int64; "32 bits"; "even": a first step and a stride; "counted": from 0; "none": a reader finds none
     steps: Literal["any", "32 bits", "even", "counted", "none"] = "any"
-    #: "even": they follow from steps; "none": they are lost
+    #: "even": times follow from steps; "none": they are lost
     times: Literal["float64", "float32", "even", "none"] = "float64"
     #: ps by which times are rounded
     time_tolerance = 0.0
     #: angstrom/ps by which velocities are rounded
     velocity_tolerance = 0.0
-    #: whether a frame may lack a cell where the first has one
+    #: whether a frame may lack a cell if the first has one
     cells_of_some = True
     #: whether all frames of a file have the cell of the first
     one_cell = False
@@ -62,19 +62,19 @@ class WriterCase(GrowingFileTests):
     cell_tolerance = 0.0
     #: share by which lengths and cosines of any cell may be rounded
     cell_share = 1e-6
-    #: whether cells with open edges are lost, which is named
+    #: whether cells with open edges are lost; the loss is named
     loses_open_edges = False
-    #: ps by which times may be rounded where that is named
+    #: ps by which times may be rounded if the loss is named
     time_rounding = 1e-30
-    #: what is lost of all frames, even of those that `frames` makes
+    #: what all frames lose, even those that `frames` makes
     always_lost: frozenset[str] = frozenset()
-    #: whether the same frames are the same bytes, however they were given; else the same values
+    #: whether the same frames are the same bytes, however they were given; otherwise the same values
     records = True
     #: whether an index is stored
     table = False
     #: whether frames are written as they come, before they are flushed
     streams = False
-    #: whether files are appended to; those that are not refuse mode="a"
+    #: whether files can be appended to; if not, mode="a" is refused
     appends = True
     #: atoms of the files
     n_atoms = 12
@@ -90,7 +90,7 @@ class WriterCase(GrowingFileTests):
         cell: CellKind = "cuboid",
         seed: int = 1,
     ) -> GivenFrames:
-        """Frames of which the format keeps everything but `always_lost`."""
+        """Frames that the format keeps, except for `always_lost`."""
         random = np.random.default_rng(seed)
         shape = (n_frames, self.n_atoms, 3)
         fields = {name: random.normal(0.0, 9.0, shape).astype(dtype) for name in names}
@@ -99,7 +99,7 @@ class WriterCase(GrowingFileTests):
                 random_walk(n_frames, self.n_atoms, seed) + random.uniform(-1e-3, 1e-3, shape)
             ).astype(dtype)
         count = np.arange(n_frames, dtype=np.int64)
-        # nm are float32 with it
+        # float32 holds these in nm
         cells = np.round(random_cells(n_frames, cell, seed).astype(np.float64) * 6.4) * 10 / 64
         there = {name: np.ones(n_frames, np.bool_) for name in names}
         times: NDArray[np.float64] = np.arange(1, n_frames + 1, dtype=np.float64) / 4
@@ -107,7 +107,7 @@ class WriterCase(GrowingFileTests):
 
     @property
     def made_of(self) -> Mapping[str, Any]:
-        """Arguments without which the format has no writer: `atoms`."""
+        """Arguments that the writer of the format requires: `atoms`."""
         return {}
 
     def open(self, path: Path, **options: Any) -> kn.Writer:
@@ -119,13 +119,13 @@ class WriterCase(GrowingFileTests):
         return read_frames(path, dtype)
 
     def write(self, path: Path, given: GivenFrames, how: How = "frames", **options: Any) -> kn.Writer:
-        """A new file of all frames; the writer, closed."""
+        """Writes all frames to a new file; returns the closed writer."""
         with collected(), self.open(path, **options) as out:
             self._put(out, given, how)
         return out
 
     def check(self, found: GivenFrames, given: GivenFrames, lost: set[str] = frozenset()) -> None:  # type: ignore[assignment]
-        """The frames that were read are those that were given, but for `lost`, within what the class says."""
+        """Asserts that the frames read equal those given, except for `lost`, within the tolerances of the class."""
         for name in given.fields:
             if name not in self.fields or name not in found.fields:
                 assert name in lost
@@ -158,7 +158,7 @@ class WriterCase(GrowingFileTests):
         return alone if self.one_field or len(alone) == 1 else [*alone, self.fields]
 
     def _refuses_to_append(self, tmp_path: Path) -> None:
-        """A file that is not appended to says so, and stays."""
+        """Asserts that a file that cannot be appended to is refused, and stays."""
         path = tmp_path / f"made{self.suffix}"
         self.write(path, self.frames(3, self._all))
         before = path.read_bytes()
@@ -171,7 +171,7 @@ class WriterCase(GrowingFileTests):
         assert not (tmp_path / f"none{self.suffix}").exists()
 
     def _appending(self, path: Path, n_atoms: int | None) -> kn.Writer:
-        """One that makes the file where there is none; a file that is there says itself what it is."""
+        """A writer that makes the file if there is none; an existing file describes itself."""
         return kn.Writer(path, n_atoms, mode="a", **({} if n_atoms is None else self.options))
 
     def _options(self, dtype: str) -> Mapping[str, Any]:

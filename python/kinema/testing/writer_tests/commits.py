@@ -1,4 +1,4 @@
-"""`RecordedCommits`: each write into an HDF5 file that grows, so that tests see it at every moment of a kill."""
+"""`RecordedCommits`: each write into a growing HDF5 file, so that tests see it as a kill at any moment leaves it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["RecordedCommits"]
 
 
 class RecordedCommits:
-    """Keeps each write into a growing HDF5 file, and how many frames had been flushed at the time, by `flushed`."""
+    """Records each write into a growing HDF5 file, with the number of frames flushed by then, from `flushed`."""
 
     def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.start = path.read_bytes()
@@ -34,7 +34,7 @@ class RecordedCommits:
         monkeypatch.setattr(os, "ftruncate", recorded_length)
 
     def moments(self) -> Iterator[tuple[int, bytes]]:
-        """The file after each single change, with the frames that were flushed by then."""
+        """The file after each single change, with the number of frames flushed by then."""
         content = bytearray(self.start)
         for flushed, offset, data in self.changes:
             if data is None:

@@ -1,4 +1,4 @@
-"""Frames with extreme values for the suite of writers, and the law that a file gives back what its writer accepts."""
+"""Frames with extreme values for the suite of writers, and the law that a file returns what its writer accepts."""
 
 from __future__ import annotations
 
@@ -80,7 +80,10 @@ def extreme_frames(data: st.DataObject, frames: GivenFrames) -> GivenFrames:
 
 
 def check_kept(given: GivenFrames, found: GivenFrames, lost: set[str], of: WriterCase) -> None:
-    """What was read is what was given, within rounding, the same lattice, finite if that was; or is in `lost`."""
+    """Asserts that values read equal those given, within rounding, or are in `lost`.
+
+    Cells must be the same lattice, and finite values must stay finite.
+    """
     for name in of.fields:
         if name in given.fields:
             _check_values(given.fields[name], found.fields[name], of.tolerance if name == "positions" else 0.0, of)
@@ -109,7 +112,7 @@ def _check_values(given: NDArray[Any], found: NDArray[Any], tolerance: float, of
 
 
 def _is_same_lattice(given: NDArray[np.float64], found: NDArray[np.float64], share: float) -> bool:
-    """Whether edges have the same lengths, angles and handedness; an edge without length stays without."""
+    """Whether edges have the same lengths, angles and handedness; an edge of length zero stays so."""
     if not np.isfinite(found).all():
         return False
     a, b = (np.hypot(np.hypot(*cell.T[:2]), cell.T[2]) for cell in (given, found))

@@ -1,4 +1,4 @@
-"""`WriterTests`: the conformance suite of writers. A subclass in a test module says what its format holds."""
+"""`WriterTests`: the conformance suite of writers. A subclass in a test module describes its format."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kinema.testing.written import lost_aspects
 __all__ = ["DearWriterTests", "WriterTests"]
 
 
-# each example writes its file anew, so that all can use one folder
+# each example rewrites its file, so that all can use one folder
 _ANY_FRAMES = settings(
     deadline=None,
     database=None,
@@ -34,7 +34,7 @@ class LoopEnded(Exception):
 
 
 class WriterTests(WriterCase):
-    """Subclass with `suffix` and what the format holds."""
+    """Subclass it with `suffix` and the fields of the format."""
 
     # -- values -------------------------------------------------------------------------------------------------
 
@@ -81,7 +81,7 @@ class WriterTests(WriterCase):
     @pytest.mark.parametrize("first", [True, False])
     def test_left_handed_cells_are_kept_or_refused(self, tmp_path: Path, first: bool) -> None:
         given = self.frames(4, self.fields[:1], cell="triclinic")
-        # the mirror image, whose lengths and angles are the same
+        # the mirror image, with the same lengths and angles
         rows = slice(None) if first else slice(2, 3)
         given.cells[rows, :, 2] *= -1.0
         path = tmp_path / f"mirrored{self.suffix}"
@@ -124,7 +124,7 @@ class WriterTests(WriterCase):
         try:
             out = self.write(path, given, data.draw(st.sampled_from(HOWS)), keep_partial=False, **self._options(dtype))
         except (kn.ArgumentError, kn.UnsupportedFormatError) as error:
-            # what it says is what is wrong, and nothing is left
+            # the message names the cause, and no file is left
             assert any(word in str(error) for word in ("cell", "time", "step", "atom")), error
             assert list(tmp_path.glob("any*")) == []
             return
@@ -138,7 +138,7 @@ class WriterTests(WriterCase):
         how: How = data.draw(st.sampled_from(HOWS))
         out = self.write(path, given, how, overwrite=True, **self._options(dtype))
         found, named = self.read(path, dtype), lost_aspects(path, out.losses)
-        # what is kept within what the class says needs no name
+        # values within the tolerances of the class need no name
         differing = given.differing(found) - {name for name in self.fields if name not in self.exact}
         if np.abs(found.cells - given.cells).max(initial=0.0) <= self.cell_tolerance * np.abs(given.cells).max():
             differing -= {"cells"}
@@ -147,7 +147,7 @@ class WriterTests(WriterCase):
             differing -= {"steps"}
         assert differing <= named
         self.check(found, given, named)
-        # and nothing is named that is there
+        # nothing is named that is there
         assert named - differing <= self.always_lost | ({*given.fields} if wide and self.wide is None else set())
 
     def test_steps_and_times_that_are_not_given_go_on(self, tmp_path: Path) -> None:
@@ -331,8 +331,10 @@ class WriterTests(WriterCase):
 
 
 class DearWriterTests(WriterTests):
-    """The same for a format of which one example takes tens of milliseconds, as HDF5 or MDAnalysis looks at each file
-    that was made: a short run tries 20 examples of a law."""
+    """The same for a format with slow examples (tens of ms), because HDF5 or MDAnalysis checks each file.
+
+    A short run tries 20 examples of a law.
+    """
 
     @settings(_ANY_FRAMES, max_examples=_ANY_FRAMES.max_examples if LONG else 20)
     @given(data=st.data())

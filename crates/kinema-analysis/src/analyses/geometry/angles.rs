@@ -7,8 +7,8 @@ use crate::cpu::Cpu;
 use crate::geometry::{Lattice, Points, Results, angles};
 use crate::registry::KernelInfo;
 
-/// Columns: the angle at the second atom of each of `triples`, atom indices (n, 3), with the nearest images unless `minimum_image` is
-/// false; not a number where it is at the place of another one.
+/// Columns: the angle at the second atom of each of `triples`, atom indices (n, 3), with the nearest images unless
+/// `minimum_image` is false; NaN if that atom coincides with another.
 pub const KERNEL: KernelInfo = kernel::<Angles, 3>();
 
 struct Angles;

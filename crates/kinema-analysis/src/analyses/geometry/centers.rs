@@ -1,5 +1,5 @@
 //! Centres of groups of atoms in each frame, of mass or of geometry, angstrom: as MDAnalysis' `center_of_mass` and
-//! `center_of_geometry`. Atoms are taken where they stand: molecules are not made whole.
+//! `center_of_geometry`. Positions are used as they are: molecules are not made whole.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::arguments::{Argument, Arguments};
 use crate::geometry::Center;
 use crate::registry::KernelInfo;
 
-/// Columns: x, y and z of the centre of each of `groups`, (atoms, masses), where masses may be left out.
+/// Columns: x, y and z of the centre of each of `groups`, (atoms, masses); masses may be left out.
 pub const KERNEL: KernelInfo = KernelInfo {
     id: Centers::ID,
     make: |arguments| {
@@ -51,9 +51,9 @@ struct Group {
     places: Places,
 }
 
-/// Where the atoms of a group are among all of them.
+/// Places of the atoms of a group among all atoms.
 enum Places {
-    /// The first one, and the one behind the last: they are side by side, as those of residues are.
+    /// The first atom, and the one after the last: adjacent atoms, as in residues.
     Run(usize, usize),
     Apart(Vec<u32>),
 }
@@ -70,7 +70,7 @@ impl Places {
 impl PerFrame for Centers {
     const ID: &'static str = "centers/1";
     type Value = f64;
-    /// The atoms of a group, where they are not side by side.
+    /// Gathered atoms of a group whose atoms are not adjacent.
     type Scratch = Vec<f32>;
 
     fn needs(&self) -> Needs {

@@ -7,8 +7,8 @@ use crate::cpu::Cpu;
 use crate::geometry::{Lattice, Points, Results, dihedrals};
 use crate::registry::KernelInfo;
 
-/// Columns: the angle about the middle bond of each of `quadruples`, atom indices (n, 4), with the nearest images unless `minimum_image`
-/// is false; not a number where three atoms in a row lie on one line.
+/// Columns: the angle about the middle bond of each of `quadruples`, atom indices (n, 4), with the nearest images
+/// unless `minimum_image` is false; NaN if three consecutive atoms lie on one line.
 pub const KERNEL: KernelInfo = kernel::<Dihedrals, 4>();
 
 struct Dihedrals;

@@ -7,7 +7,8 @@ use crate::cpu::Cpu;
 use crate::geometry::{Lattice, Points, Results, distances};
 use crate::registry::KernelInfo;
 
-/// Columns: one for each of `pairs`, atom indices (n, 2), with the nearest images unless `minimum_image` is false.
+/// Columns: one distance for each of `pairs`, atom indices (n, 2), with the nearest images unless `minimum_image` is
+/// false.
 pub const KERNEL: KernelInfo = kernel::<Distances, 2>();
 
 /// The distances of given pairs, for kernels that make something of them.

@@ -1,4 +1,5 @@
-//! Edges of cells that unwrapping by displacements adds to positions; what [`crate::transforms::displacement`] begins with.
+//! Edges of cells that unwrapping by displacements adds to positions; [`crate::transforms::displacement`] begins with
+//! them.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Jumps of atoms to the other side of the cell, counted from frame to frame; what [`crate::transforms::nojump`] begins with.
+//! Jumps of atoms to the other side of the cell, counted from frame to frame; [`crate::transforms::nojump`] begins with
+//! them.
 //!
 //! A jump is the whole number nearest to the step of a reduced coordinate.
 
@@ -16,11 +17,11 @@ use crate::registry::KernelInfo;
 use crate::transforms::displacement::Edges;
 use crate::transforms::images::{Fault, MOST_CELLS};
 
-/// Groups of four atoms that go through all frames together: what is kept of them stays in the first-level cache.
+/// Number of groups of four atoms that go through all frames together: their state stays in the first-level cache.
 const GROUPS: usize = 16;
 
-/// Arguments and results of [`StepSums`]; sums are the edges that are to be added to each atom, whole numbers of 32 bits with
-/// a sign as those without one.
+/// Arguments and results of [`StepSums`]. Sums are the edges to add to each atom: signed 32-bit integers, passed as
+/// unsigned.
 pub const KERNEL: KernelInfo = KernelInfo {
     id: Jumps::ID,
     make: |arguments| Ok(Arc::new(StepSums::new(Jumps { cpu: arguments.cpu() }, arguments)?)),
@@ -32,7 +33,7 @@ struct Jumps {
     cpu: Cpu,
 }
 
-/// Of one frame, four atoms at a time: the longest steps, and the sum of the squares of all reduced coordinates.
+/// Values of one frame, four atoms at a time: the longest steps, and the sum of the squares of all reduced coordinates.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seen {
     longest: [f64; 4],
@@ -52,7 +53,7 @@ impl Seen {
     }
 }
 
-/// Four atoms: their reduced coordinates in the frame before, and edges that are to be added, by coordinate.
+/// Four atoms: their reduced coordinates in the frame before, and the edges to add, by coordinate.
 #[derive(Debug, Clone, Copy, Default)]
 struct Four {
     places: [[f64; 4]; 3],
@@ -101,7 +102,7 @@ fn all_of<Q: Quad>(cell: &Edges) -> [Vectors<Q>; 3] {
     [all(a), all(b), all(c)]
 }
 
-/// Four atoms go to where they are in the next frame. `seen`: the longest step and the sum of squares so far.
+/// Moves four atoms to their positions in the next frame. `seen`: the longest step and the sum of squares so far.
 #[inline(always)]
 #[expect(clippy::needless_range_loop, reason = "functions of iterators are compiled for every processor")]
 fn step<Q: Quad>(group: &mut Four, dual: [[Q; 3]; 3], points: [Q; 3], seen: [Q; 2]) -> [Q; 2] {
@@ -125,7 +126,8 @@ fn four<Q: Quad>(atoms: &[[f32; 3]]) -> [Q; 3] {
     Q::xyz([&atoms[0], &atoms[last.min(1)], &atoms[last.min(2)], &atoms[last]])
 }
 
-/// What is wrong with an atom of a row that is not finite, or too far away for jumps to be counted; `None` where none is.
+/// The first fault of a row: an atom that is not finite, or too far away for jumps to be counted; `None` if there is
+/// none.
 #[cold]
 fn fault(row: &[f32], dual: &Cell) -> Option<Fault> {
     let reduced =

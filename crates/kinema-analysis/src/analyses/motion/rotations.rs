@@ -1,9 +1,10 @@
-//! Rotations that bring frames of an atom set to the orientation of the first one, each by way of the frame before it.
+//! Rotations that bring frames of an atom set to the orientation of the first frame, each by way of the frame before
+//! it.
 //!
-//! `R_0 = 1, R_i = R_(i-1) S_i`, where `S_i` is the best rotation (Theobald's QCP) of frame `i` on frame `i - 1` as both are
-//! read. That is the rotation of frame `i` on frame `i - 1` as it was fitted, since a frame that is turned on another one
-//! turns with it: `gmx trjconv -fit progressive`. Every `S_i` depends on two frames alone, so that leaves have them in
-//! any division of the work; they are multiplied in the order of frames, when all are there.
+//! `R_0 = 1, R_i = R_(i-1) S_i`, where `S_i` is the best rotation (Theobald's QCP) of frame `i` on frame `i - 1`, both
+//! as read. This equals the rotation of frame `i` on frame `i - 1` as fitted, since the best rotation on a frame turns
+//! with that frame: `gmx trjconv -fit progressive`. Every `S_i` depends on two frames alone, so leaves compute them
+//! however the work is divided; they are multiplied in the order of frames once all are known.
 
 use std::sync::Arc;
 
@@ -20,9 +21,10 @@ use crate::superposition::steps::{Steps, turned};
 use crate::superposition::{AtomsAndReference, IDENTITY, Matrix3};
 use crate::transforms::superpose::not_finite;
 
-/// As of the transform `superpose`: `atoms`, `reference`, which is that of the first frame alone, and `weights`; `every`,
-/// frames from station to station; `n_frames`, of the run; `start` (3, 3), the rotation of its first frame, where that is
-/// known. Result: "stations" (stations, 3, 3), the rotations of the first frame, of frame `every`, and so on.
+/// Arguments as in the transform `superpose`: `atoms`, `reference`, to which only the first frame is rotated, and
+/// `weights`; `every`, frames from station to station; `n_frames` of the run; `start` (3, 3), the rotation of the run's
+/// first frame, if it is known. Result: "stations" (stations, 3, 3), the rotations of the first frame, of frame
+/// `every`, and so on.
 pub const KERNEL: KernelInfo = KernelInfo {
     id: "rotations/2",
     make: |arguments| {

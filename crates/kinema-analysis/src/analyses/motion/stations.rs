@@ -1,4 +1,5 @@
-//! What kernels share that sum up motion from frame to frame: stations, the frames at which sums are kept, and the longest step.
+//! Shared by kernels that sum up motion from frame to frame: stations, the frames at which sums are kept, and the
+//! longest step.
 
 use kinema_core::reduce::ResultArray;
 use kinema_core::{Error, ErrorKind, Result};
@@ -23,7 +24,7 @@ impl Stations {
         Ok(Self(frames))
     }
 
-    /// Those of the examples of kernels.
+    /// Stations for the examples of kernels.
     pub(super) fn example() -> Vec<u32> {
         vec![0, 2, 3, 8, 100, 103, 115, 130]
     }
@@ -37,7 +38,7 @@ impl Stations {
         u32::try_from(frame).is_ok_and(|frame| self.0.binary_search(&frame).is_ok())
     }
 
-    /// The number of them in a partial of so many frames.
+    /// Reads the number of stations in a partial of `n_frames` frames.
     ///
     /// # Errors
     /// `Corrupt` for more than there can be.
@@ -51,7 +52,8 @@ impl Stations {
     }
 }
 
-/// The longest step of a reduced coordinate without its jump, and the frame behind it; of several as long the first.
+/// The longest step of a reduced coordinate without its jump, and the frame that ends the step; the first of several
+/// equal ones.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct LongestStep {
     length: f64,
@@ -66,7 +68,7 @@ impl LongestStep {
         }
     }
 
-    /// That of later frames.
+    /// Takes the longest step of later frames into account.
     pub(super) fn merge(&mut self, later: Self) {
         self.see(later.length, later.frame);
     }

@@ -1,7 +1,7 @@
-//! Sums of what each step from frame to frame adds to atoms, kept at stations: the kernel behind `jumps` and `displacements`.
+//! Sums over the steps of atoms from frame to frame, kept at stations: the kernel for `jumps` and `displacements`.
 //!
-//! A partial has the positions of its first and of its last frame; where two neighbours are merged the step between them is
-//! made. Sums are exact: they are the same wherever leaves begin.
+//! A partial has the positions of its first and last frame; when two neighbours are merged, the step between them is
+//! added. Sums are exact: they are the same wherever leaves begin.
 
 use kinema_core::frame::{Cell, Fields};
 use kinema_core::reduce::{Frames, Kernel, Needs, Number, ResultArray};
@@ -50,11 +50,11 @@ pub struct Rows<'a> {
     pub(super) numbers: &'a [u64],
 }
 
-/// What a step adds.
+/// Defines the summand of a step.
 pub trait Steps: Send + Sync + 'static {
     /// Name and version of the partial's bytes.
     const ID: &'static str;
-    /// Of each coordinate of each atom.
+    /// Sum for each coordinate of each atom.
     type Sum: Exact;
     /// Buffers that each worker keeps for it.
     type Room: Default + Send + 'static;
@@ -62,7 +62,7 @@ pub trait Steps: Send + Sync + 'static {
     /// Adds the steps to `rows`, from `before` on and from frame to frame.
     ///
     /// # Errors
-    /// What is wrong with an atom, by its column, and the number of the frame.
+    /// The fault of an atom, by its column, and the number of the frame.
     fn add(
         &self,
         before: &Row,
@@ -78,30 +78,30 @@ pub trait Steps: Send + Sync + 'static {
     }
 }
 
-/// Sums up steps of some atoms. Arguments: `atoms` (all where they are left out), `stations`: the numbers of the frames,
-/// ascending, up to which is summed up. Results: "stations" (stations, atoms, 3); "longest", "longest_frame" (1,): the longest
-/// step of a reduced coordinate without its jump, and the frame behind it.
+/// Sums up steps of some atoms. Arguments: `atoms` (default: all), `stations`: ascending numbers of the frames up to
+/// which sums are kept. Results: "stations" (stations, atoms, 3); "longest", "longest_frame" (1,): the longest step of
+/// a reduced coordinate without its jump, and the frame that ends the step.
 pub(super) struct StepSums<S> {
     steps: S,
     atoms: AtomSelection,
     stations: Stations,
 }
 
-/// What some frames have.
+/// Sums of consecutive frames.
 #[derive(Debug, Default)]
 pub(crate) struct Summed<N> {
     n_frames: u64,
     first_frame: u64,
     first: Row,
     last: Row,
-    /// For each station what is added since the one before, or since the first frame.
+    /// For each station, the sums since the station before, or since the first frame.
     stations: Vec<N>,
     /// The same at the last frame.
     rest: Vec<N>,
     longest: LongestStep,
 }
 
-/// What a worker keeps from call to call.
+/// Buffers of one worker, kept from call to call.
 #[derive(Debug, Default)]
 pub(crate) struct Room<R> {
     cell: CellOfFrame,
@@ -124,7 +124,7 @@ impl<S: Steps> StepSums<S> {
     }
 }
 
-/// Those for the tests of laws.
+/// Arguments for the tests of laws.
 pub(super) fn examples(n_atoms: u32) -> Vec<Arguments> {
     let some = (0..n_atoms).step_by(2).collect::<Vec<_>>();
     let arguments = Arguments::new(n_atoms).with("stations", Stations::example());

@@ -1,7 +1,7 @@
-//! Which of given pairs of atoms are near each other in each frame, with their distances.
+//! The given pairs of atoms that are near each other in each frame, with their distances.
 //!
-//! A pair is near where `|r_2 - r_1| <= cutoff`, angstrom, in double precision of single-precision positions. It finds no
-//! pairs: all that are given are looked at.
+//! A pair is near if `|r_2 - r_1| <= cutoff`, angstrom, in double precision of single-precision positions. It does not
+//! search for pairs: it examines all given pairs.
 
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ use crate::arguments::Arguments;
 use crate::partials::lists::{ListChunk, ListColumn};
 use crate::registry::KernelInfo;
 
-/// Columns: "pair", the place of the pair in `pairs`, (n, 2), ascending; "distance". Nearest images unless `minimum_image` is false.
+/// Columns: "pair", the index of the pair in `pairs`, (n, 2), ascending; "distance". Nearest images unless
+/// `minimum_image` is false.
 pub const KERNEL: KernelInfo = KernelInfo {
     id: ClosePairs::ID,
     make: |arguments| {

@@ -1,7 +1,7 @@
-//! How many of given pairs of atoms are at which distance, counted over all frames.
+//! Histogram of the distances between given pairs of atoms, over all frames.
 //!
-//! Bin i of n holds `least + i w <= d < least + (i + 1) w` with `w = (most - least) / n`, the last bin also `d = most`, as
-//! `numpy.histogram`; other distances are not counted. It divides by no volume: a pair distribution function does.
+//! Bin i of n holds `least + i w <= d < least + (i + 1) w` with `w = (most - least) / n`, the last bin also `d = most`,
+//! as `numpy.histogram`; other distances are not counted. It divides by no volume: a pair distribution function does.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::partials::counts::Counts;
 use crate::partials::series::nothing_gathered;
 use crate::registry::KernelInfo;
 
-/// Results: "counts" (bins), uint64; "edges" (bins + 1), angstrom; "n_frames" (1), uint64. Of `pairs`, atom indices (n, 2), with the
-/// nearest images unless `minimum_image` is false.
+/// Results: "counts" (bins), uint64; "edges" (bins + 1), angstrom; "n_frames" (1), uint64. Distances are those between
+/// `pairs`, atom indices (n, 2), with the nearest images unless `minimum_image` is false.
 pub const KERNEL: KernelInfo = KernelInfo {
     id: ID,
     make: |arguments| {
@@ -55,12 +55,12 @@ struct Bins {
 }
 
 impl Bins {
-    /// Where bin `i` begins, and the one before it ends.
+    /// The lower edge of bin `i`, which is the upper edge of the bin before it.
     fn edge(&self, i: usize) -> f64 {
         if i == self.n { self.most } else { i as f64 * ((self.most - self.least) / self.n as f64) + self.least }
     }
 
-    /// The bin of a value; `None` for one outside of all.
+    /// The bin of a value; `None` if the value is outside all bins.
     #[inline]
     fn number(&self, value: f64) -> Option<u32> {
         if !(value >= self.least && value <= self.most) {

@@ -1,6 +1,6 @@
 //! Mean position of each atom over frames, for example as the reference of a second pass that aligns to it.
 //!
-//! It does not superpose: frames are taken as they come, aligned by [`crate::transforms::superpose`] where wanted.
+//! It does not superpose: frames are used as they are, aligned by [`crate::transforms::superpose`] if wanted.
 
 use kinema_core::reduce::ResultArray;
 
@@ -11,7 +11,7 @@ use crate::registry::KernelInfo;
 /// The mean positions. Results: "mean_positions" (atoms, 3), angstrom.
 pub const KERNEL: KernelInfo = MomentKernel::<Mean>::KERNEL;
 
-/// What it makes of moments.
+/// Computes the results from moments.
 enum Mean {}
 
 impl Quantity for Mean {

@@ -1,6 +1,6 @@
 //! The gyration tensor of a set of atoms in each frame, and its shape: see [`crate::geometry::Gyration`].
 //!
-//! Atoms are taken where they stand: molecules are not made whole.
+//! Positions are used as they are: molecules are not made whole.
 
 use std::sync::Arc;
 
@@ -14,8 +14,9 @@ use crate::arguments::Arguments;
 use crate::geometry::{self, Shape};
 use crate::registry::KernelInfo;
 
-/// Columns: radius of gyration (angstrom), the three moments, least first, asphericity, acylindricity (angstrom^2), relative
-/// shape anisotropy; with `tensor` also xx, xy, xz, yy, yz, zz (angstrom^2). `masses` are one an atom in the order of `atoms`.
+/// Columns: radius of gyration (angstrom), the three moments, least first, asphericity, acylindricity (angstrom^2),
+/// relative shape anisotropy; with `tensor` also xx, xy, xz, yy, yz, zz (angstrom^2). `masses`: one an atom, in the
+/// order of `atoms`.
 pub const KERNEL: KernelInfo = KernelInfo {
     id: Gyration::ID,
     make: |arguments| {

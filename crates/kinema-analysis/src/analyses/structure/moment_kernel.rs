@@ -1,6 +1,6 @@
-//! The kernel behind every quantity that is read from the moments of each atom's position over frames.
+//! The kernel of all quantities that follow from the moments of each atom's position over frames.
 //!
-//! It knows no quantity: [`Quantity`] says which moments one needs and what it makes of them.
+//! It knows no quantity: [`Quantity`] says which moments one needs and computes the results from them.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub trait Quantity: Send + Sync + 'static {
     const ID: &'static str;
     /// The highest moment it needs.
     const ORDER: Order;
-    /// The results for `n_atoms` atoms over at least one frame; the first dimension of each array is the atoms.
+    /// The results for `n_atoms` atoms over at least one frame; the first dimension of each array is that of atoms.
     fn results(moments: &Moments, n_atoms: usize) -> Vec<ResultArray>;
 }
 

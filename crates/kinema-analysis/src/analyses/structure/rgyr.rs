@@ -1,8 +1,8 @@
 //! Radius of gyration, in total and about each axis.
 //!
-//! It does not make molecules whole: atoms are taken where they stand. The formulas, with masses m and centre of mass c:
-//! `sqrt(sum m |r - c|^2 / sum m)`, as MDAnalysis' `radius_of_gyration`; about x: `sqrt(sum m ((r_y - c_y)^2 +
-//! (r_z - c_z)^2) / sum m)`, as `gmx gyrate`.
+//! Positions are used as they are: molecules are not made whole. The formulas, with masses m and centre of mass c:
+//! `sqrt(sum m |r - c|^2 / sum m)`, as MDAnalysis' `radius_of_gyration`; about x:
+//! `sqrt(sum m ((r_y - c_y)^2 + (r_z - c_z)^2) / sum m)`, as `gmx gyrate`.
 
 use std::sync::Arc;
 
@@ -16,7 +16,8 @@ use crate::arguments::Arguments;
 use crate::geometry::Center;
 use crate::registry::KernelInfo;
 
-/// Columns, angstrom: the radius; with `axes` also those about x, y and z. `masses` are one an atom in the order of `atoms`.
+/// Columns, angstrom: the radius; with `axes` also the radii about x, y and z. `masses`: one an atom, in the order of
+/// `atoms`.
 pub const KERNEL: KernelInfo = KernelInfo {
     id: Rgyr::ID,
     make: |arguments| {

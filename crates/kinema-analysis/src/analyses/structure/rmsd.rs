@@ -1,6 +1,6 @@
 //! Root mean square deviation from a reference, after superposition; of further groups too, after the same motion.
 //!
-//! It does not align the frames for others: that is [`crate::transforms::superpose`]. The formula, with weights relative to their
+//! It does not align the frames: [`crate::transforms::superpose`] does. The formula, with weights relative to their
 //! mean, is `sqrt(sum_i w_i |R (x_i - c) + c_ref - y_i|^2 / n)`, angstrom, as in MDAnalysis.analysis.rms.RMSD.
 
 use std::sync::Arc;
@@ -67,7 +67,7 @@ struct Rmsd {
 }
 
 impl Rmsd {
-    /// The first set's RMSD, and the motion for the groups; `None` where a position is not finite.
+    /// The first set's RMSD, and the motion for the groups; `None` if a position is not finite.
     #[inline]
     fn deviation(&self, row: &[f32]) -> Option<(f64, Motion)> {
         let reference = &self.fitted.reference();

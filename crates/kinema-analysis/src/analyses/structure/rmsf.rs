@@ -1,7 +1,8 @@
 //! Root mean square fluctuation of each atom about its mean position.
 //!
-//! It does not superpose: frames are taken as they come, aligned beforehand by [`crate::transforms::superpose`] where wanted. The
-//! formula is `sqrt(<|x - <x>|^2>)`, angstrom, over n frames (not n - 1), as in MDAnalysis.analysis.rms.RMSF.
+//! It does not superpose: frames are used as they are, aligned beforehand by [`crate::transforms::superpose`] if
+//! wanted. The formula is `sqrt(<|x - <x>|^2>)`, angstrom, over n frames (not n - 1), as in
+//! MDAnalysis.analysis.rms.RMSF.
 
 use kinema_core::reduce::ResultArray;
 
@@ -12,7 +13,7 @@ use crate::registry::KernelInfo;
 /// The fluctuation of each atom. Results, angstrom: "rmsf" (atoms), "mean_positions" (atoms, 3).
 pub const KERNEL: KernelInfo = MomentKernel::<Fluctuation>::KERNEL;
 
-/// What it makes of moments.
+/// Computes the results from moments.
 enum Fluctuation {}
 
 impl Quantity for Fluctuation {

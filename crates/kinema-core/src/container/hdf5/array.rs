@@ -29,9 +29,9 @@ pub struct ArrayDescription {
     pub name: String,
     /// Which of the part's files it is in.
     pub file: u32,
-    /// Frames, units (atoms, or numbers where a data set is frames x 3N), components of a unit.
+    /// Frames, units (atoms, or numbers if a data set is frames x 3N), components of a unit.
     pub shape: [u64; 3],
-    /// What is stored.
+    /// Type of the stored numbers.
     pub number: Number,
     /// Shape of a chunk; `None` for contiguous and compact data sets.
     pub chunks: Option<[u64; 3]>,
@@ -227,8 +227,8 @@ impl Array {
         self.chunk[2] * self.number.size() as u64
     }
 
-    /// Bytes here and there, in the order of the frames: of the first chunk of each run of frames that shares chunks,
-    /// or, where few chunks hold all frames and can be read in parts, of pieces of those.
+    /// Bytes here and there, in the order of the frames: bytes of the first chunk of each run of frames that shares
+    /// chunks; or, if few chunks hold all frames and can be read in parts, bytes of pieces of those chunks.
     pub fn samples(&self) -> Vec<Extent> {
         let step = (self.grid[1] * self.grid[2]).max(1) as usize;
         let chunks = self.addresses.iter().zip(&self.sizes).step_by(step).map(|(&offset, &len)| match offset {
@@ -288,7 +288,7 @@ impl Array {
     /// Decodes the bytes of a filtered chunk into `out`.
     ///
     /// # Errors
-    /// `Corrupt` where a filter contradicts the bytes.
+    /// `Corrupt` if a filter contradicts the bytes.
     pub fn decode(&self, chunk: &Chunk, bytes: &[u8], out: &mut Vec<u8>, scratch: &mut FilterScratch) -> Result<()> {
         self.pipeline.decode(bytes, self.masks[chunk.number], out, scratch).map_err(|error| {
             let what = format!("data set {}, chunk {}: {}", self.name, chunk.number, error.what());
@@ -298,10 +298,10 @@ impl Array {
 
     /// Puts the numbers of one frame into `out`: `bytes` begins with unit `first_unit` of that frame.
     ///
-    /// `None` as `bytes` stands for the fill value. What the bytes do not reach is an error of the caller's sizes.
+    /// `bytes` is `None` for the fill value. Units that the bytes do not reach mean that the caller's sizes are wrong.
     ///
     /// # Errors
-    /// `Internal` where `bytes` or `out` are too short.
+    /// `Internal` if `bytes` or `out` are too short.
     pub fn scatter<R: Real>(
         &self,
         chunk: &Chunk,
@@ -328,7 +328,7 @@ impl Array {
     /// The numbers of an array of one frame and one unit, in the bytes that the file has for them.
     ///
     /// # Errors
-    /// `Internal` for other shapes; of the source; `Corrupt` where a filter contradicts the bytes.
+    /// `Internal` for other shapes; errors of the source; `Corrupt` if a filter contradicts the bytes.
     pub fn read_row(&self, source: &dyn Source) -> Result<Vec<u8>> {
         if self.shape[..2] != [1, 1] {
             return Err(Error::new(ErrorKind::Internal, format!("data set {} is more than one row", self.name)));
@@ -399,7 +399,7 @@ struct Places<'a> {
 }
 
 impl Places<'_> {
-    /// `None` where something is too short.
+    /// `None` if a buffer is too short.
     #[inline(always)]
     fn copy<const SIZE: usize, R: Copy>(
         &self,

@@ -69,7 +69,7 @@ impl ChunkedArray<'_> {
         offset
     }
 
-    /// The chunk's bytes where they are in the array in one piece; otherwise copied to `buffer`, with zeros where the
+    /// The chunk's bytes if they are in the array in one piece; otherwise copied to `buffer`, with zeros where the
     /// chunk sticks out of the array.
     fn gather<'b>(&'b self, offset: &[usize], buffer: &'b mut Vec<u8>, chunk_bytes: usize) -> Result<&'b [u8]> {
         let inside: Vec<usize> = (self.shape.iter().zip(self.chunk_shape).zip(offset))
@@ -128,8 +128,8 @@ fn advance(index: &mut [usize], lengths: &[usize]) -> bool {
 /// array is held in memory. `cancel` is checked before each chunk.
 ///
 /// # Errors
-/// `InvalidArgument` where array and chunks do not fit, and as [`Pipeline::new`] and [`Pipeline::encode`];
-/// `Cancelled` once `cancel` is set.
+/// `InvalidArgument` if array and chunks do not fit; as [`Pipeline::new`] and [`Pipeline::encode`]; `Cancelled` once
+/// `cancel` is set.
 pub fn encode_chunks(
     array: ChunkedArray<'_>,
     filters: &[StoredFilter],
@@ -163,7 +163,7 @@ pub fn encode_chunks(
     Ok(chunks.into_iter().map(|(_, chunk)| chunk).collect())
 }
 
-/// What the threads share.
+/// Work that the threads share.
 struct Work<'a> {
     array: ChunkedArray<'a>,
     pipeline: Pipeline,

@@ -5,9 +5,9 @@ use super::array::{Array, Chunk, Stored};
 /// Bytes of a row that lie together, in the row as in its chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowPart {
-    /// Of the chunk's row.
+    /// First byte in the chunk's row.
     pub in_chunk: usize,
-    /// Of the row.
+    /// First byte in the row.
     pub in_row: usize,
     /// Number of bytes.
     pub len: usize,
@@ -46,7 +46,7 @@ impl Array {
         ((row - chunk.rows.start) * self.row_bytes()) as usize
     }
 
-    /// What a chunk has of a row.
+    /// The parts of a row that a chunk holds.
     pub fn parts_of_row(&self, chunk: &Chunk) -> impl Iterator<Item = RowPart> + use<> {
         let size = self.number.size() as u64;
         let (units, components) = (chunk.units.clone(), chunk.components.clone());

@@ -23,7 +23,8 @@ pub(super) const TENS: [u64; 20] = {
 /// Most significant digits that [`Digits`] holds.
 pub(super) const MOST_DIGITS: usize = 18;
 
-/// `value` times 10^`power`, rounded to an integer; `None` where 64 bits do not hold it or 128 bits not the way to it.
+/// `value` times 10^`power`, rounded to an integer; `None` if it does not fit in 64 bits, or its computation in 128
+/// bits.
 ///
 /// `value` is neither negative nor infinite nor NaN.
 #[inline]
@@ -162,7 +163,7 @@ mod tests {
         }
         for _ in 0..60_000 {
             values.push(f64::from_bits(random() & !(1 << 63)));
-            // ties: few bits behind the point
+            // ties: few bits after the point
             values.push((random() >> (20 + random() % 40)) as f64 / (1_u64 << (random() % 24)) as f64);
             values.push(f64::from((random() >> 40) as f32 / 4096.0));
         }

@@ -16,7 +16,7 @@ const G_BORDERS: [f64; 12] = {
     borders
 };
 
-/// Appends `value` as Fw.d: `width` characters, `decimals` of them behind the point; asterisks where they do not do.
+/// Appends `value` as Fw.d: `width` characters, `decimals` of them after the point; asterisks if it does not fit.
 pub fn put_f(out: &mut Vec<u8>, value: f64, width: usize, decimals: usize) {
     let field = field(out, width);
     if !value.is_finite() {
@@ -39,8 +39,8 @@ pub fn holds(value: f64, decimals: i32) -> bool {
     value.is_nan() || whole.abs() < 9e15 && whole / scale == value
 }
 
-/// Appends `value` as 1PEw.d: one digit before the point, `decimals` (up to 17) behind it, and an exponent of two digits,
-/// or of three without its letter.
+/// Appends `value` as 1PEw.d: one digit before the point, `decimals` (up to 17) after it, and an exponent of two
+/// digits, or of three without its letter.
 pub fn put_e(out: &mut Vec<u8>, value: f64, width: usize, decimals: usize) {
     debug_assert!(decimals < MOST_DIGITS, "more digits than are counted");
     let field = field(out, width);
@@ -89,7 +89,7 @@ pub fn put_i(out: &mut Vec<u8>, value: i64, width: usize) {
     field[width - digits.len()..].copy_from_slice(digits);
 }
 
-/// Appends `text` as Aw of a character variable of that length: cut, or with blanks behind it.
+/// Appends `text` as Aw of a character variable of that length: cut, or padded with blanks.
 pub fn put_text(out: &mut Vec<u8>, text: &[u8], width: usize) {
     let field = field(out, width);
     let len = text.len().min(width);
@@ -108,8 +108,7 @@ fn zeros(digits: &[u8]) -> usize {
     digits.iter().position(|&digit| digit != b'0').unwrap_or(digits.len())
 }
 
-/// The number whose last `decimals` digits lie behind the point. The zero before the point is left out where it does not
-/// fit.
+/// The number whose last `decimals` digits follow the point. The zero before the point is left out if it does not fit.
 #[inline]
 fn fixed(field: &mut [u8], negative: bool, digits: &[u8], decimals: usize) {
     // never empty: there are more digits than decimals
@@ -131,7 +130,7 @@ fn fixed(field: &mut [u8], negative: bool, digits: &[u8], decimals: usize) {
     field[point + 1..].copy_from_slice(&digits[whole..]);
 }
 
-/// The number of these significant digits, `before` (0 or 1) of them in front of the point, times 10^`power`.
+/// The number of these significant digits, `before` (0 or 1) of them before the point, times 10^`power`.
 #[inline]
 fn scientific(field: &mut [u8], negative: bool, digits: &[u8], before: usize, power: i32) {
     let len = usize::from(negative) + 1 + 1 + digits.len() - before + 4;

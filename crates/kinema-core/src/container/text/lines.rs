@@ -1,11 +1,11 @@
 //! Lines of text: where they end, and how to step over many of them.
 
-/// Bytes of the line at the start of `bytes`, its line feed included; `None` where there is none.
+/// Bytes of the line at the start of `bytes`, including its line feed; `None` if there is no line feed.
 pub fn line_len(bytes: &[u8]) -> Option<usize> {
     memchr::memchr(b'\n', bytes).map(|at| at + 1)
 }
 
-/// Bytes of the first `n` lines of `bytes`, line feeds included, or how many lines are whole where there are fewer.
+/// Bytes of the first `n` lines of `bytes`, including line feeds; if there are fewer, the number of whole lines.
 pub fn lines_len(bytes: &[u8], n: usize) -> Result<usize, usize> {
     let mut left = n;
     let mut at = 0;

@@ -27,12 +27,12 @@ pub fn parse_f64(word: &[u8]) -> Option<f64> {
     (len == word.len()).then_some(value)
 }
 
-/// The first three blank-separated reals of a line, and the position behind them.
+/// The first three blank-separated reals of a line, and the position after them.
 pub fn parse_three(line: &[u8]) -> Option<([f64; 3], usize)> {
     parse_reals(line)
 }
 
-/// The first `N` blank-separated reals of a line, and the position behind them; `None` where one is missing or is no
+/// The first `N` blank-separated reals of a line, and the position after them; `None` if one is missing or is not a
 /// real.
 #[inline]
 pub fn parse_reals<const N: usize>(line: &[u8]) -> Option<([f64; N], usize)> {
@@ -57,11 +57,11 @@ fn digit(byte: u8) -> u64 {
     u64::from(byte.wrapping_sub(b'0'))
 }
 
-/// The value of eight bytes where all are digits.
+/// The value of eight bytes if all are digits.
 #[inline]
 fn eight_digits(bytes: &[u8]) -> Option<u64> {
     let word = u64::from_le_bytes(*bytes.first_chunk::<8>()?);
-    // a byte is a digit where its high half is 3, and is so still when 6 is added
+    // a byte is a digit if its high half is 3, and still is after 6 is added
     let high = 0xf0f0_f0f0_f0f0_f0f0;
     if word & high != 0x3030_3030_3030_3030 || word.wrapping_add(0x0606_0606_0606_0606) & high != 0x3030_3030_3030_3030
     {
@@ -128,7 +128,7 @@ fn real(text: &[u8]) -> Option<(f64, usize)> {
     Some((if negative { -value } else { value }, at))
 }
 
-/// The exponent at byte `at` of `text`, and the position behind it.
+/// The exponent at byte `at` of `text`, and the position after it.
 #[inline]
 fn stated_exponent(text: &[u8], mut at: usize) -> Option<(i64, usize)> {
     if !matches!(text[at], b'+' | b'-') {
@@ -161,7 +161,7 @@ fn rounded(number: &[u8], digits: &[u8], exponent: i64) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
-/// `NaN`, `NaN(...)`, `Inf` or `Infinity` at byte `at` of `text`, and the position behind it.
+/// `NaN`, `NaN(...)`, `Inf` or `Infinity` at byte `at` of `text`, and the position after it.
 #[cold]
 fn special(text: &[u8], at: usize) -> Option<(f64, usize)> {
     let word = text.get(at..)?;

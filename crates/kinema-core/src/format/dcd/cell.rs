@@ -8,14 +8,15 @@ pub(super) const SHAPE_MATRIX_SINCE: i32 = 25;
 
 /// The cell from the six numbers of a frame, angstrom, in the file's order `A, gamma, B, beta, alpha, C`.
 ///
-/// CHARMM from version 25 on stores `xx, xy, yy, xz, yz, zz` of a symmetric matrix instead, which is kept as it is (its
-/// rows are the cell vectors in the frame of the coordinates: turned so that a lies along x, as MDAnalysis does, periodic
-/// images of CHARMM 36's triclinic water come to overlap). Its version is not trusted alone, as other programs
-/// copy that number: the matrix must be positive definite, and its three off-diagonal numbers not all exactly 90, which
-/// are right angles (of edges beyond 90 angstrom they are a positive definite matrix as well). Before version 25, and
-/// for X-PLOR, angles that all lie in -1..=1 are cosines (NAMD, VMD), those in 0..=180 are degrees, and a matrix is
-/// taken only where they are neither. An edge of length zero is an open direction, whose angles count as right ones; three
-/// of them are no cell. `None`: none of these.
+/// CHARMM from version 25 on stores `xx, xy, yy, xz, yz, zz` of a symmetric matrix instead, which is kept as it is. Its
+/// rows are the cell vectors in the frame of the coordinates: if they are turned so that a lies along x, as MDAnalysis
+/// does, periodic images of CHARMM 36's triclinic water overlap. The version alone is not trusted, because other
+/// programs copy that number: the matrix must be positive definite, and its three off-diagonal numbers must not all be
+/// exactly 90. These are right angles, although edges beyond 90 angstrom make them a positive definite matrix as well.
+///
+/// Before version 25, and for X-PLOR, angles that all lie in -1..=1 are cosines (NAMD, VMD), and angles in 0..=180 are
+/// degrees; a matrix is taken only if they are neither. An edge of length zero is an open direction, and its angles
+/// count as right angles; three open directions are not a cell. `None`: none of these.
 pub fn cell(numbers: [f64; 6], version: i32) -> Option<Cell> {
     let [a, gamma, b, beta, alpha, c] = numbers;
     if numbers.iter().any(|number| !number.is_finite()) {
@@ -86,13 +87,13 @@ mod tests {
         assert_eq!(cell([5.0, 170.0, 5.0, 20.0, 20.0, 5.0], 24), None);
         assert_eq!(cell([5.0, 500.0, 5.0, 90.0, 90.0, 5.0], 24), None);
         assert_eq!(cell([5.0, 60.0, 5.0, 60.0, 120.0, 5.0], 24), None, "flat");
-        // found by Miri, whose cosines are rounded at random: flat but for the last bits of an angle
+        // found by Miri, which rounds cosines at random: flat except for the last bits of an angle
         for angle in [120.0_f64.next_down(), 120.0_f64.next_up()] {
             for other in [60.0_f64.next_down(), 60.0, 60.0_f64.next_up()] {
-                assert_eq!(cell([5.0, 60.0, 5.0, other, angle, 5.0], 24), None, "flat but for rounding");
+                assert_eq!(cell([5.0, 60.0, 5.0, other, angle, 5.0], 24), None, "flat except for rounding");
             }
         }
-        assert_eq!(cell([5.0, 180.0_f64.next_down(), 5.0, 90.0, 90.0, 5.0], 24), None, "flat but for rounding");
+        assert_eq!(cell([5.0, 180.0_f64.next_down(), 5.0, 90.0, 90.0, 5.0], 24), None, "flat except for rounding");
         assert_eq!(cell([1e300, 90.0, 1e300, 90.0, 90.0, 1e300], 24), None, "beyond single precision");
     }
 

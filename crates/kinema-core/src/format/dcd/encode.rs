@@ -15,7 +15,7 @@ use crate::selection::AtomSelection;
 
 /// CHARMM's version in the header: with 24, cells are lengths and cosines, as NAMD writes them.
 const VERSION: i32 = 24;
-/// The same where cells are symmetric matrices.
+/// The same if cells are symmetric matrices.
 const VERSION_OF_MATRICES: i32 = 36;
 
 /// The line of the title: nothing in it depends on when or where the file was made.
@@ -61,7 +61,7 @@ pub(super) struct DcdEncoder {
     /// Whether steps and times of all frames were known.
     checks_times: bool,
     losses: Vec<String>,
-    /// CHARMM's version in the source, where planes are copied.
+    /// CHARMM's version in the source, if planes are copied.
     copied: Option<i32>,
 }
 
@@ -97,10 +97,10 @@ impl DcdEncoder {
         Ok(Self { n_atoms: making.n_atoms, fields, cells, version, times, checks_times, losses, copied })
     }
 
-    /// Goes on with a file that has this header.
+    /// The encoder that extends a file with this header.
     ///
     /// # Errors
-    /// `Unsupported` for layouts that are not written here, with the reason; those of [`DcdEncoder::new`].
+    /// `Unsupported` for layouts that are not written here, with the reason; errors of [`DcdEncoder::new`].
     pub fn resume(header: &DcdHeader, making: &Making) -> Result<Self> {
         let reasons = [
             (header.layout.big_endian, "it is big-endian, expected little-endian"),
@@ -111,7 +111,7 @@ impl DcdEncoder {
             (header.program == Program::Lammps, "LAMMPS wrote it, and it does not say the unit of its time step"),
         ];
         if let Some((_, reason)) = reasons.into_iter().find(|(holds, _)| *holds) {
-            return Err(Error::new(ErrorKind::Unsupported, format!("the file cannot be gone on with: {reason}")));
+            return Err(Error::new(ErrorKind::Unsupported, format!("the file cannot be extended: {reason}")));
         }
         let fields = if header.velocities { Fields::VELOCITIES } else { Fields::POSITIONS };
         if let Some(asked) = making.fields.filter(|asked| *asked != fields) {
@@ -138,12 +138,12 @@ impl DcdEncoder {
         3 * (8 + 4 * u64::from(self.n_atoms))
     }
 
-    /// What is written of frames.
+    /// The values of a block that are written.
     fn values<'a>(&self, rows: &BlockView<'a>) -> &'a [f32] {
         if self.fields == Fields::VELOCITIES { rows.velocities } else { rows.positions }
     }
 
-    /// The record of a cell, where files have one.
+    /// The record of a cell, if files have one.
     fn push_cell(&self, stored: &Cell, frame: u64, out: &mut Vec<u8>) -> Result<()> {
         if self.cells != CellKind::None {
             let numbers = self.cell(stored, frame)?;
@@ -155,7 +155,8 @@ impl DcdEncoder {
         Ok(())
     }
 
-    /// The four counts for so many frames; beyond 32 bits they are the largest number, and readers go by the size.
+    /// The four counts for `n_frames` frames; beyond 32 bits they are the largest number, and readers go by the file's
+    /// size.
     fn counts(&self, n_frames: u64) -> [i32; 4] {
         let most = |value: i128| value.clamp(i128::from(i32::MIN), i128::from(i32::MAX)) as i32;
         let (frames, stride) = (i128::from(n_frames), self.times.stride);
@@ -279,7 +280,7 @@ impl Encoder for DcdEncoder {
         self.copied.is_some()
     }
 
-    /// The planes are copied; the cell is made anew, as it may stand in other numbers.
+    /// The planes are copied; the cell is converted, because the file may hold it as other numbers.
     fn recode(&self, record: &Record<'_>, _: &AtomSelection, _: &mut EncodeScratch, out: &mut Vec<u8>) -> Result<()> {
         let cell_len = (record.bytes.len() as u64).checked_sub(self.planes_len());
         let (Some(version), Some(cell_len @ (0 | 56))) = (self.copied, cell_len) else {
@@ -295,7 +296,7 @@ impl Encoder for DcdEncoder {
             check_record(record, 0, 48, "unit cell")?;
             let mut numbers = [0.0; 6];
             numbers.iter_mut().zip(cell[4..].as_chunks().0).for_each(|(number, bytes)| *number = LAYOUT.double(*bytes));
-            // by the rule of all formats a frame whose numbers are no cell has none
+            // by the rule of all formats, a frame whose numbers do not make a cell has none
             stored = cell::cell(numbers, version).unwrap_or(NO_CELL);
         }
         self.push_cell(&stored, record.frame, out)?;
@@ -345,7 +346,7 @@ fn push_record(out: &mut Vec<u8>, len: u64, payload: impl FnOnce(&mut Vec<u8>)) 
     out.extend_from_slice(&marker);
 }
 
-/// The kind of cells that holds those of the frames that were looked at.
+/// The kind of cell record that holds the cells of all frames that were looked at.
 fn cell_kind(making: &Making) -> CellKind {
     if !making.held.contains(Fields::CELL) {
         return CellKind::None;
@@ -377,8 +378,8 @@ fn nearly_equal(a: &Cell, b: &Cell) -> bool {
     a.iter().flatten().zip(b.iter().flatten()).all(|(a, b)| (a - b).abs() <= CELL_ROUNDING * edge)
 }
 
-/// `A, cos gamma, B, cos beta, cos alpha, C` of which reading gives the cell back, to the last bit where there are such
-/// numbers within two steps of those that are computed.
+/// `A, cos gamma, B, cos beta, cos alpha, C` from which a reader gets the cell back, to the last bit if there are such
+/// numbers within two steps of the computed ones.
 fn lengths_and_cosines(cell: &Cell) -> [f64; 6] {
     let made = cells::lengths_and_cosines(cell);
     let ([a, b, c], [alpha, beta, gamma]) = made;

@@ -17,7 +17,7 @@ const FS_PS: f64 = 1e-3;
 /// Bytes of the first record: "CORD" and twenty integers.
 pub const FIRST_RECORD: u32 = 84;
 
-/// The same where integers have 8 bytes (CHARMM compiled with `-i8`), which is refused by name.
+/// The same if integers have 8 bytes (CHARMM compiled with `-i8`), which is refused by name.
 const FIRST_RECORD_OF_8_BYTE_INTEGERS: u32 = 164;
 
 /// Characters in a line of the title.
@@ -30,7 +30,7 @@ const MAX_REMARKS: u64 = 64 * 1024;
 /// systems, are taken for wrong lengths.
 const MAX_HEADER_RECORD: u64 = 16 * 1024 * 1024;
 
-/// What the header says of the frames' layout.
+/// The header's description of the frames' layout.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DcdHeader {
     /// Byte order and record lengths.
@@ -41,11 +41,11 @@ pub struct DcdHeader {
     pub control: Vec<i32>,
     /// Frames that the header claims.
     pub claimed_frames: i32,
-    /// Steps and times, ps; no times where the header's time step is zero or no number.
+    /// Steps and times, ps; no times if the header's time step is zero or not a number.
     pub spacing: Spacing,
     /// Atoms.
     pub n_atoms: u32,
-    /// Atoms that move, where some are fixed: later frames hold only these.
+    /// Atoms that move, if some are fixed: later frames hold only these.
     pub free: Option<Vec<u32>>,
     /// Whether each frame has a unit cell.
     pub has_cell: bool,
@@ -53,13 +53,13 @@ pub struct DcdHeader {
     pub four_dimensional: bool,
     /// CHARMM's version, 0 for X-PLOR.
     pub version: i32,
-    /// What wrote the file, as far as that decides the unit of its time step.
+    /// The program that wrote the file, as far as it decides the unit of the time step.
     pub program: Program,
-    /// What is assumed of times, where the user does not state them.
+    /// Assumption about the times, unless the user states them.
     pub assumption: Option<String>,
     /// Title lines.
     pub remarks: Vec<String>,
-    /// Numbers of the header that cannot be meant, and what was made of them.
+    /// Numbers of the header that cannot be right, and how they were read.
     pub warnings: Vec<String>,
     /// Where frame 0 begins.
     pub first_frame: u64,
@@ -107,7 +107,7 @@ impl Program {
         }
     }
 
-    /// What was assumed of the time step.
+    /// Assumption about the time step.
     fn assumption(self, delta: f64, steps: i64) -> Option<String> {
         match self {
             Self::Charmm => None,
@@ -133,7 +133,7 @@ struct Records<'a> {
 }
 
 impl Records<'_> {
-    /// The extent of the next record's payload; moves behind the record.
+    /// The extent of the next record's payload; moves past the record.
     fn next(&mut self, name: &str) -> Result<Extent> {
         let marker = self.layout.marker_len();
         let mut bytes = [0; 8];
@@ -141,7 +141,8 @@ impl Records<'_> {
         self.source.read_exact_at(self.at, head)?;
         let len = self.layout.marker(head);
         let Some(len) = len.filter(|&len| len <= self.size) else {
-            // a file that ends within its header was cut off, or is still written; longer records are no header's
+            // a file that ends within its header was cut off, or is still being written; longer records do not belong
+            // to a header
             if let Some(len) = len.filter(|&len| len <= MAX_HEADER_RECORD) {
                 return Err(ends_early(self.source.path(), self.at, len + 2 * marker, self.size));
             }
@@ -160,11 +161,10 @@ impl Records<'_> {
         Ok(payload)
     }
 
-    /// The title record; where its lengths are wrong, by its number of lines.
+    /// The title record; if its lengths are wrong, by its number of lines.
     ///
-    /// Some versions of MDAnalysis wrote three lines of 80 between lengths that are those of two
-    /// (`coordinates/test.dcd` of MDAnalysisTests). Such a record is taken only if the same length stands behind the
-    /// lines that it counts.
+    /// Some versions of MDAnalysis wrote three lines of 80 characters between lengths for two (`coordinates/test.dcd`
+    /// of MDAnalysisTests). Such a record is taken only if the same length follows the lines that it counts.
     fn title(&mut self, warnings: &mut Vec<String>) -> Result<Extent> {
         let start = self.at;
         let error = match self.next("title") {
@@ -208,7 +208,7 @@ pub fn shown(marker: Option<u64>) -> String {
     marker.map_or_else(|| "a negative length".to_owned(), |len| len.to_string())
 }
 
-/// What a file begins with.
+/// Possible beginnings of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A DCD file that can be read, and whether it holds velocities.
@@ -332,7 +332,7 @@ impl DcdHeader {
         }
     }
 
-    /// Complete frames in a file of `size` bytes, and bytes of an incomplete one behind them.
+    /// Number of complete frames in a file of `size` bytes, and bytes of an incomplete frame after them.
     pub fn frames_in(&self, size: u64) -> (u64, u64) {
         let first = self.frame_len(self.stored_atoms(0));
         let stride = self.frame_len(self.stored_atoms(1));

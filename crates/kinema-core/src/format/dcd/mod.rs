@@ -40,7 +40,7 @@ static INFO: FormatInfo = FormatInfo {
     reference: "CHARMM source, dynio; NAMD dcdlib",
 };
 
-/// What a segment holds.
+/// Contents of a segment.
 mod part {
     /// A whole frame.
     pub const FRAME: u32 = 0;
@@ -95,7 +95,7 @@ fn recoded_version(dcd: &DcdHeader) -> Option<i32> {
     (plain && dcd.free.is_none() && !dcd.four_dimensional).then_some(dcd.version)
 }
 
-/// The frames of a file of `size` bytes, and how many bytes of an incomplete one are left over.
+/// The frames of a file of `size` bytes, and the number of bytes of an incomplete frame after them.
 fn uniform(dcd: &DcdHeader, size: u64) -> (UniformIndex, u64) {
     let first = Extent { offset: dcd.first_frame, len: dcd.frame_len(dcd.stored_atoms(0)) };
     let stride = dcd.frame_len(dcd.stored_atoms(1));
@@ -107,11 +107,11 @@ fn uniform(dcd: &DcdHeader, size: u64) -> (UniformIndex, u64) {
 struct Fixed {
     /// x, y, z of all atoms in frame 0, unscaled.
     positions: Vec<[f32; 3]>,
-    /// Per atom its place in later frames, or `u32::MAX` where it is fixed.
+    /// Place of each atom in later frames; `u32::MAX` for a fixed atom.
     slots: Vec<u32>,
 }
 
-/// Frames that may be unfinished at the end of a file: so many are written at a time at most.
+/// Largest number of unfinished frames at the end of a file: no more are written at a time.
 const MOST_UNFINISHED: u64 = 1024;
 
 struct DcdDecoder {
@@ -175,7 +175,7 @@ impl Decoder for DcdDecoder {
         Arrangement::Uniform(self)
     }
 
-    /// All records have their lengths before and behind them.
+    /// Every record has its length before and after it.
     fn is_filled(&self, frame: u64, _: u64, bytes: &[u8]) -> bool {
         let layout = self.dcd.layout;
         let (end, mut at, mut whole) = (bytes.len() as u64, 0, true);
@@ -304,7 +304,7 @@ impl DcdDecoder {
     /// Frame 0, and where the atoms that move are in later frames.
     fn read_fixed(&self, source: &dyn Source) -> Result<Fixed> {
         let (index, _) = uniform(&self.dcd, source.len()?);
-        // also the bound for what is allocated below: a whole frame of so many atoms is there
+        // also the bound for the allocations below: the file holds a whole frame of `n_atoms` atoms
         if index.n_frames == 0 {
             let what = "frame 0 is incomplete, and it alone holds the fixed atoms";
             return Err(Error::new(ErrorKind::Truncated, what).with_frame(0).with_byte(index.first.offset));

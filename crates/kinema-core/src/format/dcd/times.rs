@@ -17,13 +17,13 @@ pub(super) struct Times {
     pub delta: f32,
     /// Whether steps are those of the source.
     steps_kept: bool,
-    /// The most by which times differ from those of the source, ps; infinite where not all have one.
+    /// Largest difference between these times and the times of the source, ps; infinite unless all frames have a time.
     error: f64,
 }
 
 impl Times {
-    /// Those that are nearest to what the frames have. Steps are kept where times follow from them, as the format has it;
-    /// else times are, where a first step can be chosen that gives them.
+    /// The times nearest to those of the frames. Steps are kept if times follow from them, as the format requires; else
+    /// times are kept, if some first step gives them.
     pub fn fit(steps: &[i64], times: &[f64], losses: &mut Vec<String>) -> Self {
         let own = evenly_spaced(steps);
         let known = times.iter().filter(|time| time.is_finite()).count();
@@ -45,7 +45,7 @@ impl Times {
         chosen
     }
 
-    /// Those that a header states.
+    /// The times that a header states.
     ///
     /// # Errors
     /// `Unsupported` for steps beyond 32 bits.
@@ -57,7 +57,7 @@ impl Times {
         Ok(Self { first, stride, delta, steps_kept: true, error: f64::INFINITY })
     }
 
-    /// What of the steps and times of frames is not kept, and the first frame of which.
+    /// Losses of steps and times of these frames, each with the first frame concerned.
     pub fn losses(&self, stamps: &[Stamp], first: u64) -> Vec<(&'static str, u64)> {
         let spacing = self.spacing();
         let mut frames = first..;
@@ -85,7 +85,7 @@ impl Times {
         losses.into_iter().flatten().collect()
     }
 
-    /// Those with the time step that is nearest.
+    /// The times with the nearest time step.
     fn nearest(first: i32, stride: i32, times: &[f64]) -> Self {
         let none = Self { first, stride, delta: 0.0, steps_kept: false, error: f64::INFINITY };
         let (Some(&start), Some(&end)) = (times.first(), times.last()) else { return none };
@@ -158,7 +158,7 @@ impl Times {
         }
     }
 
-    /// Frames must be those of which steps and times were known before.
+    /// Checks that step and time of a frame are the ones that were known before.
     pub fn check(&self, step: i64, time: f64, frame: u64) -> Result<()> {
         let spacing = self.spacing();
         let (own_step, own_time) = (spacing.step(frame), spacing.time(frame));
@@ -176,7 +176,7 @@ impl Times {
     }
 }
 
-/// First step and stride, where they fit and all steps follow from them.
+/// First step and stride, if they fit and all steps follow from them.
 fn evenly_spaced(steps: &[i64]) -> Option<(i32, i32)> {
     let first = i32::try_from(*steps.first()?).ok()?;
     let stride = match steps {

@@ -1,4 +1,4 @@
-//! What DL_POLY's files say of their atoms: names, and in HISTORY files masses and charges.
+//! Atoms in DL_POLY's files: names, and in HISTORY files masses and charges.
 
 use super::config::{self, ConfigHead};
 use super::free;
@@ -27,7 +27,7 @@ pub struct AtomNames {
 /// The atoms of a HISTORY file, as its first frame has them, or of a CONFIG file.
 ///
 /// # Errors
-/// Those of opening the file; `Corrupt` for records that are none of atoms.
+/// Errors of opening the file; `Corrupt` for records that do not describe atoms.
 pub fn read_atoms(source: &dyn Source) -> Result<AtomNames> {
     let size = source.len()?;
     let mut head = vec![0; size.min(HEAD_BYTES) as usize];
@@ -77,7 +77,7 @@ fn config_atoms(source: &dyn Source) -> Result<AtomNames> {
     let mut bytes = vec![0; (source.len()? - head.len) as usize];
     source.read_exact_at(head.len, &mut bytes)?;
     let atoms = free::Atoms::parse(&bytes, head.len, head.levels)?;
-    // lines may end within records of one width, which have what is read of a frame
+    // lines of atoms may end within the records of one width from which frames are read
     let n_atoms = config::Config.open(source)?.header().n_atoms as usize;
     if atoms.names.len() != n_atoms {
         return Err(Error::corrupt("number of atoms with names", n_atoms, atoms.names.len()));

@@ -65,7 +65,7 @@ impl Format for Config {
         source.read_exact_at(0, &mut head)?;
         if !self.sniff(&head) {
             let error = ConfigHead::parse(&head).err();
-            let error = error.unwrap_or_else(|| Error::new(ErrorKind::Corrupt, "no atoms behind the head of the file"));
+            let error = error.unwrap_or_else(|| Error::new(ErrorKind::Corrupt, "no atoms after the head of the file"));
             return Err(error.with_frame(0).with_format(NAME).with_path(source.path()));
         }
         let decoder = ConfigDecoder::read(source);
@@ -81,7 +81,7 @@ impl Format for Config {
     }
 }
 
-/// What stands before the atoms.
+/// The records before the atoms.
 #[derive(Debug, Clone)]
 pub(super) struct ConfigHead {
     pub title: String,
@@ -139,7 +139,7 @@ struct ConfigDecoder {
     facts: Facts,
     head: ConfigHead,
     size: u64,
-    /// Of files whose records have one width.
+    /// The layout if all records have one width.
     fixed: Option<Fixed>,
 }
 
@@ -326,7 +326,7 @@ impl ConfigDecoder {
             return Ok(decoded);
         }
         let head = ConfigHead::parse(&bytes[..bytes.len().min(HEAD_BYTES as usize)]);
-        // of a segment that holds nothing but the head, the first atom is not there
+        // if a segment holds only the head, it lacks the first atom
         let head = if segment.extent == segment.whole { head? } else { self.head.clone() };
         if (head.levels, head.imcon, head.len) != (self.head.levels, self.head.imcon, self.head.len) {
             return Err(Error::new(ErrorKind::Corrupt, "the head of the file has changed since it was opened"));

@@ -1,4 +1,4 @@
-//! What the encoders of HISTORY and CONFIG files share: records of the cell and of atoms.
+//! Shared parts of the encoders of HISTORY and CONFIG files: records of the cell and of atoms.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -26,13 +26,13 @@ pub(super) const SLAB: i64 = 6;
 const NAME_WIDTH: usize = 8;
 /// Columns of its index.
 const INDEX_WIDTH: usize = 10;
-/// Of atoms whose names are not known.
+/// Name of atoms whose names are not known.
 const UNKNOWN: &str = "X";
 
-/// The vectors of each atom, of which a file has the first, the first two, or all.
+/// The vectors of each atom: the first, the first two, or all.
 ///
 /// # Errors
-/// `InvalidArgument` for others, those that the source has not, and a precision.
+/// `InvalidArgument` for others, for vectors that the source lacks, and for a precision.
 pub(super) fn levels(making: &Making, losses: &mut Vec<String>) -> Result<usize> {
     if making.precision.is_some() {
         let what = "a file of DL_POLY has 10 digits of each number, which no precision= changes";
@@ -69,7 +69,7 @@ pub(super) fn end_record(out: &mut Vec<u8>, start: usize) {
     out.push(b'\n');
 }
 
-/// The shape that a cell has at the least: 0 none, 1 cubic, 2 orthorhombic, 3 any, [`SLAB`] without a third edge.
+/// The least general shape that fits a cell: 0 none, 1 cubic, 2 orthorhombic, 3 any, [`SLAB`] without a third edge.
 pub(super) fn imcon_of(cell: &Cell) -> i64 {
     let [[xx, xy, xz], [yx, yy, yz], [zx, zy, zz]] = *cell;
     if *cell == NO_CELL {
@@ -97,7 +97,7 @@ pub(super) fn holds_cell(cell: &Cell) -> bool {
     cell.iter().flatten().all(|&value| holds(value, 10))
 }
 
-/// What a reader makes of the records of a cell.
+/// The cell that a reader gets from the written records of `cell`.
 pub(super) fn cell_in_columns(cell: &Cell) -> Cell {
     cell.map(|vector| vector.map(|value| (value * 1e10).round() / 1e10))
 }
@@ -122,17 +122,17 @@ pub(super) enum Kind {
     History,
 }
 
-/// The first record of every atom, of which a file has few kinds.
+/// The first record of every atom; a file has few kinds.
 #[derive(Debug, Default)]
 pub(super) struct AtomLines {
     /// One record a kind, with blanks in place of the index.
     kinds: Vec<u8>,
-    /// The kind of each atom; one for all where nothing is known of them.
+    /// The kind of each atom; one kind for all atoms if nothing is known of them.
     labels: Option<Arc<AtomLabels>>,
 }
 
 impl AtomLines {
-    /// What is not known of the atoms, or not written, is added to `losses`.
+    /// Adds to `losses` the data of atoms that are not known, or not written.
     ///
     /// # Errors
     /// `InvalidArgument` for labels of other atoms, and for masses and charges beyond their columns.
@@ -278,7 +278,7 @@ pub(super) fn layout_of(head: Vec<u8>, n_atoms: u32, levels: usize) -> FrameLayo
     FrameLayout { bytes, pieces: vec![(0, head)], planes: vec![AtomPlane { offset, width }] }
 }
 
-/// Whether values are taken in float64: where the source has them so, or may have.
+/// Whether values are taken in float64: if the source has float64, or may have.
 pub(super) fn takes_doubles(making: &Making) -> bool {
     making.open_ended || Fields::VECTORS.into_iter().any(|field| making.wide.contains(field))
 }

@@ -40,7 +40,7 @@ fn holds_time(time: f64) -> bool {
 
 impl ConfigEncoder {
     /// # Errors
-    /// `InvalidArgument` for several frames, for fields that the source has not or that are not held together, and for a
+    /// `InvalidArgument` for several frames, for fields that the source lacks or that are not held together, and for a
     /// precision.
     pub fn new(making: &Making) -> Result<Self> {
         if making.steps.len() > 1 {
@@ -76,7 +76,7 @@ impl ConfigEncoder {
         WIDTH as u64 * (before + u64::from(self.n_atoms) * (1 + self.levels as u64))
     }
 
-    /// What lies before the atoms.
+    /// Appends the records before the atoms.
     fn put_head(&self, stamp: &Stamp, frame: u64, out: &mut Vec<u8>) -> Result<()> {
         if frame > 0 {
             return Err(one_frame());

@@ -28,7 +28,8 @@ const COUNTS: usize = WIDTH + 30;
 /// Where the first frame has the time of a step.
 const BETWEEN: usize = HEAD_RECORDS * WIDTH + 32;
 
-/// What files have in common whose records can be copied from one to the other: what the second record says.
+/// The values of the second record that must agree between two files, so that records can be copied from one to the
+/// other.
 pub(super) fn version_of(keytrj: i64, imcon: i64) -> i32 {
     (10 * imcon + keytrj) as i32
 }
@@ -40,9 +41,9 @@ pub(super) struct HistoryEncoder {
     levels: usize,
     imcon: i64,
     title: Option<String>,
-    /// Time of a step, ps; 0 where it is not known.
+    /// Time of a step, ps; 0 if it is unknown.
     between: f64,
-    /// None where records are copied.
+    /// None if records are copied.
     atoms: AtomLines,
     recodes: bool,
     losses: Vec<String>,
@@ -52,8 +53,8 @@ pub(super) struct HistoryEncoder {
 
 impl HistoryEncoder {
     /// # Errors
-    /// `InvalidArgument` for fields that the source has not or that are not held together, for a precision, for masses and
-    /// charges beyond their columns.
+    /// `InvalidArgument` for fields that the source lacks or that are not held together, for a precision, and for
+    /// masses and charges beyond their columns.
     pub fn new(making: &Making) -> Result<Self> {
         let mut losses = Vec::new();
         let levels = levels(making, &mut losses)?;
@@ -93,10 +94,10 @@ impl HistoryEncoder {
         Ok(made)
     }
 
-    /// Goes on with a file that begins so, with the names, masses and charges of its first frame.
+    /// The encoder that extends a file that begins so, with the names, masses and charges of its first frame.
     ///
     /// # Errors
-    /// `Unsupported` for records that are laid out otherwise than they are written here, `InvalidArgument` for other fields.
+    /// `Unsupported` if records are laid out otherwise than they are written here; `InvalidArgument` for other fields.
     pub fn resume(source: &dyn Source, layout: &Layout, making: &Making) -> Result<Self> {
         let fields = super::fields_of(layout.block.levels);
         if let Some(asked) = making.fields.filter(|asked| *asked != fields) {
@@ -105,8 +106,8 @@ impl HistoryEncoder {
             return Err(Error::new(ErrorKind::InvalidArgument, what));
         }
         if layout.block.compressed || layout.block.lines.width() != WIDTH {
-            let what = "the file cannot be gone on with: its records are not those of 72 characters and a line feed that are \
-                        written here";
+            let what = "the file cannot be extended: its records do not have 72 characters and a line feed, as they are written \
+                        here";
             return Err(Error::new(ErrorKind::Unsupported, what));
         }
         let labels = match making.labels.clone() {
@@ -148,7 +149,7 @@ impl HistoryEncoder {
 
     fn put_timestep(&self, stamp: &Stamp, out: &mut Vec<u8>) -> Result<()> {
         let own = imcon_of(&stamp.cell);
-        // of the file's frames with cells all have one shape, where that is possible
+        // all frames of the file with a cell have one shape, if possible
         let imcon = if own == 0 || own == SLAB || self.imcon == SLAB { own } else { own.max(self.imcon) };
         let start = out.len();
         put_text(out, TIMESTEP, 8);
@@ -238,7 +239,7 @@ impl Encoder for HistoryEncoder {
             return None;
         }
         self.between = (after - before) / (other - one) as f64;
-        // in the first frame as well, where that is in the file
+        // also in the first frame, if the file has one
         let mut bytes = Vec::new();
         put_f(&mut bytes, self.between, 20, 6);
         Some(Marker { offset: BETWEEN as u64, bytes })
@@ -312,7 +313,7 @@ impl HistoryEncoder {
         Ok(())
     }
 
-    /// Appends the records of one atom of another file, with another index where one is given.
+    /// Appends the records of one atom of another file, with another index if one is given.
     fn copy_atom(
         &self,
         block: &AtomBlock,

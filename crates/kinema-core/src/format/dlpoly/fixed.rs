@@ -1,4 +1,4 @@
-//! Frames whose atoms have records of one width: which bytes hold the wanted atoms, and what is in them.
+//! Frames whose atoms have records of one width: which bytes hold the wanted atoms, and how they are decoded.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use crate::source::{Extent, MAX_GAP};
 /// Bytes of records that are looked at when a file is opened.
 pub(super) const LOOKED_AT: u64 = 64 << 10;
 
-/// What a segment holds.
+/// Contents of a segment.
 mod part {
     /// The records of a frame before its atoms.
     pub const HEAD: u32 = 0;

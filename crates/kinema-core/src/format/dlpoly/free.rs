@@ -33,7 +33,7 @@ pub(super) fn name_and_index(line: &[u8]) -> Option<(&[u8], Option<i64>)> {
     let (_, name) = words.next()?;
     let second = words.next().map(|(_, word)| word);
     let index = second.and_then(parse_i64).or_else(|| {
-        // names may touch the index behind them, or have blanks
+        // names may touch the index after them, or have blanks
         let (_, word) = Words::new(line.get(8..)?).next()?;
         parse_i64(word)
     });
@@ -41,7 +41,7 @@ pub(super) fn name_and_index(line: &[u8]) -> Option<(&[u8], Option<i64>)> {
     Some((if by_columns { line.get(..8)?.trim_ascii() } else { name }, index))
 }
 
-/// Lines of atoms until the first blank one; the number of them, and the byte behind the last.
+/// Lines of atoms up to the first blank line: their number, and the byte after the last.
 pub(super) fn count(bytes: &[u8]) -> usize {
     lines(bytes).take_while(|(_, line)| !line.is_empty()).count()
 }
@@ -51,7 +51,7 @@ pub(super) fn count(bytes: &[u8]) -> usize {
 pub(super) struct Atoms<'a> {
     pub names: Vec<&'a [u8]>,
     pub indices: Vec<Option<i64>>,
-    /// Positions, velocities, forces: as many as there are levels.
+    /// Positions, velocities, forces, up to the levels of the file; the others are empty.
     pub vectors: [Vec<[f64; 3]>; 3],
 }
 
@@ -78,8 +78,8 @@ impl<'a> Atoms<'a> {
         Ok(atoms)
     }
 
-    /// Which atom of the file comes first, second, ..., by their indices; `None` where that is their order, where any has
-    /// no index, or where two have the same: then the file's order counts, as for DL_POLY.
+    /// The atoms of the file in the order of their indices. `None` if they are in that order already, if any has no
+    /// index, or if two have the same index: then the file's order counts, as for DL_POLY.
     pub fn order(&self) -> Option<Vec<usize>> {
         let indices: Option<Vec<i64>> = self.indices.iter().copied().collect();
         let indices = indices?;

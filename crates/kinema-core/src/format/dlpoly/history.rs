@@ -90,7 +90,7 @@ fn written_layout(head: &[u8]) -> Result<Layout> {
     Err(Error::new(ErrorKind::Unsupported, what))
 }
 
-/// What code that copies records needs of a file's head.
+/// Facts of a file's head for code that copies records.
 #[derive(Debug, Clone)]
 pub struct Head {
     /// All bytes before the first frame.
@@ -105,7 +105,7 @@ pub struct Head {
 
 impl Head {
     /// # Errors
-    /// Those of opening the file.
+    /// Errors of opening the file.
     pub fn read(source: &dyn Source) -> Result<Self> {
         let mut data = vec![0; source.len()?.min(HEAD_BYTES) as usize];
         source.read_exact_at(0, &mut data)?;
@@ -133,7 +133,7 @@ impl HistoryDecoder {
         let mut warnings: Vec<String> = warning_of(layout.imcon).into_iter().collect();
         if layout.frames > 0 && layout.frames < there {
             let counted = layout.frames;
-            warnings.push(format!("header says {counted} frames, file holds {there}: those behind are not committed"));
+            warnings.push(format!("header says {counted} frames, file holds {there}: later frames are not committed"));
         }
         warnings.extend(layout.miscounted());
         let (mut sorted, mut displaced) = (true, false);

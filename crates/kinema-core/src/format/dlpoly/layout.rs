@@ -11,7 +11,7 @@ pub(super) const HEAD_RECORDS: usize = 2;
 /// Records of a frame before its atoms.
 pub(super) const FRAME_RECORDS: usize = 4;
 
-/// What the first two records say.
+/// Contents of the first two records.
 #[derive(Debug, Clone)]
 pub(super) struct Layout {
     pub title: String,
@@ -19,13 +19,14 @@ pub(super) struct Layout {
     pub imcon: i64,
     /// Frames by the second record; 0 in files of programs that do not count them.
     pub frames: u64,
-    /// Records of the file by the second record, as it is written there; nothing in files of programs that do not count.
+    /// Records of the file according to the second record, as written there; empty in files of programs that do not
+    /// count.
     records: String,
     pub heads: FrameHeads,
     pub block: AtomBlock,
 }
 
-/// What the records of a frame before its atoms say.
+/// Contents of a frame's records before its atoms.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FrameHead {
     pub step: i64,
@@ -104,7 +105,7 @@ impl Layout {
         })
     }
 
-    /// What to report if the numbers of frames and records in the second record do not fit each other.
+    /// A message if the numbers of frames and records in the second record contradict each other.
     pub fn miscounted(&self) -> Option<String> {
         let width = self.block.lines.width() as u64;
         let expected = (HEAD_RECORDS as u64).saturating_add(self.frames.saturating_mul(self.stride() / width));

@@ -21,19 +21,19 @@ pub use self::history::{Head, History};
 
 use crate::frame::{Fields, Scales};
 
-/// Angstrom, ps, angstrom/ps, and Da angstrom/ps^2, of which 100 are a kJ/(mol angstrom).
+/// Angstrom, ps, angstrom/ps, and Da angstrom/ps^2; 100 of the last are a kJ/(mol angstrom).
 const SCALES: Scales = Scales { length: 1.0, velocity: 1.0, force: 0.01, time: 1.0 };
 
 const TIME_UNIT: &str = "ps (velocities are in angstrom/ps, forces in Da angstrom/ps^2)";
 
 const VECTORS: Fields = Fields::POSITIONS.union(Fields::VELOCITIES).union(Fields::FORCES);
 
-/// The vectors that a file of so many levels has: positions, then velocities, then forces.
+/// The vectors of a file with `levels` levels: positions, then velocities, then forces.
 fn fields_of(levels: usize) -> Fields {
     Fields::VECTORS.into_iter().take(levels).fold(Fields::NONE, |all, field| all | field)
 }
 
-/// What `imcon`, the shape of the periodic cell, says that a user must know.
+/// A warning about `imcon`, the shape of the periodic cell, if the user must know one.
 fn warning_of(imcon: i64) -> Option<String> {
     let shape = match imcon {
         4 => "a truncated octahedron",

@@ -19,7 +19,7 @@ const COMPRESSED: [Range<usize>; 3] = [6..13, 13..20, 20..27];
 pub(super) const RECORD: usize = 72;
 pub(super) const SHORT_RECORD: usize = 34;
 
-/// Columns of a record without the blanks around what is in them.
+/// Columns of a record, without blanks at both ends.
 pub(super) fn column(record: &[u8], columns: Range<usize>) -> &[u8] {
     record.get(columns).unwrap_or_default().trim_ascii()
 }
@@ -56,7 +56,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// The records of a file that begins so, where its first two have the same width, one of those that DL_POLY writes.
+    /// The records of a file that begins so, if its first two have the same width, and DL_POLY writes this width.
     pub fn from_head(head: &[u8]) -> Option<Self> {
         let first = head.iter().position(|&byte| byte == b'\n')?;
         let end = if first > 0 && head[first - 1] == b'\r' { 2 } else { 1 };
@@ -77,10 +77,10 @@ impl Lines {
         end.is_some_and(|end| if self.end == 1 { end == b"\n" } else { end == b"\r\n" })
     }
 
-    /// Record `number` of some bytes, which begin at byte `at` of the file; without its end.
+    /// Record `number` of the bytes, which begin at byte `at` of the file; without its end.
     ///
     /// # Errors
-    /// `Corrupt` where it does not end where it should.
+    /// `Corrupt` if it does not end where it should.
     pub fn record(self, bytes: &[u8], number: usize, at: u64) -> Result<&[u8]> {
         let start = number * self.width();
         if !self.ends_at(bytes, start) {
@@ -109,7 +109,7 @@ pub(super) struct AtomBlock {
     pub n_atoms: u32,
     /// Vectors that are there: positions, then velocities, then forces.
     pub levels: usize,
-    /// Columns of the name, and of the index behind it; a record of a compressed file has no index.
+    /// Whether the file is compressed: its records have the columns of the name, but no index after it.
     pub compressed: bool,
 }
 
@@ -144,7 +144,8 @@ impl AtomBlock {
         self.atom_len().saturating_mul(u64::from(self.n_atoms))
     }
 
-    /// The index, from 1, in the first record of an atom; of a compressed file, where there are none, that of its place.
+    /// The index, from 1, in the first record of an atom; in a compressed file, which has no indices, the index of its
+    /// place.
     pub fn index(&self, bytes: &[u8], number: usize, at: u64, place: u32) -> Result<i64> {
         if self.compressed {
             return Ok(i64::from(place) + 1);
@@ -162,10 +163,10 @@ impl AtomBlock {
         (0..n as u32).all(|i| self.index(bytes, i as usize, 0, i).is_ok_and(|index| index == i64::from(i) + 1))
     }
 
-    /// The record of each atom by the indices; `None` where they are in order.
+    /// Finds the record of each atom by the indices. True if the atoms are in order: `order` then stays empty.
     ///
     /// # Errors
-    /// `Corrupt` where the indices are not 1 to the number of atoms, each once.
+    /// `Corrupt` unless the indices are 1 to the number of atoms, each once.
     pub fn order(&self, bytes: &[u8], at: u64, order: &mut Vec<i32>) -> Result<bool> {
         let n = self.n_atoms as usize;
         let mut sorted = true;
@@ -197,11 +198,11 @@ impl AtomBlock {
         Ok(sorted)
     }
 
-    /// Puts the selected atoms of `run` into a row; `bytes` are their records. `false` where they are not those of these
-    /// atoms: they are in another order.
+    /// Puts the selected atoms of `run` into a row; `bytes` are the run's records. `false` if they are records of other
+    /// atoms: the atoms are in another order.
     ///
     /// # Errors
-    /// `Corrupt` with the byte of what is no number; `Internal` where the block has no such row.
+    /// `Corrupt`, with the byte, for text that is not a number; `Internal` if the block has no such row.
     pub fn decode_run(
         &self,
         bytes: &[u8],
@@ -228,7 +229,7 @@ impl AtomBlock {
         Ok(true)
     }
 
-    /// Puts the selected atoms of a frame, of which `bytes` are all records, into a row, whatever their order.
+    /// Puts the selected atoms of a frame into a row, whatever their order; `bytes` are all its records.
     ///
     /// # Errors
     /// As [`AtomBlock::decode_run`] and [`AtomBlock::order`].

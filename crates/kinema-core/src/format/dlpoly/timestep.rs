@@ -7,10 +7,10 @@ use super::shown;
 use crate::container::text::{Words, parse_f64, parse_i64};
 use crate::error::{Error, Result};
 
-/// What a frame begins with.
+/// The beginning of a frame.
 pub(super) const TIMESTEP: &[u8] = b"timestep";
 
-/// What the line says.
+/// Contents of the line.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Timestep {
     pub step: i64,
@@ -51,7 +51,8 @@ pub(super) enum FrameHeads {
 }
 
 impl FrameHeads {
-    /// Those of the first frame: the columns that hold numbers only, else words; those of DL_POLY_4 if it is neither.
+    /// The layout of the first frame's line: the columns that hold only numbers, else words; the columns of DL_POLY_4
+    /// if neither fits.
     pub fn from_record(record: &[u8]) -> Self {
         let columns =
             [&DL_POLY_4, &DL_POLY_3].into_iter().find(|columns| Timestep::parse_columns(record, columns, 0).is_ok());
@@ -84,7 +85,7 @@ impl FrameHeads {
         }
     }
 
-    /// What the record that begins at byte `at` says.
+    /// Contents of the record that begins at byte `at`.
     ///
     /// # Errors
     /// `Corrupt` with the byte.

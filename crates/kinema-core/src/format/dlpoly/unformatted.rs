@@ -27,13 +27,13 @@ const CELL: u64 = 72;
 /// Numbers beyond which float64 does not hold all whole ones.
 const WHOLE: f64 = (1_u64 << 53) as f64;
 
-/// What a segment holds.
+/// Contents of a segment.
 mod part {
     /// A frame, or its first planes.
     pub const FRAME: u32 = 0;
     /// The records before the planes.
     pub const HEAD: u32 = 1;
-    /// A run of atoms of the x plane of positions; y and z follow, then those of velocities and forces.
+    /// A run of atoms of the x plane of positions; y and z follow, then the planes of velocities and forces.
     pub const X: u32 = 2;
 }
 
@@ -49,7 +49,7 @@ fn whole(value: f64) -> Option<i64> {
     (value.fract() == 0.0 && value.abs() <= WHOLE).then_some(value as i64)
 }
 
-/// A record of `bytes`, whose first is at byte `base` of the file, where a record of this length must be.
+/// The record at byte `at` of `bytes`, which must have `len` bytes; `bytes` begins at byte `base` of the file.
 fn record<'b>(layout: Layout, bytes: &'b [u8], base: u64, at: u64, len: u64, name: &str) -> Result<&'b [u8]> {
     layout
         .payload(bytes, at, len)
@@ -61,7 +61,7 @@ fn wrong_length(name: &str, expected: u64, found: Option<u64>) -> Error {
     Error::corrupt(&format!("record length of the {name}"), expected, found)
 }
 
-/// What the first records of a file and the head of its first frame say.
+/// Contents of the first records of a file and of the head of its first frame.
 #[derive(Debug, Clone)]
 struct Shape {
     layout: Layout,
@@ -74,7 +74,7 @@ struct Shape {
     first: u64,
 }
 
-/// What the record that begins a frame says.
+/// Contents of the record that begins a frame.
 #[derive(Debug, Clone, Copy)]
 struct FrameHead {
     step: i64,
@@ -149,7 +149,7 @@ impl Shape {
         Ok(shape)
     }
 
-    /// Bytes before the planes of the first frame, of which there must be some.
+    /// Reads bytes before the planes of the first frame, which the file must have.
     fn read_head(source: &dyn Source, size: u64, at: u64, bytes: &mut [u8]) -> Result<()> {
         let end = at.saturating_add(bytes.len() as u64);
         if end > size {
@@ -194,7 +194,7 @@ impl Shape {
         self.layout.record_len(8 * u64::from(self.n_atoms))
     }
 
-    /// Bytes of a frame up to the planes of the last of so many levels.
+    /// Bytes of a frame up to the end of the planes of level `levels`.
     fn len_of(&self, levels: usize) -> u64 {
         self.head_len() + 3 * levels as u64 * self.plane_len()
     }
@@ -248,7 +248,7 @@ pub(super) fn open(source: &dyn Source) -> Result<Arc<dyn Decoder>> {
 /// Names, masses and charges, which the file's head has.
 ///
 /// # Errors
-/// Those of opening the file.
+/// Errors of opening the file.
 pub(super) fn read_atoms(source: &dyn Source) -> Result<AtomNames> {
     let read = || -> Result<AtomNames> {
         let shape = Shape::read(source)?;

@@ -37,7 +37,7 @@ pub(super) struct G96Encoder {
 
 impl G96Encoder {
     /// # Errors
-    /// `InvalidArgument` for fields that the source has not, for velocities alone, and for a precision.
+    /// `InvalidArgument` for fields that the source lacks, for velocities alone, and for a precision.
     pub fn new(making: &Making) -> Result<Self> {
         if making.precision.is_some() {
             let what = "a G96 file has 9 decimals of each number, which no precision= changes";
@@ -76,8 +76,8 @@ impl G96Encoder {
     /// `Unsupported` for blocks that are not written here; `InvalidArgument` for other fields than those of the file.
     pub fn resume(shape: &Shape, making: &Making) -> Result<Self> {
         if !shape.cell || !shape.timed || shape.has_comments() {
-            let what = "the file cannot be gone on with: its frames are not those that are written here, with TIMESTEP and \
-                        BOX and without comments";
+            let what = "the file cannot be extended: its frames are not as they are written here, with TIMESTEP and BOX and \
+                        without comments";
             return Err(Error::new(ErrorKind::Unsupported, what));
         }
         let velocities = if shape.velocities { Fields::VELOCITIES } else { Fields::NONE };
@@ -239,7 +239,7 @@ fn put_vectors<R: Copy + Into<f64>>(values: Option<&[R]>, out: &mut Vec<u8>) {
     }
 }
 
-/// The diagonal, and the rest where that is not zero.
+/// The diagonal, and the other numbers unless all are zero.
 fn put_cell(cell: &Cell, out: &mut Vec<u8>) {
     let [[xx, xy, xz], [yx, yy, yz], [zx, zy, zz]] = *cell;
     let rest = [xy, xz, yx, yz, zx, zy];

@@ -1,7 +1,7 @@
 //! GROMOS-96 text as GROMACS writes it: blocks TITLE, TIMESTEP, POSITION or POSITIONRED, VELOCITY or VELOCITYRED, BOX.
 //!
-//! A frame begins with TITLE, or with TIMESTEP where the file has one title alone. Which blocks follow and how many lines
-//! they have is seen in the first frame; velocities may be in some frames only, if frames end with BOX.
+//! A frame begins with TITLE, or with TIMESTEP if the file has only one title. The first frame shows which blocks
+//! follow and how many lines they have; velocities may be in some frames only, if frames end with BOX.
 
 mod encode;
 mod shape;
@@ -22,11 +22,11 @@ use crate::source::{Extent, Source};
 
 /// The name in messages.
 const NAME: &str = "G96";
-/// Bytes that are read of any frame: they hold its head if that is of usual length.
+/// Bytes that are read of any frame: they hold its head if the head has the usual length.
 const FRAME_HEAD: u64 = 512;
 /// Bytes at the end of a frame that hold its cell.
 const TAIL: u64 = 512;
-/// Columns in front of the vectors of POSITION and VELOCITY: residue, name and number of the atom.
+/// Columns before the vectors of POSITION and VELOCITY: residue, name and number of the atom.
 const LABELS: usize = 24;
 
 static INFO: FormatInfo = FormatInfo {
@@ -92,7 +92,7 @@ impl Format for G96 {
     }
 }
 
-/// What a segment holds.
+/// Contents of a segment.
 mod part {
     /// A frame, or the first bytes of one.
     pub const FRAME: u32 = 0;
@@ -136,7 +136,7 @@ impl Decoder for G96Decoder {
             };
             // lines have about the same length; a guess that is too short is read again
             let guess = FRAME_HEAD + (u128::from(whole.len) * u128::from(last) / u128::from(shape.n_atoms)) as u64;
-            // what has no time may be what a scan over damage has made a frame of: all of it is checked
+            // a frame without a time may come from a scan over damage: all of it is checked
             let is_checked = matches!(index, Index::Table(table) if table.time(one.frame).is_nan());
             if is_checked || wants(Fields::VELOCITIES) && shape.velocities || guess + TAIL > whole.len / 10 * 9 {
                 push(part::FRAME, whole, whole);
@@ -186,10 +186,10 @@ struct Frame<'a> {
 }
 
 impl Frame<'_> {
-    /// Puts what is wanted of the frame into a row, or asks for all its bytes.
+    /// Puts the requested values of the frame into a row, or asks for all its bytes.
     ///
     /// # Errors
-    /// `Corrupt` with the byte; `Internal` where the block has no such row.
+    /// `Corrupt` with the byte; `Internal` if the block has no such row.
     fn decode(&self, row: usize, request: &Request, out: &mut BlockMut<'_>) -> Result<Decoded> {
         let is_whole = self.bytes.len() as u64 >= self.whole.len;
         let (head, head_len) = match head_of(self.shape, self.bytes, self.whole.offset) {
@@ -239,7 +239,7 @@ impl Frame<'_> {
     }
 
     fn ends_early(&self) -> Error {
-        Error::corrupt("wrong number of lines of a frame", "those of its blocks", "fewer").with_byte(self.whole.offset)
+        Error::corrupt("wrong number of lines of a frame", "lines of all blocks", "fewer").with_byte(self.whole.offset)
     }
 
     #[cold]
@@ -259,8 +259,8 @@ impl Frame<'_> {
         (trimmed(&self.bytes[end..end + len]) == END).then_some(end + len)
     }
 
-    /// Puts the selected atoms of the block at byte `at` of the frame; where its lines begin, `None` if the bytes end before
-    /// the last of them.
+    /// Puts the selected atoms of the block at byte `at` of the frame. Returns where its lines begin; `None` if the
+    /// bytes end before the last of them.
     fn block(
         &self,
         at: usize,
@@ -329,7 +329,7 @@ impl Frame<'_> {
     }
 }
 
-/// The numbers of a line: words, or columns where numbers fill theirs.
+/// The numbers of a line: words, or columns if numbers fill theirs.
 fn numbers<const N: usize>(line: &[u8]) -> Option<[f64; N]> {
     let words = parse_reals(line).filter(|&(_, end)| line[end..].trim_ascii().is_empty());
     words.map(|(values, _)| values).or_else(|| {

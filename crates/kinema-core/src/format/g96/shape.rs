@@ -1,4 +1,4 @@
-//! The blocks of the first frame, which those of all others have.
+//! The blocks of the first frame, which all other frames share.
 
 use super::NAME;
 use super::head_of;
@@ -11,7 +11,7 @@ use crate::source::Source;
 
 pub(super) const TITLE: &[u8] = b"TITLE";
 pub(super) const TIMESTEP: &[u8] = b"TIMESTEP";
-/// What the names of blocks begin with; RED is behind those without columns of the atoms.
+/// Beginnings of the names of blocks; RED follows in names of blocks without columns of the atoms.
 pub(super) const POSITION: &[u8] = b"POSITION";
 pub(super) const VELOCITY: &[u8] = b"VELOCITY";
 pub(super) const BOX: &[u8] = b"BOX";
@@ -37,7 +37,7 @@ pub(super) struct Shape {
     pub timed: bool,
 }
 
-/// A line without blanks and end behind it.
+/// A line without its end and the blanks before it.
 pub(super) fn trimmed(line: &[u8]) -> &[u8] {
     line.trim_ascii_end()
 }
@@ -48,7 +48,7 @@ pub(super) fn sniff(head: &[u8]) -> bool {
     match lines.next() {
         Some(TITLE) => {
             let mut behind = lines.skip_while(|line| *line != END).skip(1);
-            // a title may be longer than what is looked at
+            // a title may be longer than the bytes that are looked at
             behind.next().is_none_or(|line| {
                 [TIMESTEP, POSITION].into_iter().any(|name| line.starts_with(name) || name.starts_with(line))
             })
@@ -97,7 +97,7 @@ impl TextFrames for Shape {
             () if may_be(BOX) => Ok(BOX_LINES),
             () if may_be(VELOCITY) => Ok(self.block_lines() + BOX_LINES),
             () => {
-                let what = format!("block behind {} lines of positions", self.lines);
+                let what = format!("block after {} lines of positions", self.lines);
                 Err(Error::corrupt(&what, "VELOCITYRED or BOX", shown(next)))
             }
         }
@@ -146,7 +146,7 @@ impl TextFrames for Shape {
     }
 }
 
-/// Words, or columns where one number fills its own.
+/// Words, or columns if one number fills its own.
 fn step_and_time(line: &[u8]) -> Option<(i64, f64)> {
     let parsed = |step: &[u8], time: &[u8]| Some((parse_i64(step)?, parse_f64(time)?));
     let words: Vec<&[u8]> = Words::new(line).map(|(_, word)| word).collect();
@@ -239,7 +239,7 @@ impl<'a> Text<'a> {
         let head = &self.bytes[..head_len];
         let lines = || head.split_inclusive(|&byte| byte == b'\n').map(trimmed);
         let title = lines().skip(1).take_while(|line| head.starts_with(TITLE) && *line != END);
-        // GROMACS writes any bytes where it has no title
+        // GROMACS writes arbitrary bytes if it has no title
         let title: Vec<&str> = title.map(|line| std::str::from_utf8(line).map_or("", str::trim)).collect();
         let title = title.join(" ").replace(|c: char| c.is_control(), "");
         let timed = lines().skip_while(|line| *line != END).nth(1) == Some(TIMESTEP) || head.starts_with(TIMESTEP);
@@ -284,7 +284,7 @@ impl<'a> Text<'a> {
         Ok((shape, title.trim().to_owned()))
     }
 
-    /// Steps over the lines of a block and its end; how many lines there are, and how many of them are comments.
+    /// Steps over the lines of a block and its end; returns the number of lines, and how many of them are comments.
     fn block(&mut self) -> Result<(u64, u64)> {
         let (mut lines, mut comments) = (0, 0);
         loop {

@@ -1,4 +1,4 @@
-//! External rows: frames that another library (h5py, MDAnalysis) reads, of which the requested atoms are taken.
+//! External rows: frames that another library (h5py, MDAnalysis) reads, and from which the requested atoms are taken.
 
 use super::{CELL, Field, H5mdDecoder};
 use crate::clock::{Meter, Work};
@@ -20,7 +20,7 @@ pub trait ReadRows: Send + Sync {
 pub enum RowValues {
     /// Where float32 holds them.
     Narrow(Vec<f32>),
-    /// Where it does not.
+    /// If float32 does not.
     Wide(Vec<f64>),
 }
 
@@ -42,7 +42,7 @@ impl RowValues {
 
 /// Rows requested of an external reader.
 pub(super) struct RowRequest<'a> {
-    /// Number of the field among those of the decoder.
+    /// Number of the field among the decoder's fields.
     pub(super) number: u32,
     pub(super) field: &'a Field,
     pub(super) wanted: &'a [Wanted],

@@ -23,7 +23,7 @@ const RUN_BYTES: u64 = 1 << 20;
 pub enum Rows {
     /// Data sets with the number of their first row, ascending.
     Stored(Vec<(u64, Array)>),
-    /// Read by an external reader. Data sets, where there are any, serve identities of files only.
+    /// Rows of an external reader. Data sets, if any, serve only the identities of files.
     External(Arc<dyn ReadRows>, Vec<(u64, Array)>),
 }
 
@@ -44,12 +44,12 @@ pub struct Field {
     pub scale: f64,
     /// Whether units of the data set are numbers, not atoms.
     pub flat: bool,
-    /// Numbers that stand for such that were never written.
+    /// Numbers that mean "never written".
     pub fills: Vec<f64>,
 }
 
 impl Field {
-    /// The row of a frame; negative where there is none.
+    /// The row of a frame; negative if there is none.
     pub fn row(&self, frame: u64) -> i64 {
         match &self.row_of {
             _ if self.fixed => 0,
@@ -58,10 +58,10 @@ impl Field {
         }
     }
 
-    /// Whether the field of a frame is absent.
+    /// Whether a frame lacks the field.
     ///
     /// # Errors
-    /// `InvalidArgument` where that was not allowed.
+    /// `InvalidArgument` if absent fields were not allowed.
     pub fn absent(&self, frame: u64) -> Result<bool> {
         match self.row(frame) {
             0.. => Ok(false),
@@ -77,7 +77,7 @@ impl Field {
         }
     }
 
-    /// Extents for identities of files, in the order of the rows; none where addresses are unknown.
+    /// Extents for identities of files, in the order of the rows; empty if addresses are unknown.
     pub fn samples(&self) -> Vec<Extent> {
         let (Rows::Stored(pieces) | Rows::External(_, pieces)) = &self.rows;
         pieces.iter().flat_map(|(_, array)| array.samples()).collect()
@@ -118,8 +118,8 @@ impl Field {
         coupling
     }
 
-    /// Rows that are decoded a second time where two frames are decoded by different tasks: those of a compressed chunk
-    /// that both need. A frame that lacks the field needs none.
+    /// Rows that are decoded twice if different tasks decode the two frames: the rows of a compressed chunk that both
+    /// need. A frame that lacks the field needs none.
     pub fn shared_rows(&self, before: u64, after: u64) -> u64 {
         let [Ok(before), Ok(after)] = [before, after].map(|frame| u64::try_from(self.row(frame))) else { return 0 };
         let (Some((row, array)), Some((other, _))) = (self.piece(before), self.piece(after)) else { return 0 };
@@ -131,7 +131,7 @@ impl Field {
         rows.min(array.shape()[0] - (row / rows * rows).min(array.shape()[0]))
     }
 
-    /// The wanted units as runs: near ones share a run where chunks hold whole frames.
+    /// The wanted units as runs: near ones share a run if chunks hold whole frames.
     fn runs(&self, atoms: &AtomSelection) -> Vec<Range<u32>> {
         let Rows::Stored(pieces) = &self.rows else { return Vec::new() };
         let alone = |(_, array): &(u64, Array)| array.chunk_shape()[1] >= array.shape()[1];
@@ -223,7 +223,7 @@ impl Field {
     /// Puts the rows of a segment into `out`, `len` numbers each.
     ///
     /// # Errors
-    /// Of the filters; `Internal` for a segment that does not fit.
+    /// Errors of the filters; `Internal` for a segment that does not fit.
     pub fn decode<R: Real>(&self, work: Work<'_>, out: &mut RowsMut<'_, R>, len: usize) -> Result<()> {
         let Work { segment, bytes, wanted, atoms, factor, decoded, scratch } = work;
         let frames = wanted.get(segment.wanted.start as usize..segment.wanted.end as usize).unwrap_or_default();
@@ -268,7 +268,7 @@ fn chunk_of(segment: &Segment, row: u64, array: &Array) -> Chunk {
     array.chunk_at(row, u64::from(segment.atoms.start), u64::from(segment.part >> PART_BITS))
 }
 
-/// What [`Field::decode`] works on.
+/// Arguments and buffers of [`Field::decode`].
 pub struct Work<'a> {
     /// The segment.
     pub segment: &'a Segment,
@@ -278,7 +278,7 @@ pub struct Work<'a> {
     pub wanted: &'a [Wanted],
     /// The wanted atoms.
     pub atoms: &'a AtomSelection,
-    /// What numbers are multiplied with.
+    /// Factor that numbers are multiplied with.
     pub factor: f64,
     /// Room for a decoded chunk.
     pub decoded: &'a mut Vec<u8>,

@@ -96,9 +96,9 @@ pub struct H5mdDescription {
     pub periodic: [bool; 3],
     /// Files that the addresses of virtual data sets point into.
     pub other_files: Vec<PathBuf>,
-    /// Whether whoever reads the rows goes through the file from its front.
+    /// Whether the reader of the rows goes through the file from its front.
     pub reads_forward: bool,
-    /// Where a frame begins that is not whole, behind all others.
+    /// Where an incomplete frame begins, after all others.
     pub cut_at: Option<u64>,
     /// For `kinema info`.
     pub variant: String,
@@ -130,7 +130,7 @@ impl H5mdDecoder {
     /// Checks that all fields fit each other.
     ///
     /// # Errors
-    /// `Corrupt` where a field has another number of atoms, or fewer rows than its frames need.
+    /// `Corrupt` if a field has another number of atoms, or fewer rows than its frames need.
     pub fn new(description: H5mdDescription) -> Result<Self> {
         let mut fields = Fields::NONE;
         for (field, kind) in description.vectors.iter().zip(KINDS) {
@@ -224,7 +224,7 @@ fn wide_fields(vectors: &[Option<Field>; 3]) -> Fields {
     wide.fold(Fields::NONE, |all, (_, kind)| all | kind)
 }
 
-/// Bytes of a frame of a field that are in memory at the least, whoever reads them.
+/// Least number of bytes in memory for a frame of a field, whoever reads them.
 fn frame_bytes(field: &Field, n_atoms: u32) -> u64 {
     match &field.rows {
         Rows::Stored(_) => field.frame_bytes(),
@@ -370,7 +370,8 @@ impl ChunkedDecoder for H5mdDecoder {
 }
 
 impl H5mdDecoder {
-    /// The factor of a field by its number. Cells are given in the unit of positions, also where those are left as they are.
+    /// The factor of a field by its number. Cells are given in the unit of positions, even if positions are left as
+    /// they are.
     fn factor(&self, number: u32, scales: &Scales) -> f64 {
         match number {
             0 => scales.length,

@@ -1,4 +1,4 @@
-//! Encoder of AMBER's NetCDF trajectories: records of one size, in CDF-2, or CDF-5 where CDF-2 cannot hold them.
+//! Encoder of AMBER's NetCDF trajectories: records of one size, in CDF-2, or in CDF-5 if CDF-2 cannot hold them.
 
 use super::layout::{Column, Layout, VECTORS};
 use super::{NAME, VELOCITY, cell_of, lengths_and_degrees};
@@ -33,7 +33,7 @@ pub(super) struct NetcdfEncoder {
 
 impl NetcdfEncoder {
     /// # Errors
-    /// `InvalidArgument` for fields that the source has not and for a precision.
+    /// `InvalidArgument` for fields that the source lacks and for a precision.
     pub fn new(making: &Making) -> Result<Self> {
         if making.precision.is_some() {
             let what = "a NetCDF file holds float32, which no precision= rounds";
@@ -71,10 +71,10 @@ impl NetcdfEncoder {
         Self { n_atoms: making.n_atoms, fields, version, has_cell, has_times, turned, losses }
     }
 
-    /// Goes on with a file that has this header.
+    /// The encoder that extends a file with this header.
     ///
     /// # Errors
-    /// `Unsupported` for records that are laid out otherwise than they are written here, `InvalidArgument` for other fields.
+    /// `Unsupported` if records are laid out otherwise than they are written here; `InvalidArgument` for other fields.
     pub fn resume(header: &Header, layout: &Layout, making: &Making) -> Result<Self> {
         let fields = layout.fields();
         if let Some(asked) = making.fields.filter(|asked| *asked != fields) {
@@ -96,7 +96,7 @@ impl NetcdfEncoder {
             (layout.restart, layout.stride, layout.vectors.map(|one| one.map(place)), layout.time.map(place), cell)
         };
         if places(layout) != places(&own) {
-            let what = "the file cannot be gone on with: its records are laid out in another way than they are written here \
+            let what = "the file cannot be extended: its records are laid out in another way than they are written here \
                         (time, coordinates, velocities, forces in float, lengths and angles in double)";
             return Err(Error::new(ErrorKind::Unsupported, what));
         }
@@ -116,7 +116,7 @@ impl NetcdfEncoder {
         time + cell + self.vectors().count() as u64 * self.vector_len()
     }
 
-    /// The header of a file of so many records, all variables of records side by side behind it.
+    /// The header of a file without records yet; all variables of records follow it side by side.
     fn header(&self) -> Header {
         let unlimited = Dimension { name: "frame".to_owned(), len: None };
         let fixed = |name: &str, len: u64| Dimension { name: name.to_owned(), len: Some(len) };

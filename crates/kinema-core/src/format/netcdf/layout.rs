@@ -1,4 +1,4 @@
-//! What AMBER's conventions say of a NetCDF header: where values of frames lie, and their units.
+//! Layout of a NetCDF file by AMBER's conventions: where values of frames lie, and their units.
 //!
 //! Source: AMBER NetCDF trajectory and restart conventions, version 1.0, revision C.
 
@@ -12,7 +12,7 @@ pub(super) const KILOCALORIE: f64 = 4.184;
 /// Names of the variables of positions, velocities and forces.
 pub(super) const VECTORS: [&str; 3] = ["coordinates", "velocities", "forces"];
 
-/// What netCDF by itself fills numbers with that were never written.
+/// The value with which netCDF, by itself, fills numbers that were never written.
 const FILL: f64 = 9.969_209_968_386_869e36;
 
 /// Values of one variable in each frame.
@@ -23,7 +23,7 @@ pub(super) struct Column {
     pub double: bool,
     /// From the numbers to angstrom, ps and kJ/mol.
     pub factor: f64,
-    /// Numbers that stand for such that were never written.
+    /// Numbers that mean "never written".
     pub fills: [f64; 3],
 }
 
@@ -115,7 +115,7 @@ impl Layout {
             found
                 .and_then(|found| found.with(stated).map_err(|unknown| left_out.push(unknown.left_out(dimension))).ok())
         };
-        // some programs give a trajectory one time for all frames, which says the time of none
+        // some programs give a trajectory one time for all frames, which is the time of none
         let one_time = |variable: &Variable| !restart && !header.is_record(variable);
         let time = match header.variable("time") {
             Some(variable) if one_time(variable) => None,
@@ -163,7 +163,7 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Of all variables of records: a record is there when all of it is.
+    /// Finds the bytes that all variables of records take in a record: a record counts only if all of them are there.
     fn find_extent(&mut self, header: &Header) -> Result<()> {
         let mut end = 0;
         let mut places = Vec::new();
@@ -209,9 +209,9 @@ struct Found {
     double: bool,
     /// Its scale factor.
     scale: f64,
-    /// The factor of its unit; `None`: it is not known.
+    /// The factor of its unit; `None` if unknown.
     unit: Option<f64>,
-    /// As the file says it, and what is known.
+    /// The unit in the file's words, and the known units.
     words: (String, &'static Units),
     fills: [f64; 3],
 }
@@ -254,7 +254,7 @@ impl Unknown {
     }
 }
 
-/// A variable along these dimensions, behind that of frames; `None` where there is none.
+/// The variable `name` along the dimension of frames and then `dimensions`; `None` if there is none.
 fn column(
     header: &Header,
     name: &str,
@@ -304,7 +304,7 @@ fn column(
     Ok(Some(Found { name: name.to_owned(), begin: variable.begin, double, scale, unit, words: (stored, units), fills }))
 }
 
-/// The factor of the unit; the convention's own, the first of `units`, where the variable names none.
+/// The factor of the unit; the convention's own, the first of `units`, if the variable names none.
 fn unit(variable: &Variable, units: &Units) -> std::result::Result<f64, String> {
     let Some(named) = text(&variable.attributes, "units").filter(|named| !named.is_empty()) else {
         return Ok(units.first().map_or(1.0, |(_, factor)| *factor));

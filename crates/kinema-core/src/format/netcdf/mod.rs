@@ -46,13 +46,13 @@ static INFO: FormatInfo = FormatInfo {
     reference: "AMBER NetCDF Trajectory Convention 1.0 rev. C; DL_POLY 4.10, source/netcdf.F90; NetCDF Users' Guide",
 };
 
-/// What a segment holds.
+/// Contents of a segment.
 mod part {
     /// Positions; velocities and forces follow.
     pub const VECTORS: u32 = 0;
     /// The time.
     pub const TIME: u32 = 3;
-    /// Lengths and angles of the cell, and what lies between them.
+    /// Lengths and angles of the cell, and the bytes between them.
     pub const CELL: u32 = 4;
 }
 
@@ -102,7 +102,7 @@ impl Format for Netcdf {
     }
 }
 
-/// What code that copies records needs of a file's header.
+/// Facts of a file's header for code that copies records.
 #[derive(Debug, Clone)]
 pub struct Head {
     /// All bytes before the first frame.
@@ -111,7 +111,7 @@ pub struct Head {
     pub first: u64,
     /// Bytes of the number of records, which stands at byte 4: 4 or 8.
     pub count_len: u64,
-    /// Bytes from frame to frame; 0 of a restart, whose one frame is no record.
+    /// Bytes from frame to frame; 0 for a restart, whose one frame is not a record.
     pub stride: u64,
     /// Bytes of a frame that must be there.
     pub frame_len: u64,
@@ -119,7 +119,7 @@ pub struct Head {
 
 impl Head {
     /// # Errors
-    /// Those of opening the file.
+    /// Errors of opening the file.
     pub fn read(source: &dyn Source) -> Result<Self> {
         let header = netcdf3::Header::read(source)?;
         let Layout { first, stride, frame_len, .. } = Layout::from_header(&header, &StatedUnits::default())?;
@@ -160,7 +160,7 @@ impl NetcdfDecoder {
         let records = if layout.restart { Some(1) } else { header.records };
         let there = frames_in(&layout, size);
         if let Some(records) = records.filter(|&records| records < there) {
-            warnings.push(format!("header says {records} frames, file holds {there}: those behind are not committed"));
+            warnings.push(format!("header says {records} frames, file holds {there}: later frames are not committed"));
         }
         warnings.extend(layout.left_out.iter().cloned());
         let left_out = layout.left_out.iter().any(|why| why.starts_with("variable \"time\""));
@@ -234,7 +234,7 @@ fn number(bytes: &[u8], at: usize, double: bool) -> f64 {
     found.unwrap_or(f64::NAN)
 }
 
-/// A number, NaN where it was never written, and whether that is so.
+/// A number, or NaN if it was never written; and whether it was never written.
 fn written(bytes: &[u8], at: usize, column: &Column) -> (f64, bool) {
     let found = number(bytes, at, column.double);
     if column.is_fill(found) { (f64::NAN, true) } else { (found, false) }
@@ -251,7 +251,7 @@ impl UniformFrames for NetcdfDecoder {
         let n_frames = self.records.map_or(there, |records| records.min(there));
         let rest = size.saturating_sub(self.frame_at(there));
         let lacking = self.records.is_some_and(|records| records > there);
-        // what is left of a file whose last record is whole but for its padding is less than a frame too
+        // if only the padding of the last record is missing, the rest is less than a frame too
         let cut = self.records.is_none()
             && rest > 0
             && size > self.frame_at(there.saturating_sub(1)).saturating_add(self.layout.stride);

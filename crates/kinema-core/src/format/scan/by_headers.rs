@@ -12,16 +12,17 @@ pub trait HeaderScan {
     /// Where the first frame begins.
     fn first_frame(&self) -> u64;
 
-    /// Finds all frames; with the indices of ascending byte ranges, if there are any, the result is the same.
+    /// Finds all frames. `ranges` are indices of ascending byte ranges, if any; the result is the same with and without
+    /// them.
     ///
     /// # Errors
     /// As [`crate::format::Decoder`]'s `scan`.
     fn scan(&self, source: &dyn Source, options: &ScanOptions<'_>, ranges: &[TableIndex]) -> Result<Scan>;
 
-    /// The frames that start in a byte range, up to one that contradicts the format.
+    /// The frames that start in a byte range, up to the first that contradicts the format.
     ///
     /// # Errors
-    /// Those of the source and of `progress`.
+    /// Errors of the source and of `progress`.
     fn scan_range(
         &self,
         source: &dyn Source,
@@ -29,11 +30,11 @@ pub trait HeaderScan {
         progress: &(dyn Fn(u64) -> Result<()> + Sync),
     ) -> Result<TableIndex>;
 
-    /// Compares length, step and time of a frame in an index with its header. Of text, where no header states the length, the
-    /// lines are counted if `whole`.
+    /// Compares length, step and time of a frame in an index with its header. In text, where no header states the
+    /// length, the lines are counted if `whole`.
     ///
     /// # Errors
-    /// `Corrupt` or `Truncated` with frame and byte if they differ, or if there is no header; those of the source.
+    /// `Corrupt` or `Truncated`, with frame and byte, if they differ or if there is no header; errors of the source.
     fn compare_frame(&self, source: &dyn Source, table: &TableIndex, frame: u64, whole: bool) -> Result<()>;
 }
 

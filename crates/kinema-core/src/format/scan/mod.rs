@@ -1,9 +1,9 @@
-//! Scan of files whose frames lie one behind the other, each with a header that says how long it is: by hopping from
-//! header to header, without reading coordinates. Of text the lines of each frame are counted.
+//! Scan of files of consecutive frames, each with a header that states its length: the scan hops from header to header
+//! and does not read coordinates. In text, it counts the lines of each frame.
 //!
 //! Large files are divided into byte ranges that are scanned in parallel: each scan begins at the first header in its
-//! range and ends at the first header of the next. Where two scans do not meet, that range is scanned again from where
-//! the one before ended, so that the index is that of a scan from the start whatever the bytes.
+//! range and ends at the first header of the next. If two scans do not meet, the second range is scanned again from
+//! where the scan before ended. So the index equals that of a scan from the start, whatever the bytes.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,14 +39,14 @@ impl HeaderFault {
     }
 }
 
-/// What a scan knows of a frame.
+/// Facts of a frame that a scan learns from its header.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FrameHead {
     /// Bytes from the start of the frame to its body.
     pub len: usize,
-    /// Bytes of the whole frame, or where it has lines to be counted of its header.
+    /// Bytes of the whole frame, or of its header if its lines must be counted.
     pub frame_len: u64,
-    /// Lines behind the header, of text; 0 where the header says how long the frame is.
+    /// Number of lines after the header, in text; 0 if the header states the frame's length.
     pub lines: u64,
     pub step: i64,
     /// ps
@@ -66,7 +66,7 @@ pub(super) trait FrameHeaders: Sync {
     const RECOGNISED: usize;
     /// Whether what parses as a header is one beyond doubt, whatever follows the frame: numbers do not look like it.
     const UNMISTAKABLE: bool = false;
-    /// Whether files are text: frames are lines, begin where one does, and may have any number of bytes.
+    /// Whether files are text: frames consist of lines, begin at the start of a line, and may have any number of bytes.
     const LINES: bool = false;
 
     /// Where the first frame begins.
@@ -77,7 +77,7 @@ pub(super) trait FrameHeaders: Sync {
     /// Bytes that [`FrameHeaders::further_lines`] looks at, of text whose headers do not say all lines; 0 if they do.
     const FURTHER: usize = 0;
 
-    /// Lines that follow those that the header says, if the text goes on with `next`.
+    /// Number of lines that follow the lines counted by the header, if the text continues with `next`.
     ///
     /// # Errors
     /// `Corrupt` if nothing of a frame begins so.
@@ -90,7 +90,7 @@ pub(super) trait FrameHeaders: Sync {
     /// the file's is wrong, or refused.
     fn parse(&self, bytes: &[u8], offset: u64) -> std::result::Result<Self::Header, HeaderFault>;
 
-    /// What it says.
+    /// Contents of a header.
     fn head(&self, header: &Self::Header) -> FrameHead;
 
     /// Why a sound frame is none of this file, so that it is not opened: its number of atoms.
@@ -105,21 +105,22 @@ pub(super) trait FrameHeaders: Sync {
     /// A frame whose header, at `offset`, claims more than the `most` bytes before the next frame, at `next`.
     fn overlong(&self, offset: u64, header: &Self::Header, most: u64, next: u64) -> Error;
 
-    /// Bytes of the body as the header says, where the body itself shows whether that is true; else `None`.
+    /// Bytes of the body according to the header, if the body itself shows whether that is true; else `None`.
     fn stated_body(&self, header: &Self::Header) -> Option<u64> {
         let _ = header;
         None
     }
 
-    /// Bytes that the body takes at the beginning of `body`, where it can be decoded.
+    /// Bytes that the frame's body takes at the beginning of `body`, if it can be decoded.
     fn found_body(&self, offset: u64, header: &Self::Header, body: &[u8]) -> Option<u64> {
         let _ = (offset, header, body);
         None
     }
 }
 
-/// What stands where a record begins that several processes are writing (`docs/parallel-writing.md`): its first bytes
-/// replace it when all of it is there, so that what a killed run leaves is not taken for damage.
+/// Placeholder at the beginning of a record that several processes are writing (`docs/parallel-writing.md`). The
+/// record's first bytes replace it once all of the record is there, so that the remains of a killed run are not taken
+/// for damage.
 pub(super) const UNFINISHED: &[u8; 4] = b"KINE";
 
 /// The end of a file at [`UNFINISHED`].
@@ -128,7 +129,7 @@ pub(super) fn unfinished(offset: u64) -> Error {
     Error::new(ErrorKind::Truncated, what).with_byte(offset)
 }
 
-/// A frame that should have `needs` bytes from `offset` on, where the file has `len` in all.
+/// The error of a frame that should have `needs` bytes from `offset` on, if the file has `len` in all.
 pub(super) fn ends_early(offset: u64, needs: u64, len: u64) -> Error {
     let found = len.saturating_sub(offset);
     Error::new(
@@ -138,7 +139,7 @@ pub(super) fn ends_early(offset: u64, needs: u64, len: u64) -> Error {
     .with_byte(offset)
 }
 
-/// A frame that should have `needs` lines behind its header, at `offset`, where the file has fewer.
+/// The error of a frame at `offset` that should have `needs` lines after its header, if the file has fewer.
 fn lacks_lines(offset: u64, needs: u64, found: u64) -> Error {
     Error::new(
         ErrorKind::Truncated,
@@ -151,7 +152,7 @@ fn lacks_lines(offset: u64, needs: u64, found: u64) -> Error {
 pub(super) const PARALLEL_FROM: u64 = 64 << 20;
 /// Frames up to this size are read with all that is between their headers: cheaper than a call for each.
 const SMALL_FRAME: u64 = 8 << 10;
-/// Bytes read at once where frames are small or a header is searched.
+/// Bytes read at once if frames are small or a header is searched.
 const WINDOW: u64 = 256 << 10;
 /// Frames, or bytes of text, between two reports of progress.
 const REPORT_EVERY: u64 = 4096;
@@ -216,7 +217,7 @@ pub(super) fn scan_range<H: FrameHeaders>(
     Ok(walked.map(|walked| walked.frames.builder.finish()).unwrap_or_default())
 }
 
-/// The scan of a file by `walk`, behind its previous index.
+/// The scan of a file by `walk`, after its previous index.
 fn finished<H: FrameHeaders>(
     source: &dyn Source,
     headers: &H,
@@ -252,7 +253,7 @@ fn table_end(table: &TableIndex) -> u64 {
 
 /// Why a walk ended; errors lack their frame, which a walk from the middle does not know.
 enum End {
-    /// The next frame starts at or behind the place to stop at.
+    /// The next frame starts at the stop or after it.
     Stopped,
     Truncated(Error),
     Corrupt(Error),
@@ -260,7 +261,7 @@ enum End {
     Refused(Error),
 }
 
-/// What a walk has found.
+/// Frames that a walk has found.
 struct Frames {
     builder: TableBuilder,
     /// First bytes of the damaged stretches among the frames.
@@ -291,7 +292,7 @@ struct File<'a, H> {
     source: &'a dyn Source,
     headers: &'a H,
     len: u64,
-    /// Whether a walk goes on behind damage.
+    /// Whether a walk continues after damage.
     skip_damaged: bool,
 }
 
@@ -319,7 +320,7 @@ impl Window {
     fn source_read<H>(&mut self, file: &File<'_, H>) -> Result<()> {
         let read = file.source.read_exact_at(self.start, &mut self.bytes);
         if read.is_err() {
-            // what is in the buffer is not of the file: it must not be taken for a window of it
+            // the bytes in the buffer are not the file's: they must not be taken for a window of it
             self.bytes.clear();
         }
         read
@@ -327,11 +328,11 @@ impl Window {
 }
 
 impl<H: FrameHeaders> File<'_, H> {
-    /// Adds the frames that start at the end of `frames` and before `stop`; over damage where that is asked for.
+    /// Adds the frames that start at the end of `frames` and before `stop`; steps over damage if asked to.
     fn walk(&self, frames: &mut Frames, stop: u64, report: &Report<'_>) -> Result<End> {
         loop {
             let end = self.walk_sound(&mut frames.builder, stop, report)?;
-            // where a range begins with damage, the frame before it is not known
+            // if a range begins with damage, the frame before it is unknown
             let unknown = frames.builder.n_frames() == 0 && frames.builder.end() > self.headers.first();
             let stepped = match end {
                 End::Corrupt(_) if self.skip_damaged && !unknown => self.step_over(frames, report)?,
@@ -415,7 +416,7 @@ impl<H: FrameHeaders> File<'_, H> {
         }
     }
 
-    /// Why a frame would end behind the file: it is the incomplete last one, unless frames follow it.
+    /// The reason why a frame would end after the file does: it is the incomplete last one, unless frames follow it.
     fn overlong(&self, offset: u64, header: &H::Header, truncated: Error, report: &Report<'_>) -> Result<End> {
         let start = offset + self.headers.head(header).len as u64;
         let Some(next) = self.find_frame(&(start..self.len), report)? else {
@@ -464,7 +465,7 @@ impl<H: FrameHeaders> File<'_, H> {
         Ok(End::Stopped)
     }
 
-    /// Walks the frames that start in `range`; `None` where no header is found in it.
+    /// Walks the frames that start in `range`; `None` if no header is found in it.
     fn walk_range(&self, range: Range<u64>, with_frame: bool, report: &Report<'_>) -> Result<Option<Walked>> {
         let first = if with_frame { Some(range.start) } else { self.find_header(&range, report)? };
         let Some(first) = first else {

@@ -1,4 +1,4 @@
-//! Search for frame headers: where the scan of a byte range begins, and where frames go on behind a damaged one.
+//! Search for frame headers: where the scan of a byte range begins, and where frames continue after a damaged one.
 
 use std::ops::Range;
 
@@ -64,14 +64,14 @@ impl<H: FrameHeaders> File<'_, H> {
         Ok(None)
     }
 
-    /// From where on to search behind zeros that end at `offset`: a file with holes may claim terabytes. No header begins
-    /// with as many zeros as it is `recognised` by, and no line ends within them.
+    /// Where to continue the search after zeros that end at `offset`: a file with holes may claim terabytes. No header
+    /// begins with as many zeros as the number of bytes it is `recognised` by, and no line ends within them.
     fn skip_hole(&self, offset: u64, recognised: usize) -> u64 {
         let data = self.source.end_of_hole(offset);
         data.saturating_sub(recognised as u64).max(offset)
     }
 
-    /// As [`File::find`], of text: where lines begin.
+    /// As [`File::find`], for text: finds beginnings of lines.
     fn find_line(
         &self,
         range: &Range<u64>,
@@ -124,8 +124,8 @@ impl<H: FrameHeaders> File<'_, H> {
         Ok(true)
     }
 
-    /// Whether a whole frame starts at `offset` that is followed by another header or by the end of the file, whose
-    /// header is unmistakable, or whose coordinates take as many bytes as it says: the frame behind may be damaged as well.
+    /// Whether a whole frame starts at `offset`: the end of the file or another header follows it, or its header is
+    /// unmistakable, or its coordinates take as many bytes as it says (the next frame may be damaged as well).
     fn is_frame(&self, probe: &mut Window, offset: u64) -> Result<bool> {
         let Some((header, end)) = self.whole_frame(probe, offset)? else { return Ok(false) };
         // a head of another number of atoms may be a damaged one
@@ -139,7 +139,8 @@ impl<H: FrameHeaders> File<'_, H> {
         self.goes_on(probe, end)
     }
 
-    /// Whether the file goes on with a header at `end`, or with the beginning of an incomplete last frame, or ends.
+    /// Whether the file continues at `end` with a header or with the beginning of an incomplete last frame, or ends
+    /// there.
     fn goes_on(&self, probe: &mut Window, end: u64) -> Result<bool> {
         let behind = probe.read_at(self, end, H::LONGEST, H::LONGEST as u64)?;
         Ok(!matches!(self.headers.parse(behind, end), Err(HeaderFault::Wrong(_))))
@@ -166,7 +167,7 @@ impl<H: FrameHeaders> File<'_, H> {
         Ok(self.found_body(offset, header, stated)? == Some(stated))
     }
 
-    /// Bytes that the body of a frame takes of the `n_bytes` behind its header, where it can be decoded.
+    /// Bytes that the body of a frame takes of the `n_bytes` after its header, if it can be decoded.
     fn found_body(&self, offset: u64, header: &H::Header, n_bytes: u64) -> Result<Option<u64>> {
         let Ok(len) = usize::try_from(n_bytes) else { return Ok(None) };
         let mut body = Vec::new();
@@ -177,14 +178,15 @@ impl<H: FrameHeaders> File<'_, H> {
         Ok(self.headers.found_body(offset, header, &body))
     }
 
-    /// Steps over damage at the end of `frames`, where no frame can be found: what lies before the next readable frame,
-    /// or before the end of the file, becomes one frame, which no reader takes for sound as its header does not fit.
+    /// Steps over damage at the end of `frames`, if no frame can be found there: the bytes up to the next readable
+    /// frame, or to the end of the file, become one frame. No reader takes it for sound, because its header does not
+    /// fit.
     ///
-    /// Where it is the length of the last frame that is damaged, that frame is the damaged one. Returns false where too
-    /// few bytes are left.
+    /// If the length of the last frame is damaged, that frame is the damaged one. Returns false if too few bytes are
+    /// left.
     ///
     /// # Errors
-    /// Those of the source; `Unsupported` for 16 GiB and more without a frame.
+    /// Errors of the source; `Unsupported` for 16 GiB and more without a frame.
     pub(super) fn step_over(&self, frames: &mut Frames, report: &Report<'_>) -> Result<bool> {
         let fault = frames.builder.end();
         // frames have whole words of four bytes, or any bytes of text
@@ -198,7 +200,7 @@ impl<H: FrameHeaders> File<'_, H> {
             None => fault + unit,
         };
         let next = self.find_frame(&(from..self.len), report)?;
-        // less than a word at the end is no frame
+        // less than a word at the end is not a frame
         let end = next.unwrap_or(fault + (self.len - fault) / unit * unit);
         if let Some((extent, header)) = &last
             && (end < fault || !H::LINES && self.reaches(extent.offset, header, end)?)

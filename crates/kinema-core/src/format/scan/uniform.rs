@@ -1,5 +1,5 @@
-//! Scan of files whose frames have one size: arithmetic finds them, and step and time are read of each frame that states
-//! them, one by one, or together where frames are small.
+//! Scan of files whose frames have one size: arithmetic finds them. Step and time are read from each frame that states
+//! them, one by one, or together if frames are small.
 
 use super::{Scan, ScanOptions};
 use crate::error::{Error, ErrorKind, Result};
@@ -13,16 +13,16 @@ const WINDOW: u64 = 1 << 20;
 /// Frames between two reports of progress.
 const REPORT_EVERY: u64 = 4096;
 
-/// What a format knows of a file whose frames have one size; the scan does the rest.
+/// Facts of a file whose frames have one size; the scan does the rest.
 pub trait UniformFrames {
     /// The format, for messages.
     fn name(&self) -> &'static str;
 
-    /// The whole frames of the file as long as it is now, and where and why they end before the file does. Steps and times
-    /// are those that the file states once.
+    /// The whole frames of the file at its present length, and where and why they end before the file does. Steps and
+    /// times are the ones that the file states once.
     ///
     /// # Errors
-    /// Those of the source; `Corrupt` if the file is not the one that was opened.
+    /// Errors of the source; `Corrupt` if the file is not the one that was opened.
     fn places(&self, source: &dyn Source) -> Result<(UniformIndex, Option<Error>)>;
 
     /// Where each frame states its step and time; `None` if no frame does.
@@ -39,17 +39,17 @@ pub struct FrameStamps<'a> {
     pub len: u64,
     /// Whether they state the step as well as the time.
     pub has_steps: bool,
-    /// What they say.
+    /// Reads a stamp from these bytes.
     pub read: Box<ReadStamp<'a>>,
 }
 
-/// What the bytes of one frame, which lie at this place in the file, say.
+/// Reads a frame's stamp from its bytes, which lie at this place in the file.
 pub type ReadStamp<'a> = dyn Fn(&[u8], u64) -> Result<FrameStamp> + 'a;
 
-/// What a frame says of itself.
+/// A frame's own step and time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FrameStamp {
-    /// Its step, where the file has steps.
+    /// Its step, if the file has steps.
     pub step: i64,
     /// Its time in the file's own unit; NaN if none was written.
     pub time: f64,
@@ -57,7 +57,7 @@ pub struct FrameStamp {
     pub is_written: bool,
 }
 
-/// Finds all frames. Of frames that are known from a shorter file nothing is read.
+/// Finds all frames. Reads nothing of frames that are known from a shorter file.
 pub(in crate::format) fn scan(
     frames: &dyn UniformFrames,
     source: &dyn Source,
@@ -87,7 +87,7 @@ struct StampList {
 }
 
 impl StampList {
-    /// Those that an index of the same file has, when it was shorter.
+    /// The stamps in an index of the same file when it was shorter.
     fn known(previous: Option<&Index>, index: &UniformIndex) -> Self {
         let Some(Index::Uniform(known)) = previous else { return Self::default() };
         if (known.first, known.stride) != (index.first, index.stride) {
@@ -99,7 +99,7 @@ impl StampList {
         Self { steps, times, ..Self::default() }
     }
 
-    /// Adds those of all further frames of `index`.
+    /// Adds the stamps of all further frames of `index`.
     fn read(
         &mut self,
         stamps: &FrameStamps<'_>,

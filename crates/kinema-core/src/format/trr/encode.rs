@@ -28,7 +28,7 @@ pub(super) struct TrrEncoder {
 
 impl TrrEncoder {
     /// # Errors
-    /// `InvalidArgument` for fields that the source has not and for a precision; `Unsupported` for too many atoms.
+    /// `InvalidArgument` for fields that the source lacks and for a precision; `Unsupported` for too many atoms.
     pub fn new(making: &Making) -> Result<Self> {
         if making.precision.is_some() {
             return Err(Error::new(ErrorKind::InvalidArgument, "a TRR file holds float32, which no precision= rounds"));
@@ -40,7 +40,7 @@ impl TrrEncoder {
         }
         let vectors = Fields::POSITIONS | Fields::VELOCITIES | Fields::FORCES;
         let mut losses = Vec::new();
-        // later frames may have what the first has not
+        // later frames may have fields that the first lacks
         let fields = if making.open_ended {
             making.fields.unwrap_or(vectors)
         } else {
@@ -68,7 +68,7 @@ impl TrrEncoder {
         Err(Error::new(ErrorKind::Internal, "the block has other atoms than the file"))
     }
 
-    /// What is written of a frame.
+    /// The vectors of a frame that are written.
     fn vectors_of(&self, stamp: &Stamp) -> Fields {
         self.fields - (self.fields - stamp.present)
     }
@@ -175,7 +175,7 @@ impl Encoder for TrrEncoder {
 
     fn encode_atoms(&self, atoms: &SomeAtoms<'_>, plane: usize, out: &mut Vec<u8>) -> Result<()> {
         let Some(field) = sections(self.vectors_of(&atoms.stamp())).nth(plane) else {
-            return Err(Error::new(ErrorKind::Internal, "the frame has not so many planes"));
+            return Err(Error::new(ErrorKind::Internal, "the frame has fewer planes"));
         };
         self.push_vectors(&atoms.rows, field, 0..3 * atoms.rows.n_selected, out)
     }

@@ -7,7 +7,7 @@ use crate::frame::Fields;
 
 /// First word of a frame.
 pub(super) const MAGIC: i32 = 1993;
-/// What follows it: the length of the text with its end, as C counts it, and as XDR does.
+/// The bytes after it: the length of the text with its end, as C counts it and as XDR does, and the text.
 pub(super) const VERSION: &[u8; 20] = b"\0\0\0\x0d\0\0\0\x0cGMX_trn_file";
 /// Where the sizes of the sections stand.
 const SIZES_AT: usize = 4 + VERSION.len();
@@ -20,7 +20,7 @@ pub(super) const LONGEST_HEADER: usize = SHORTEST_HEADER + 8;
 const VECTORS: [(Fields, &str); 3] =
     [(Fields::POSITIONS, "positions"), (Fields::VELOCITIES, "velocities"), (Fields::FORCES, "forces")];
 
-/// What the words in front of the sections say.
+/// Contents of the words before the sections.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct FrameHeader {
     pub n_atoms: u32,
@@ -33,7 +33,7 @@ pub(super) struct FrameHeader {
     pub lambda: f64,
     /// Whether numbers are float64.
     pub double: bool,
-    /// Of cell, virial and pressure.
+    /// Whether there are sections of cell, virial and pressure.
     pub matrices: [bool; 3],
     /// Positions, velocities, forces that the frame has.
     pub vectors: Fields,
@@ -52,7 +52,7 @@ impl FrameHeader {
         let version = bytes.get(4..SIZES_AT).ok_or(HeaderFault::Short(SHORTEST_HEADER))?;
         if version != VERSION {
             let found = format!("{:?}", version.escape_ascii().to_string());
-            let what = Error::corrupt("wrong text behind the magic number", "GMX_trn_file", found);
+            let what = Error::corrupt("wrong text after the magic number", "GMX_trn_file", found);
             return Err(wrong(what, 4));
         }
         let words = xdr::ints::<13>(bytes, SIZES_AT).ok_or(HeaderFault::Short(SHORTEST_HEADER))?;
@@ -111,7 +111,7 @@ impl FrameHeader {
         out.extend_from_slice(VERSION);
         let mut word = |value: i32| out.extend_from_slice(&value.to_be_bytes());
         let matrix = |has: bool| if has { 9 * self.width() as i32 } else { 0 };
-        // below 2^31: checked where the encoder is made
+        // below 2^31: checked when the encoder is made
         let vector = |field: Fields| if self.vectors.contains(field) { self.vector_len() as i32 } else { 0 };
         let [cell, virial, pressure] = self.matrices.map(matrix);
         let [x, v, f] = Fields::VECTORS.map(vector);
@@ -166,14 +166,14 @@ impl FrameHeader {
         self.vectors_at() + sections * self.vector_len()
     }
 
-    /// What the frame holds.
+    /// The fields of the frame.
     pub fn fields(&self) -> Fields {
         let cell = if self.matrices[0] { Fields::CELL } else { Fields::NONE };
         self.vectors | cell | Fields::STEP | Fields::TIME
     }
 }
 
-/// Whether numbers are float64, by the size of any section; `None` where there is none. As GROMACS finds it.
+/// Whether numbers are float64, by the size of any section, as GROMACS decides it; `None` if there is no section.
 fn precision(matrices: &[i32; 3], vectors: &[i32; 3], n_atoms: u32) -> Option<bool> {
     let matrix = matrices.iter().find(|&&size| size != 0).map(|&size| size == 9 * 8);
     let vector = || vectors.iter().find(|&&size| size != 0).map(|&size| i64::from(size) == 3 * 8 * i64::from(n_atoms));

@@ -66,14 +66,14 @@ impl Format for Trr {
         })?;
         let (mut fields, mut lambda, mut matrices) = (first.fields(), first.lambda != 0.0, [false; 2]);
         let mut next = (first, 0_u64);
-        // that there are so many atoms, for which memory will be taken
+        // whether the number of atoms is proven: memory will be allocated by it
         let mut proven = !first.vectors.is_empty();
         for _ in 1..FIRST_FRAMES {
             matrices = [matrices[0] || next.0.matrices[1], matrices[1] || next.0.matrices[2]];
             let offset = next.1.saturating_add(next.0.frame_len());
-            // what is wrong behind the first frame is the scan's to say
+            // the scan reports errors after the first frame
             let Ok(found) = header_at(source, offset, len, Some(first.n_atoms))? else { break };
-            // what is cut off is no frame of the file
+            // an incomplete frame does not count as a frame of the file
             if offset.saturating_add(found.frame_len()) > len {
                 break;
             }
@@ -277,7 +277,7 @@ impl TrrDecoder {
     }
 }
 
-/// Bytes from the start of a frame that hold what is requested of it.
+/// Bytes from the start of a frame that hold all requested fields.
 fn needed(header: &FrameHeader, request: &Request) -> u64 {
     let last = request.atoms.last().map_or(0, |last| u64::from(last) + 1);
     let sections =
@@ -286,7 +286,7 @@ fn needed(header: &FrameHeader, request: &Request) -> u64 {
     sections.map(end).fold(header.vectors_at(), u64::max)
 }
 
-/// The cell in nm, as it stands behind the header.
+/// The cell in nm, which follows the header.
 fn cell(header: &FrameHeader, bytes: &[u8]) -> Cell {
     let number = |i: usize| {
         let at = header.len() + header.width() * i;

@@ -12,12 +12,12 @@ use super::radix::{LANES, Radices};
 const GROUPS: usize = 32;
 /// Differences of a group at most.
 pub(super) const MOST_RUN: usize = 10;
-/// Differences of a batch, and what is written beyond them.
+/// Differences of a batch, and room for values written beyond them.
 const DIFFERENCES: usize = GROUPS * MOST_RUN + LANES + MOST_RUN;
 /// Bytes that are there from the first of a group on: it takes at most 50 + 6 + 10 * 50 bits, and a load touches 8 bytes.
 const WINDOW: usize = 128 + 8;
 
-/// Some groups, and what has been taken apart of them.
+/// Some groups, and the integers unpacked from them.
 pub(super) struct Batch {
     full: Radices,
     min: [i32; 3],
@@ -61,8 +61,8 @@ impl Batch {
         }
     }
 
-    /// Takes groups from `at` on and goes behind them; ends before one that is too wide, and before the last of the frame
-    /// or of the data.
+    /// Takes groups from `at` on and moves `at` past them. Ends before a group that is too wide, and before the last
+    /// group of the frame or of the data.
     #[inline(always)]
     pub fn fill(&mut self, data: &[u8], limit: u64, at: &mut UnpackState, n_atoms: usize) {
         (self.n_groups, self.n_streaks) = (0, 0);
@@ -120,7 +120,7 @@ impl Batch {
         (at.bit, at.atom, at.small, at.run) = (bit, atom, small, run);
     }
 
-    /// Writes the atoms of the groups into `out`, as integers in the places of floats; how many there were.
+    /// Writes the atoms of the groups into `out`, as integers in the places of floats; returns their number.
     #[inline(always)]
     pub fn unpack(&mut self, out: &mut [[f32; 3]], seen: &mut Seen) -> Option<usize> {
         take_apart(&self.full, self.min, &self.fulls, &mut self.full_integers, 0, self.n_groups, |_, _| ());
@@ -157,7 +157,7 @@ impl Batch {
             // the first two atoms of a run are exchanged, which packs water better
             let mut last = add(first, [x[0], y[0], z[0]]);
             (places[0], places[1]) = (as_floats(last), as_floats(first));
-            // what is written beyond the group is written again by the next
+            // values written beyond the group are overwritten by the next
             for i in 1..3 {
                 last = add(last, [x[i], y[i], z[i]]);
                 places[1 + i] = as_floats(last);
@@ -192,8 +192,8 @@ impl Picked {
         Self { batch: Batch::new(full, packing), atoms: [[0.0; 3]; (GROUPS + 1) * (1 + MOST_RUN)] }
     }
 
-    /// Takes groups from `at` on, writes the selected ones of their atoms, as integers in the places of floats, and goes
-    /// behind them; how many atoms there were.
+    /// Takes groups from `at` on, writes their selected atoms, as integers in the places of floats, and moves `at` past
+    /// the groups. Returns their number of atoms.
     #[inline(always)]
     #[expect(clippy::too_many_arguments, reason = "the state of one loop, in registers")]
     pub fn groups(
@@ -231,8 +231,8 @@ fn as_floats(integers: [i32; 3]) -> [f32; 3] {
     integers.map(|integer| f32::from_bits(integer as u32))
 }
 
-/// The integers of the numbers `from..to`, and of some behind, plus `offset`; `check` is given those of the first axis, and
-/// how large each may be where they are differences.
+/// The integers of the numbers `from..to`, and of some after them, plus `offset`. `check` gets the integers of the
+/// first axis, and, for differences, how large each may be.
 #[inline(always)]
 fn take_apart<const N: usize, const M: usize>(
     radices: &Radices,

@@ -1,8 +1,9 @@
 //! XTC atom checkpoints: the groups at which decoding may start within a frame, and the segments of a selection there.
 //!
-//! A group needs nothing of those before it but its bit, its first atom, the run length and the width of differences: 52
-//! bits. The other 12 bits of a checkpoint are a check of these and of the 16 bytes from its group on. With the tag, a
-//! hash of the frame's header, it is compared on every use: a frame that was rewritten is an error, not wrong numbers.
+//! A group needs nothing of earlier groups except its bit, its first atom, the run length and the width of differences:
+//! 52 bits. The other 12 bits of a checkpoint are a check of these and of the 16 bytes from its group on. With the tag,
+//! a hash of the frame's header, this check is compared on every use: a frame that was rewritten is an error, not wrong
+//! numbers.
 
 use std::ops::Range;
 
@@ -20,12 +21,13 @@ use crate::source::Extent;
 
 /// Bytes from a checkpoint's group on that are checked.
 pub(super) const CHECKED_BYTES: usize = 16;
-/// Bytes behind a checkpoint that hold its group, which may hold atoms before the checkpoint's, and what loads touch.
+/// Bytes from a checkpoint on that hold its group, which may have atoms before the checkpoint's, and the bytes that
+/// loads touch.
 const GROUP_BYTES: u64 = 160;
 
 /// `Segment::part`: the header of a frame, perhaps with its first atoms; the low 31 bits are the tag.
 const HEAD: u32 = 1 << 31;
-/// `Segment::part`: the atoms behind a checkpoint.
+/// `Segment::part`: the atoms after a checkpoint.
 const RUN: u32 = 1 << 30;
 
 /// Widths of the fields of a checkpoint, from the lowest bit on: bit in the frame, width, run, atoms back, check.
@@ -44,7 +46,7 @@ struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// `None` where a field is too large, as in a frame of 16 GiB.
+    /// `None` if a field is too large, as in a frame of 16 GiB.
     fn to_word(self, of_atom: u64) -> Option<u64> {
         let mut word = 0;
         let mut shift = 0;
@@ -85,7 +87,7 @@ fn tag_of(header: &FrameHeader, bytes: &[u8]) -> u32 {
     (xxh3_64(bytes.get(..header.len()).unwrap_or(bytes)) >> 33) as u32
 }
 
-/// The checkpoints of a frame into `words`, and its tag; none where the frame cannot be decoded that far.
+/// Writes the checkpoints of a frame into `words`, and returns its tag; none if the frame cannot be decoded that far.
 pub(super) fn find(frame: &[u8], n_atoms: u32, every: u32, words: &mut [u64]) -> u32 {
     words.fill(0);
     let Ok(header) = FrameHeader::parse(frame, 0, Some(n_atoms)) else { return 0 };
@@ -115,8 +117,8 @@ pub(super) fn find(frame: &[u8], n_atoms: u32, every: u32, words: &mut [u64]) ->
     tag
 }
 
-/// Gives `found` the group that holds each `every`-th atom but the first, as far as the stream is sound; `job.data` has at
-/// least [`LOAD_REACH`] bytes beyond the `limit` bits of the stream.
+/// Gives `found` the group that holds each `every`-th atom except the first, as far as the stream is sound; `job.data`
+/// has at least [`LOAD_REACH`] bytes beyond the `limit` bits of the stream.
 fn find_groups(job: &Job<'_>, limit: u64, every: usize, found: impl FnMut(usize, &UnpackState)) {
     let full_bits = match &job.full {
         FullCoordinate::Narrow(full) => full.bits(),
@@ -137,7 +139,7 @@ fn find_groups(job: &Job<'_>, limit: u64, every: usize, found: impl FnMut(usize,
     }
 }
 
-/// What a segment is of.
+/// The contents of a segment.
 pub(super) enum SegmentPart {
     Frame,
     /// With the tag of the frame.
@@ -166,7 +168,7 @@ impl Run {
     /// The group that the `bytes` of the segment start with, in a frame that starts at `frame` in the file.
     ///
     /// # Errors
-    /// `Corrupt` where the bytes are not those that the checkpoint was made of.
+    /// `Corrupt` if the bytes are not the ones for which the checkpoint was made.
     pub fn state(self, segment: &Segment, frame: u64, bytes: &[u8]) -> Result<UnpackState> {
         let [bit, small, run, check] = [(0, 3), (3, 7), (10, 4), (14, 12)]
             .map(|(shift, width): (u32, u32)| u64::from(self.0 >> shift) & ((1 << width) - 1));
@@ -180,15 +182,15 @@ impl Run {
     }
 }
 
-/// Compares the header of a frame with that of which the checkpoints were made.
+/// Compares the header of a frame with the header for which the checkpoints were made.
 ///
 /// # Errors
-/// `Corrupt` where it is another.
+/// `Corrupt` if they differ.
 pub(super) fn check_tag(tag: u32, header: &FrameHeader, bytes: &[u8], offset: u64) -> Result<()> {
     if tag_of(header, bytes) == tag { Ok(()) } else { Err(foreign(offset)) }
 }
 
-/// The frame is not the one of which the checkpoints were made.
+/// The error if the frame is not the one for which the checkpoints were made.
 pub(super) fn foreign(offset: u64) -> Error {
     let what = "the frame is not that of which atom checkpoints were made, the file has changed since; \
                 `kinema index --rebuild --atom-checkpoints` makes new ones";
@@ -202,7 +204,7 @@ pub(super) struct Runs<'a> {
     blocks: Vec<Range<u32>>,
 }
 
-/// The runs of a request; `None` where checkpoints are of no use to it.
+/// The runs of a request; `None` if checkpoints are of no use to it.
 pub(super) fn runs<'a>(known: &'a AtomCheckpoints, request: &Request) -> Option<Runs<'a>> {
     let mut rest = request.atoms.indices().filter(|_| request.fields.contains(Fields::POSITIONS))?;
     let mut blocks: Vec<Range<u32>> = Vec::new();
@@ -243,7 +245,7 @@ impl Runs<'_> {
             Some(Checkpoint::from_word(*word, of_atom(block)))
         };
         let last_atom = |run: &Range<u32>| u32::try_from(of_atom(run.end)).unwrap_or(u32::MAX);
-        // the group of the checkpoint behind a run may hold atoms of the run
+        // the group of the next checkpoint after a run may hold atoms of the run
         let end = |run: &Range<u32>| at(run.end).map_or(whole.len, |next| next.bit / 8 + GROUP_BYTES).min(whole.len);
         let first = self.blocks.first().filter(|run| run.start == 0);
         let wanted = wanted..wanted.saturating_add(1);

@@ -18,7 +18,7 @@ pub(super) const CONVERT_ATOMS: usize = 512;
 /// Which instructions to use; the results are the same to the bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cpu {
-    /// Those that every machine of this architecture has.
+    /// The instructions that every machine of this architecture has.
     Baseline,
     /// AVX2 and BMI2 as well; only [`Cpu::detect`] makes this.
     #[cfg(target_arch = "x86_64")]
@@ -47,7 +47,7 @@ impl Cpu {
     }
 }
 
-/// What is to be unpacked, and how.
+/// Packed coordinates to unpack, and how.
 #[derive(Clone, Copy)]
 pub(super) struct Job<'a> {
     pub packing: Packing,
@@ -83,7 +83,7 @@ impl Scale {
     }
 }
 
-/// How far unpacking came: what is carried from group to group.
+/// Progress of unpacking: state that is carried from group to group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct UnpackState {
     /// Bit of the stream at which the next group starts.
@@ -195,7 +195,7 @@ pub(super) struct Group {
     pub differences: u64,
     /// Number of differences.
     pub run: usize,
-    /// Change of the width for the groups behind.
+    /// Change of the width for the following groups.
     change: i32,
 }
 
@@ -238,7 +238,7 @@ pub(super) fn group_at(
     if differences > limit {
         return Err(Stop::Short);
     }
-    // the caller goes on only while there are atoms left
+    // the caller continues only while there are atoms left
     let left = n_atoms - state.atom - 1;
     if run > left {
         return Err(Stop::RunTooLong(run - left));

@@ -84,7 +84,7 @@ fn bytes_without_any_header_are_one_frame() {
     assert_eq!(extents(&scan.index)[..5], sound[..5]);
     assert_eq!(scan.index.extent(5), Extent { offset: sound[5].offset, len: sound[5].len + sound[6].len });
     assert_eq!(extents(&scan.index)[6..], sound[7..]);
-    // up to the end, which is no multiple of four bytes
+    // up to the end, which is not a multiple of four bytes
     let mut bytes = zeroed(sound[10].offset, whole.len() as u64);
     bytes.push(0);
     let scan = stepped(&bytes);

@@ -1,7 +1,7 @@
 //! XTC frames made of positions or of integers; it opens no file and starts no thread.
 //!
-//! The bytes are those of the reference implementation (libxdrf) at the same precision. They differ only where the
-//! neighbours of a frame are all further apart than 2,642,245 integers (sum over the axes), for which the reference reads
+//! The bytes are those of the reference implementation (libxdrf) at the same precision. They differ only if the
+//! neighbours of a frame are all further apart than 2,642,245 integers (sum over the axes): then the reference reads
 //! beyond the end of its table.
 
 use super::coordinates::Cpu;
@@ -20,7 +20,7 @@ const MAX_CLASSIC_BYTES: u64 = i32::MAX as u64;
 /// Coordinates times precision are below this; the next single is 2^31.
 const MAX_INTEGER: f32 = 2_147_483_520.0;
 
-/// One frame: what stands in front of its coordinates, and these.
+/// One frame: the values before its coordinates, and its coordinates.
 #[derive(Debug, Clone, Copy)]
 pub struct FrameToEncode<'a> {
     /// Number of the step.
@@ -93,7 +93,7 @@ pub fn encode(frame: &FrameToEncode<'_>, scratch: &mut EncodeScratch, out: &mut 
 /// Up to nine atoms are stored as the floats that a reader makes of the integers.
 ///
 /// # Errors
-/// As [`encode`], without those of single coordinates.
+/// As [`encode`], except for errors of single coordinates.
 pub fn encode_integers(frame: &IntegersToEncode<'_>, out: &mut Vec<u8>) -> Result<()> {
     check(frame.integers.len(), frame.precision, frame.long)?;
     if frame.integers.len() <= MAX_PLAIN_ATOMS as usize {
@@ -125,7 +125,7 @@ fn words(out: &mut Vec<u8>, words: impl Iterator<Item = u32>) {
     out.extend(words.flat_map(u32::to_be_bytes));
 }
 
-/// Appends what stands in front of the coordinates, packed or not.
+/// Appends the words before the coordinates, packed or not.
 fn head(frame: &IntegersToEncode<'_>, n_atoms: usize, out: &mut Vec<u8>) {
     let magic = if frame.long { MAGIC_LONG } else { MAGIC_CLASSIC };
     // below 2^31: checked by the callers
@@ -135,8 +135,8 @@ fn head(frame: &IntegersToEncode<'_>, n_atoms: usize, out: &mut Vec<u8>) {
     words(out, [n_atoms].into_iter());
 }
 
-/// Makes integers of positions as the reference does: the single nearest to the product, half a step away from zero,
-/// cut. `false` where one is not an integer of 32 bits.
+/// Makes integers of positions as the reference does: the single nearest to the product, moved half a step away from
+/// zero, cut. `false` if one is not an integer of 32 bits.
 fn scale(positions: &[[f32; 3]], precision: f32, integers: &mut [[i32; 3]], cpu: Cpu) -> bool {
     match cpu {
         Cpu::Baseline => scale_body(positions, precision, integers),
@@ -164,7 +164,7 @@ fn scale_body(positions: &[[f32; 3]], precision: f32, integers: &mut [[i32; 3]])
     let mut largest = 0;
     for (integer, &value) in integers.as_flattened_mut().iter_mut().zip(positions.as_flattened()) {
         let value = rounded(value, precision);
-        // without the sign, singles have the order of their bits, and what is no number is above all others
+        // without the sign, singles have the order of their bits, and NaN is above all others
         largest = largest.max(value.abs().to_bits());
         let bounded = if value.abs() <= MAX_INTEGER { value } else { 0.0 };
         // SAFETY: it is finite and below 2^31. `as` would check that once more, one value at a time.
@@ -192,7 +192,7 @@ fn not_an_integer(positions: &[[f32; 3]], precision: f32) -> Error {
     Error::new(ErrorKind::InvalidArgument, format!("{what}, expected -{range} to {range} nm, found {value} nm"))
 }
 
-/// Appends a frame of packed coordinates; those of magic 1995 may take `most_bytes`.
+/// Appends a frame of packed coordinates; with magic 1995, they may take `most_bytes`.
 fn packed(frame: &IntegersToEncode<'_>, cpu: Cpu, most_bytes: u64, out: &mut Vec<u8>) -> Result<()> {
     let start = out.len();
     let extent = Extent::measure(frame.integers, cpu);

@@ -1,4 +1,5 @@
-//! Faults of XTC coordinates: what is unpacked is compared with what the frame states, and what is wrong becomes an error.
+//! Faults of XTC coordinates: compares the unpacked values with the frame's own statements, and makes errors of
+//! differences.
 //!
 //! Integers are compared with the least and the largest of each coordinate, the first digit of each difference with its
 //! radix (the other two are remainders, and the digits of a full coordinate are integers of the first rule).
@@ -12,7 +13,8 @@ use crate::error::Error;
 /// Atoms whose least and largest integers are kept side by side: three vectors of eight.
 pub(super) const SIDE_BY_SIDE: usize = 8;
 
-/// What has been unpacked: it is compared with what the frame states when all is, as that is the least work.
+/// Bounds of the unpacked integers. They are compared with the frame's own bounds after all are unpacked, because that
+/// is the least work.
 pub(super) struct Seen {
     pub least: [i32; 3 * SIDE_BY_SIDE],
     pub largest: [i32; 3 * SIDE_BY_SIDE],
@@ -32,7 +34,7 @@ impl Seen {
     }
 }
 
-/// The first group, up to where unpacking has ended, that has an atom which is not as the frame states, and what is wrong.
+/// The first group, up to the end of unpacking, with an atom that is not as the frame states, and the error.
 #[cold]
 #[inline(never)]
 pub(super) fn first_fault(job: &Job<'_>, end: &UnpackState) -> (Stop, UnpackState) {
@@ -74,7 +76,7 @@ pub(super) fn outside(packing: &Packing, atom: usize, integers: [i32; 3]) -> Opt
     (0..3).find(is_outside).map(|axis| Stop::Outside { atom, axis, integer: integers[axis] })
 }
 
-/// What is wrong where unpacking, from byte `at` of the stream on, has ended like this.
+/// The error, if any, of unpacking that started at byte `at` of the stream and has ended like this.
 pub(super) fn fault(
     header: &FrameHeader,
     packing: Packing,

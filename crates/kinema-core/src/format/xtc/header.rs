@@ -19,7 +19,7 @@ pub(super) const TIME: std::ops::Range<usize> = 12..16;
 /// Bytes that hold any header whole.
 pub(super) const LONGEST_HEADER: usize = 96;
 
-/// What the words in front of the coordinates say.
+/// Contents of the words before the coordinates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct FrameHeader {
     pub magic: i32,
@@ -29,7 +29,7 @@ pub(super) struct FrameHeader {
     pub time: f32,
     /// Row vectors, nm.
     pub cell: [[f32; 3]; 3],
-    /// `None` where the coordinates are plain floats.
+    /// `None` if the coordinates are plain floats.
     pub packing: Option<Packing>,
 }
 
@@ -142,7 +142,7 @@ impl Packing {
             let error = Error::corrupt("wrong precision", "a positive number", self.precision);
             return Err(error.with_byte(offset.saturating_add(56)));
         }
-        // 73 is one beyond the table: libxdrf can reach it where all atoms are far apart, which is sound without runs
+        // 73 is one beyond the table: libxdrf can reach it if all atoms are far apart, which is sound without runs
         if !(9..=73).contains(&self.small) {
             let error = Error::corrupt("wrong width of small differences", "9 to 73", self.small);
             return Err(error.with_byte(offset.saturating_add(84)));

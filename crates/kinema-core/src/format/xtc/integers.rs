@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::format::scan::{HeaderFault, ends_early};
 use crate::selection::AtomSelection;
 
-/// What [`decode_integers`] finds beside the integers.
+/// Values of a frame that [`decode_integers`] returns besides the integers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FrameIntegers {
     /// Number of the step.
@@ -32,7 +32,7 @@ pub struct FrameIntegers {
 /// `room` is memory that is used again from frame to frame.
 ///
 /// # Errors
-/// `Corrupt`, `Truncated` or `Unsupported` with the byte; `Corrupt` too where `atoms` is of another number of atoms.
+/// `Corrupt`, `Truncated` or `Unsupported` with the byte; `Corrupt` too if `atoms` is for another number of atoms.
 pub fn decode_integers(
     bytes: &[u8],
     offset: u64,
@@ -44,10 +44,11 @@ pub fn decode_integers(
     frame(bytes, offset, atoms, room, integers).map_err(|error| error.with_format(NAME))
 }
 
-/// Checks the header of the frame `bytes`, which lies at `offset` in its file: that it is a frame of so many atoms and bytes.
+/// Checks the header of the frame `bytes`, which lies at `offset` in its file: it must state `n_atoms` atoms, and the
+/// length of `bytes`.
 ///
 /// # Errors
-/// As [`decode_integers`], but for the coordinates.
+/// As [`decode_integers`], except for errors of the coordinates.
 pub fn is_whole_frame(bytes: &[u8], offset: u64, n_atoms: u32) -> Result<()> {
     let header = whole_header(bytes, offset, n_atoms).map_err(|error| error.with_format(NAME))?;
     header.packing.map_or(Ok(()), |packing| packing.check(offset)).map_err(|error| error.with_format(NAME))

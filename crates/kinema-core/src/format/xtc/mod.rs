@@ -105,9 +105,9 @@ impl Format for Xtc {
     }
 }
 
-/// As the scan of an XTC file, but in ranges on all `options.workers` threads however short the file is.
+/// Scans an XTC file in ranges on all `options.workers` threads, however short the file is.
 ///
-/// For tests that hold it to the scan by one thread: files that take 64 MiB make slow tests.
+/// For tests that compare it to the scan by one thread: files of 64 MiB would make slow tests.
 ///
 /// # Errors
 /// As the decoder's `scan`.
@@ -213,7 +213,7 @@ struct Target<'t, 'o> {
 }
 
 impl XtcDecoder {
-    /// Bytes of a frame that probably hold what is asked for: atoms are about evenly spread over the bytes.
+    /// Bytes of a frame that probably hold the requested atoms: atoms are about evenly spread over the bytes.
     fn prefix(&self, whole: u64, request: &Request) -> u64 {
         let header = LONGEST_HEADER as u64;
         if !request.fields.contains(Fields::POSITIONS) {
@@ -291,7 +291,7 @@ impl XtcDecoder {
         })
     }
 
-    /// The atoms behind a checkpoint, of the frame whose header was decoded last.
+    /// Unpacks the atoms after a checkpoint; their frame's header was decoded last.
     fn run(
         &self,
         run: Run,
@@ -358,7 +358,7 @@ impl XtcDecoder {
     }
 }
 
-/// Copies the selected ones of up to nine uncompressed atoms; `None` where the bytes do not reach that far.
+/// Copies the selected ones of up to nine uncompressed atoms; `None` if the bytes do not reach that far.
 fn plain(body: &[u8], request: &Request, length: f32, places: &mut [[f32; 3]]) -> Option<Decoded> {
     for (atom, place) in request.atoms.iter().zip(places) {
         *place = xdr::floats::<3>(body, atom as usize * 12)?.map(|value| scaled(value, length));
@@ -378,7 +378,7 @@ struct Stream<'a> {
     start: UnpackState,
 }
 
-/// Unpacks the selected atoms; where the given bytes end before them, how far it came.
+/// Unpacks the selected atoms; if the given bytes end before them, returns how far it came.
 fn unpack(
     header: &FrameHeader,
     packing: Packing,
@@ -408,7 +408,7 @@ fn unpack(
         None => Ok(None),
         Some(error) => Err(error),
     }
-    // a group that was stepped over may have ended behind the stream
+    // a group that was skipped may have ended after the stream
     .map_err(|error| error.with_byte(first.saturating_add((state.bit / 8).min(whole))))
 }
 
@@ -417,7 +417,7 @@ fn full_coordinate(packing: Packing) -> Option<FullCoordinate> {
     FullCoordinate::new(sizes.map(|size| u64::try_from(size).unwrap_or(0)))
 }
 
-/// Bytes that the compressed coordinates of all atoms take of a `stream`; `None` where they cannot be decoded.
+/// Bytes of `stream` that the compressed coordinates of all atoms take; `None` if they cannot be decoded.
 fn stream_bytes(header: &FrameHeader, offset: u64, stream: &[u8]) -> Option<u64> {
     let packing = header.packing.filter(|packing| packing.check(offset).is_ok())?;
     let n_atoms = header.n_atoms as usize;

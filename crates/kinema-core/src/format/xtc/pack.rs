@@ -17,7 +17,7 @@ const ROOM: usize = 2048;
 /// Bits that one store takes whatever is held back of the last byte.
 const STORE_BITS: u32 = 56;
 
-/// What a frame's header says of its packed coordinates.
+/// A frame header's description of its packed coordinates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Extent {
     pub min: [i32; 3],
@@ -27,7 +27,7 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// Of at least one atom.
+    /// The extent of at least one atom.
     pub fn measure(integers: &[[i32; 3]], cpu: Cpu) -> Self {
         match cpu {
             Cpu::Baseline => extent_body(integers),
@@ -38,7 +38,7 @@ impl Extent {
         }
     }
 
-    /// Numbers of integers along each axis; `None` where a coordinate less the smallest does not fit in 31 bits.
+    /// Numbers of integers along each axis; `None` if a coordinate minus the smallest does not fit in 31 bits.
     pub fn sizes(&self) -> Option<[u32; 3]> {
         let mut sizes = [0; 3];
         for (axis, size) in sizes.iter_mut().enumerate() {
@@ -50,8 +50,8 @@ impl Extent {
 
     /// Place in the table of radices at which the frame starts.
     ///
-    /// The reference goes on to place 73 of its table of 73 (0 to 72) where all neighbours are further apart than the
-    /// last radix, and reads behind the table; here the last place is the last.
+    /// If all neighbours are further apart than the last radix, the reference continues to place 73 of its table of 73
+    /// (0 to 72) and reads past the table; here the last place is the last.
     pub fn first_place(&self) -> usize {
         let fits = |&place: &usize| MAGIC_INTS[place] as i32 >= self.nearest;
         (FIRST_SMALL..MAGIC_INTS.len()).find(fits).unwrap_or(MAGIC_INTS.len() - 1)
@@ -150,7 +150,7 @@ fn pack_body(integers: &[[i32; 3]], extent: &Extent, sizes: [u32; 3], out: &mut 
 struct Bits {
     /// Byte of the output that is not yet full.
     at: usize,
-    /// What it holds so far, at the top.
+    /// Its bits so far, at the top.
     held: u64,
     /// Number of bits of these, below 8.
     pending: u32,
@@ -203,7 +203,7 @@ impl Together {
     fn put_wide(self, values: [u32; 3], out: &mut [u8], bits: &mut Bits) {
         let [first, second, third] = values.map(u128::from);
         let number = (first * u128::from(self.middle) + second) * u128::from(self.last) + third;
-        // six whole bytes, lowest first; what is left has 9 to 24 bits
+        // six whole bytes, lowest first; 9 to 24 bits remain
         bits.put(out, 48, (number as u64).swap_bytes() >> 16);
         let (rest, width) = ((number >> 48) as u64, self.bits - 48);
         let whole = width & !7;
@@ -258,7 +258,7 @@ fn is_within(difference: [i32; 3], half: i32) -> bool {
     near(difference[0]) & near(difference[1]) & near(difference[2])
 }
 
-/// What is carried from group to group.
+/// State that is carried from group to group.
 struct Packer<'a> {
     integers: &'a [[i32; 3]],
     min: [i32; 3],
@@ -286,7 +286,7 @@ impl<'a> Packer<'a> {
         Self { integers, min, full, atom: 0, previous: [0; 3], place, places, larger, run: usize::MAX }
     }
 
-    /// Appends one group: a full coordinate, a flag, and the run of small differences behind it.
+    /// Appends one group: a full coordinate, a flag, and the run of small differences that follows.
     #[inline(always)]
     fn group(&mut self, out: &mut [u8], bits: &mut Bits) {
         let this = self.integers[self.atom];

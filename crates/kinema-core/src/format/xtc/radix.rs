@@ -251,7 +251,7 @@ pub(super) trait Full: Copy {
     fn bits(&self) -> u64;
     /// The integers from bit `at`, counted from the frame's smallest.
     fn read(&self, data: &[u8], at: u64) -> Option<[i32; 3]>;
-    /// To take many of them apart at once, where they are not too wide for it.
+    /// Radices to take many of them apart at once, unless they are too wide.
     fn radices(&self) -> Option<Radices> {
         None
     }
@@ -314,7 +314,7 @@ pub(super) enum FullCoordinate {
 }
 
 impl FullCoordinate {
-    /// For integers of 0..size each; `None` where a size is zero or takes more than 32 bits.
+    /// For integers of 0..size each; `None` if a size is zero or takes more than 32 bits.
     pub fn new(sizes: [u64; 3]) -> Option<Self> {
         if sizes.iter().any(|&size| size == 0 || size > u64::from(u32::MAX)) {
             return None;

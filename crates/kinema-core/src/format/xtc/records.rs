@@ -14,7 +14,7 @@ use crate::index::{Index, TableBuilder};
 use crate::selection::AtomSelection;
 use crate::source::Source;
 
-/// Integers in a nm where nothing says it: what GROMACS writes.
+/// Integers in a nm by default: as GROMACS writes.
 const USUAL_PRECISION: f32 = 1000.0;
 
 /// The most bytes that an atom takes: three integers of 32 bits, and the bits that begin a run.
@@ -32,7 +32,7 @@ pub(super) struct XtcEncoder {
 
 impl XtcEncoder {
     /// # Errors
-    /// `InvalidArgument` for fields that a file cannot hold, and for a precision that is no positive number.
+    /// `InvalidArgument` for fields that a file cannot hold, and for a precision that is not a positive number.
     pub fn new(making: &Making) -> Result<Self> {
         let copied = making.same_format || making.same_but_times;
         let recodes = copied && making.precision.is_none() && making.source_atoms > MAX_PLAIN_ATOMS;
@@ -57,13 +57,13 @@ impl XtcEncoder {
         Ok(Self { n_atoms: making.n_atoms, precision, long, recodes, losses })
     }
 
-    /// Goes on with a file as its last frame is.
+    /// The encoder that extends a file in the way of its last frame.
     ///
     /// # Errors
-    /// Those of [`XtcEncoder::new`]; `InvalidArgument` for another precision than that of the last frame.
+    /// As [`XtcEncoder::new`]; `InvalidArgument` if the precision differs from that of the last frame.
     pub fn resume(source: &dyn Source, index: &Index, making: &Making) -> Result<Self> {
         let Some(last) = index.n_frames().checked_sub(1) else {
-            return Err(Error::new(ErrorKind::Internal, "a file without frames is begun anew"));
+            return Err(Error::new(ErrorKind::Internal, "a file without frames is not extended but begun"));
         };
         let extent = index.extent(last);
         let mut bytes = vec![0; extent.len.min(LONGEST_HEADER as u64) as usize];

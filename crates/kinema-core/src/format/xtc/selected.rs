@@ -15,7 +15,7 @@ pub(super) fn is_dense(selected: &[u32]) -> bool {
     selected.len() > MANY && selected.len() as u64 * OF_ATOMS as u64 > u64::from(last - first) * MANY as u64
 }
 
-/// Unpacks the selected atoms only, and ends behind the last of them.
+/// Unpacks only the selected atoms, and stops after the last of them.
 #[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "the state of one loop, in registers")]
 pub(super) fn selected_groups<F: Full, const DENSE: bool>(

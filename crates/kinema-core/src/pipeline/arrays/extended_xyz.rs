@@ -53,7 +53,7 @@ impl Numbers<'_> {
 pub struct Key<'a> {
     /// Its name.
     pub name: String,
-    /// Of all frames, one after the other.
+    /// Values of all frames, concatenated.
     pub values: Numbers<'a>,
     /// Numbers of a frame; more than one are put into quotation marks.
     pub width: usize,
@@ -62,27 +62,27 @@ pub struct Key<'a> {
 /// Frames of any numbers of atoms.
 #[derive(Debug)]
 pub struct Frames<'a> {
-    /// Where the atoms of each frame begin among those of all, and their number.
+    /// Index of the first atom of each frame among all atoms, followed by the number of all atoms.
     pub begins: &'a [i64],
     /// Number of the element of each atom, in `symbols`.
     pub species: &'a [u8],
     /// Names of elements.
     pub symbols: &'a [String],
-    /// Cells, nine numbers a frame, row by row; a frame whose numbers are all 0 has none.
+    /// Cells, nine numbers a frame, row by row; nine zeros if a frame has no cell.
     pub cells: &'a [f64],
     /// The text of `Properties=`.
     pub properties: &'a str,
-    /// What each atom has, three numbers of each.
+    /// Vectors of the atoms, three numbers each.
     pub vectors: &'a [Numbers<'a>],
     /// Further keys.
     pub keys: &'a [Key<'a>],
 }
 
 impl Frames<'_> {
-    /// The text, in pieces that follow each other; the same whatever `workers` is.
+    /// The text, in consecutive pieces; the same for any number of `workers`.
     ///
     /// # Errors
-    /// `InvalidArgument` for arrays that do not fit each other; `Cancelled`.
+    /// `InvalidArgument` for arrays that do not match each other; `Cancelled`.
     pub fn text(&self, workers: usize, progress: &Progress) -> Result<Vec<String>> {
         self.check()?;
         let tasks = self.tasks();

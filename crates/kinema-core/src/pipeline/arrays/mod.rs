@@ -21,7 +21,7 @@ use crate::selection::{AtomSelection, FrameSelection};
 use crate::trace::activity::TRANSFORM;
 use crate::trajectory::{Scanned, Trajectory, not_scanned};
 
-/// What is read into arrays.
+/// Frames and atoms to read into arrays.
 #[derive(Debug, Clone)]
 pub struct ArrayRequest {
     /// Frames, one a row.
@@ -43,7 +43,7 @@ const TASK_ROWS: usize = 256;
 
 /// Frames of one trajectory, and the rows of the caller for them.
 pub struct ArrayPart<'a> {
-    /// Whose frames.
+    /// The trajectory that has the frames.
     pub trajectory: &'a Trajectory,
     /// Which of them; its number of workers is that of the call.
     pub request: &'a ArrayRequest,
@@ -51,7 +51,7 @@ pub struct ArrayPart<'a> {
     pub arrays: BlockMut<'a>,
 }
 
-/// Frames for one worker, which are neighbours in the order of the files, and the rows of the caller for them.
+/// Frames for one worker, adjacent in the order of the files, and the caller's rows for them.
 struct Task<'a> {
     /// Number of the part.
     part: usize,
@@ -59,14 +59,14 @@ struct Task<'a> {
     rows: BlockMut<'a>,
 }
 
-/// Reads `request` into `arrays`, whose rows have room for all requested atoms; of a [`BlockMut`] as of a decoder they
-/// differ in that repeated atoms have columns of their own.
+/// Reads `request` into `arrays`, whose rows have room for all requested atoms. Unlike in the [`BlockMut`] of a
+/// decoder, repeated atoms have columns of their own.
 ///
-/// Frames that are requested in another order than that of the files are sorted once: what is read of the files, and which
-/// chunks are decoded, is what it is for the sorted request. Decoders write to the rows of the caller at once.
+/// Frames requested in a different order than the files' are sorted once: the bytes read and the chunks decoded are
+/// those of the sorted request. Decoders write directly to the caller's rows.
 ///
 /// # Errors
-/// `OutOfRange`, `MemoryLimit`, `InvalidArgument` for arrays of another size; those of [`Reader::read`].
+/// `OutOfRange`, `MemoryLimit`, `InvalidArgument` for arrays of a different size; errors of [`Reader::read`].
 pub fn read(
     trajectory: &Trajectory,
     request: &ArrayRequest,
@@ -76,10 +76,10 @@ pub fn read(
     read_parts(vec![ArrayPart { trajectory, request, arrays }], request.workers, progress)
 }
 
-/// Reads frames of several trajectories as [`read`] does those of one, on the threads of the first.
+/// Reads frames of several trajectories as [`read`] reads the frames of one, on the threads of the first.
 ///
 /// # Errors
-/// Those of [`read`].
+/// Errors of [`read`].
 pub fn read_parts(parts: Vec<ArrayPart<'_>>, workers: usize, progress: &Progress) -> Result<RunTimings> {
     let Some(first) = parts.first().map(|part| part.trajectory) else { return Ok(RunTimings::default()) };
     let all_rows: usize = parts.iter().map(|part| part.arrays.rows()).sum();
@@ -100,7 +100,7 @@ pub fn read_parts(parts: Vec<ArrayPart<'_>>, workers: usize, progress: &Progress
         let (mut begin, rows) = (0, arrays.rows());
         while begin < rows {
             let mut end = task_end(scanned, &frames, fields, begin, rows.min(begin + task_rows));
-            // frames that are there several times may fill more rows than a task has: a chunk is decoded once even so
+            // repeated frames may fill more rows than a task has: a chunk is decoded once even then
             while end < rows && redecoded_frames(scanned, &frames, fields, end as u64) > 0 {
                 end += 1;
             }
@@ -117,21 +117,21 @@ pub fn read_parts(parts: Vec<ArrayPart<'_>>, workers: usize, progress: &Progress
     Ok(RunTimings::from_workers(start, workers))
 }
 
-/// What a read takes of the files.
+/// Bytes and segments that a read takes from the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArrayPlan {
     /// Bytes that are read.
     pub bytes: u64,
     /// Frames that share segments: those are decoded together.
     pub coupled: u64,
-    /// Frames that are decoded, those that nobody asked for included.
+    /// Frames that are decoded, including frames that were not requested.
     pub decoded: u64,
 }
 
-/// What [`read`] of these fields takes of the files. Nothing is read.
+/// Plans how [`read`] would read these fields. Nothing is read.
 ///
 /// # Errors
-/// `OutOfRange`; those of the decoders' segments.
+/// `OutOfRange`; errors of the decoders' segments.
 pub fn plan(trajectory: &Trajectory, request: &ArrayRequest, fields: Fields) -> Result<ArrayPlan> {
     let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
     request.frames.check(scanned.concatenation.n_frames)?;
@@ -160,7 +160,7 @@ pub fn plan(trajectory: &Trajectory, request: &ArrayRequest, fields: Fields) -> 
     Ok(ArrayPlan { bytes, coupled, decoded })
 }
 
-/// The fields that are wanted; frames in the order of the files, and their rows.
+/// The wanted fields; the frames in the order of the files, and their rows.
 fn checked<'a>(
     scanned: &Scanned,
     request: &ArrayRequest,
@@ -191,8 +191,8 @@ fn checked<'a>(
     })
 }
 
-/// The end of a task that begins with frame `first` of a selection and may reach to `most`: where a chunk ends, if one
-/// does so on the way.
+/// The end of a task that begins with frame `first` of a selection and may reach to `most`: the end of a chunk if there
+/// is one on the way.
 pub(super) fn task_end(scanned: &Scanned, frames: &FrameSelection, fields: Fields, first: usize, most: usize) -> usize {
     let ends_chunk = |at: &usize| redecoded_frames(scanned, frames, fields, *at as u64) == 0;
     if most as u64 >= frames.len() { most } else { (first + 1..=most).rev().find(ends_chunk).unwrap_or(most) }
@@ -218,7 +218,7 @@ fn fitting_workers(
     Ok(if scanned.forward_part().is_some() { 1 } else { usize::try_from(fit).unwrap_or(usize::MAX) })
 }
 
-/// Rows of a trajectory that one worker reads at a time, where a call has so many rows in all.
+/// Rows of a trajectory that one worker reads at a time, in a call with `all_rows` rows in total.
 fn task_rows(scanned: &Scanned, fields: Fields, all_rows: usize, workers: usize, rows: usize) -> usize {
     let (_, coupling) = trajectory_coupling(scanned, fields);
     let task_rows = TASK_ROWS.min(all_rows.div_ceil(workers * 4).max(1));
@@ -227,7 +227,7 @@ fn task_rows(scanned: &Scanned, fields: Fields, all_rows: usize, workers: usize,
     task_rows.next_multiple_of(coupled)
 }
 
-/// One trajectory of a call, and what is wanted of it.
+/// One trajectory of a call, and the rows wanted from it.
 struct Source<'a> {
     trajectory: &'a Trajectory,
     request: &'a ArrayRequest,
@@ -242,7 +242,7 @@ impl Source<'_> {
     }
 }
 
-/// What the workers of a call share.
+/// State that the workers of a call share.
 struct Call<'a> {
     sources: Vec<Source<'a>>,
     start: Instant,
@@ -292,7 +292,8 @@ impl Call<'_> {
     }
 }
 
-/// The atoms at the front of each row, which are those selected in ascending order, to the columns that want them.
+/// Copies the atoms at the front of each row, which are the selected atoms in ascending order, to the columns that want
+/// them.
 pub(super) fn into_columns<T: Copy>(
     rows: &mut RowsMut<'_, T>,
     n_rows: usize,

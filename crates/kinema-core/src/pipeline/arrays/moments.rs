@@ -7,13 +7,13 @@
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Columns that are gone through twice while they are in the processor's cache.
+/// Number of columns that are read twice while they are in the processor's cache.
 const TILE: usize = 512;
-/// Rows are seen as parts of wider ones until these have so many columns.
+/// Narrower rows are joined to rows of at least this many columns.
 const WIDE: usize = 64;
 /// Rows that are gone through together, so that sums stay in registers.
 const TOGETHER: usize = 8;
-/// Rows of a block where they are wide, and bytes of float64 that a block of others has.
+/// Least number of rows in a block of wide rows, and the size of a block of other rows in values.
 const LEAST_ROWS: usize = 16;
 const BLOCK_VALUES: usize = 1 << 15;
 
@@ -74,14 +74,14 @@ pub struct Moments {
     pub mean: Vec<f64>,
     /// Sum of the squared deviations from it.
     pub squares: Vec<f64>,
-    /// Least value; infinity where there is none.
+    /// Least value; infinity if there are no values.
     pub least: Vec<f64>,
-    /// Largest value; minus infinity where there is none.
+    /// Largest value; minus infinity if there are no values.
     pub largest: Vec<f64>,
 }
 
 impl Moments {
-    /// Of no rows.
+    /// Moments of no rows.
     pub fn new(columns: usize) -> Self {
         Self {
             count: 0,
@@ -92,7 +92,7 @@ impl Moments {
         }
     }
 
-    /// Those of the rows of both; `other` are the later ones.
+    /// Adds the moments of `other`, whose rows are the later ones.
     pub fn merge(&mut self, other: &Self) {
         if other.count == 0 {
             return;
@@ -110,7 +110,7 @@ impl Moments {
         self.count = count;
     }
 
-    /// Of columns that repeat every `columns`, the moments of each through all repetitions.
+    /// For columns that repeat every `columns`: the moments of each column over all repetitions.
     fn folded(&self, columns: usize) -> Self {
         let mut all = Self::new(columns);
         for first in (0..self.mean.len()).step_by(columns) {
@@ -215,13 +215,13 @@ pub struct Accumulator {
     /// Rows of a block, a multiple of `fold`.
     block: usize,
     wide: Moments,
-    /// Of the rows behind the last whole block.
+    /// Moments of the rows after the last whole block.
     rest: Moments,
     has_avx2: bool,
 }
 
 impl Accumulator {
-    /// Of no rows.
+    /// Moments of no rows.
     pub fn new(number: NumberType, columns: usize) -> Self {
         let fold = if columns < WIDE { WIDE.div_ceil(columns.max(1)) } else { 1 };
         let block = fold * (BLOCK_VALUES / (columns.max(1) * fold)).max(LEAST_ROWS);
@@ -233,7 +233,7 @@ impl Accumulator {
         Self { number, columns, fold, block, wide, rest, has_avx2 }
     }
 
-    /// Rows of a block: runs of rows that are given to `add` must be whole blocks, but for the last one.
+    /// Rows of a block: runs of rows that are given to `add` must be whole blocks, except the last run.
     pub fn block_rows(&self) -> usize {
         self.block
     }
@@ -296,7 +296,7 @@ impl Accumulator {
 /// The moments of the vectors of each group; `groups` says to which group each row belongs.
 ///
 /// # Errors
-/// `InvalidArgument` for arrays that do not fit, and groups that are not there.
+/// `InvalidArgument` for arrays that do not match, and groups that do not exist.
 pub fn measure_groups<R: Copy + Into<f64>>(values: &[[R; 3]], groups: &[u8], n_groups: usize) -> Result<Vec<Moments>> {
     if values.len() != groups.len() || groups.iter().any(|&group| usize::from(group) >= n_groups) {
         return Err(Error::new(ErrorKind::InvalidArgument, "the groups are not those of the rows"));

@@ -16,16 +16,18 @@ use crate::trajectory::Threads;
 
 /// Bytes that are read at a time, about.
 const READ_BYTES: usize = 1 << 19;
-/// Bytes of a run, about: workers read near to each other, as the system's readahead is made for.
+/// Approximate bytes of a run: workers read near to each other, as suits the system's readahead.
 const RUN_BYTES: usize = 4 << 20;
 /// Neighbouring rows of fewer bytes are read together with what lies between.
 const ALONE_BYTES: usize = 64 << 10;
 
 impl Rows {
-    /// Moments of the columns of these rows, ascending. `coupled` rows from the first one of a file on are decoded together.
+    /// Moments of the columns of these rows, ascending. Groups of `coupled` rows, counted from the first row of a file,
+    /// are decoded together.
     ///
     /// # Errors
-    /// `InvalidArgument` for rows that are no whole numbers of this type, and rows that do not ascend; as `Rows::read`.
+    /// `InvalidArgument` if a row is not a whole number of values of this type, or rows do not ascend; otherwise as
+    /// `Rows::read`.
     pub fn moments(
         &self,
         ids: &[u64],
@@ -108,7 +110,7 @@ impl Rows {
     }
 }
 
-/// The moments of runs, merged with their neighbours as soon as both are there; see `reduce::MergeTree`.
+/// The moments of runs; neighbours are merged as soon as both are present; see `reduce::MergeTree`.
 struct MomentTree {
     n_runs: usize,
     /// By level, 0 for a run, and place within it.
@@ -136,13 +138,13 @@ impl MomentTree {
         }
     }
 
-    /// Of all runs, where all are there.
+    /// Moments of all runs, once all are done.
     fn root(self) -> Option<Moments> {
         self.waiting.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().next()
     }
 }
 
-/// Whether ascending rows are neighbours in so long runs that each is read by itself.
+/// Whether ascending rows form runs so long that each is read by itself.
 fn has_long_runs(rows: &[u64], row_bytes: usize) -> bool {
     let runs = 1 + rows.windows(2).filter(|pair| pair[0] + 1 != pair[1]).count();
     runs == 1 || rows.len() * row_bytes / runs >= ALONE_BYTES

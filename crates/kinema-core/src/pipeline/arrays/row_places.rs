@@ -1,9 +1,9 @@
-//! Where the bytes of chunks go: from decoded ones, and from the file where they are stored as they are.
+//! Destinations of the bytes of chunks: from decoded chunks, and from the file if chunks are stored unfiltered.
 
 use crate::container::hdf5::array::{Array, Chunk, Stored};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Bytes of a file, and where they go.
+/// Bytes of a file, and their destination.
 pub(super) struct Piece<'a> {
     pub(super) offset: u64,
     pub(super) place: &'a mut [u8],
@@ -23,7 +23,8 @@ pub(super) fn put(array: &Array, chunk: &Chunk, bytes: &[u8], rows: &[u64], plac
     Ok(())
 }
 
-/// What is stored of these rows as it is; what is nowhere, or in the description, is put into its place now.
+/// Returns the pieces of these rows that are stored unfiltered. Fill values and values inside the description of the
+/// data set are put into their places at once.
 pub(super) fn as_stored<'a>(array: &Array, rows: &[u64], places: &'a mut [&mut [u8]]) -> Vec<Piece<'a>> {
     let mut pieces = Vec::new();
     let mut parts: Vec<(usize, usize, Option<u64>)> = Vec::new();

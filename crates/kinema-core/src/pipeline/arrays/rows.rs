@@ -1,7 +1,8 @@
-//! Rows of equal size, of any type, from anywhere in many files: sorted, neighbours read together, on several threads.
+//! Rows of equal size, of any type, from any place in many files: sorted, read together if adjacent, on several
+//! threads.
 //!
-//! Samples of archives for training. Rows lie at equal distances in a file, or in the chunks of an HDF5 data set. Bytes go
-//! from the file into the rows of the caller at once; a compressed chunk is decoded once a call.
+//! They are samples of archives for training. Rows lie at equal distances in a file, or in the chunks of an HDF5 data
+//! set. Bytes go directly from the file into the caller's rows; a compressed chunk is decoded once a call.
 
 use std::io::IoSliceMut;
 use std::ops::Range;
@@ -23,7 +24,7 @@ use crate::trajectory::Threads;
 /// Rows that one call to the system reads at most, and the bytes of a call.
 const MOST_ROWS: usize = 256;
 const MOST_BYTES: u64 = 4 << 20;
-/// A task has at least so many bytes, where there are several workers.
+/// Least number of bytes of a task, if there are several workers.
 const TASK_BYTES: u64 = 256 << 10;
 /// Stored bytes of compressed chunks that are read together.
 const READ_AT_ONCE: u64 = 1 << 20;
@@ -31,9 +32,9 @@ const READ_AT_ONCE: u64 = 1 << 20;
 /// How the rows of a file lie.
 #[derive(Debug)]
 pub enum RowStorage {
-    /// One each `stride` bytes, from byte `offset` on.
+    /// One row every `stride` bytes, from byte `offset` on.
     Strided {
-        /// Of the first row.
+        /// Offset of the first row.
         offset: u64,
         /// From a row to the next.
         stride: u64,
@@ -49,18 +50,18 @@ pub struct RowFile {
     pub path: PathBuf,
     /// Number of rows.
     pub rows: u64,
-    /// Where they are.
+    /// How and where the rows are stored.
     pub storage: RowStorage,
 }
 
-/// What a call has read, or would read.
+/// Counts of a call: what it has read, or would read.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct RowsRead {
     /// Bytes of the rows, each once.
     pub useful: u64,
     /// Bytes asked of the files.
     pub read: u64,
-    /// Bytes of the chunks that are decoded, and of what is read as it is.
+    /// Bytes of the decoded chunks, and bytes that are read without decoding.
     pub decoded: u64,
     /// Calls to the system.
     pub reads: u64,
@@ -89,7 +90,7 @@ pub struct Rows {
     waits: Arc<AtomicBool>,
 }
 
-/// Rows of one file for one worker, ascending, and where they go; a row may be there more than once.
+/// Rows of one file for one worker, ascending, and their destinations; a row may occur more than once.
 pub(super) struct Task<'a> {
     pub(super) file: usize,
     pub(super) rows: Vec<u64>,
@@ -100,7 +101,7 @@ impl Rows {
     /// Rows of `row_bytes` bytes of these files, which are opened when they are read.
     ///
     /// # Errors
-    /// `InvalidArgument` where a file's rows have another size.
+    /// `InvalidArgument` if the rows of a file have a different size.
     pub fn new(files: Vec<RowFile>, row_bytes: usize, pool: &FilePool) -> Result<Self> {
         let mut starts = vec![0];
         for file in &files {
@@ -123,7 +124,7 @@ impl Rows {
         self.starts.last().copied().unwrap_or(0)
     }
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -133,10 +134,11 @@ impl Rows {
         self.row_bytes
     }
 
-    /// Reads the rows `ids`, in any order, into `out`, one after the other.
+    /// Reads the rows `ids`, in any order, into `out`, one after another.
     ///
     /// # Errors
-    /// `OutOfRange`; `InvalidArgument` where `out` has another size; of the files; `Corrupt` where a chunk cannot be decoded.
+    /// `OutOfRange`; `InvalidArgument` if `out` has a different size; errors of the files; `Corrupt` if a chunk cannot
+    /// be decoded.
     pub fn read(&self, ids: &[u64], out: &mut [u8], workers: usize, progress: &Progress) -> Result<RowsRead> {
         if out.len() != ids.len().saturating_mul(self.row_bytes) {
             let what = format!("{} rows of {} bytes do not fit into {} bytes", ids.len(), self.row_bytes, out.len());
@@ -167,7 +169,7 @@ impl Rows {
         Ok(done)
     }
 
-    /// What [`Rows::read`] on one thread would read. Nothing is read.
+    /// Counts of [`Rows::read`] on one thread. Nothing is read.
     ///
     /// # Errors
     /// `OutOfRange`.
@@ -193,7 +195,8 @@ impl Rows {
         Ok(order)
     }
 
-    /// Runs of the sorted rows as tasks: of one file each, and cut where no row and no compressed chunk is on both sides.
+    /// Divides the sorted rows into tasks: each has rows of one file, and no row and no compressed chunk is in two
+    /// tasks.
     fn ranges(&self, ids: &[u64], order: &[usize], workers: usize) -> Vec<(usize, Range<usize>)> {
         let row_bytes = self.row_bytes as u64;
         let most = match workers {
@@ -232,7 +235,7 @@ impl Rows {
     }
 }
 
-/// What reading these rows takes, ascending and each once.
+/// Counts for reading these rows, which ascend without duplicates.
 fn planned(file: &RowFile, rows: &[u64], row_bytes: u64) -> RowsRead {
     let mut plan = RowsRead { useful: rows.len() as u64 * row_bytes, ..RowsRead::default() };
     let (mut extents, mut encoded) = (Vec::new(), Vec::new());
@@ -314,7 +317,7 @@ fn runs(extents: &[Extent]) -> Vec<Range<usize>> {
     found
 }
 
-/// Buffers of one worker, and what it has done.
+/// Buffers and counts of one worker.
 #[derive(Default)]
 pub(super) struct Worker {
     waits: Arc<AtomicBool>,

@@ -1,4 +1,4 @@
-//! Existing files to which frames are added: which of their frames stay, and how what lies behind these is cut off.
+//! Existing files to which frames are added: which of their frames stay, and how everything after these is cut off.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::trajectory::{Trajectory, not_scanned};
 
 /// The frames of a file that stay.
 pub struct Existing {
-    /// Frames that stay, and the byte behind them.
+    /// Frames that stay, and the offset of their end.
     pub kept: Committed,
     /// Steps and times (ps) of the first two of them.
     pub first: Vec<Stamp>,
@@ -23,11 +23,11 @@ pub struct Existing {
 }
 
 impl Existing {
-    /// The first `n_frames` of a trajectory of one file, or all whole ones, with what goes on with the file; `None` where
-    /// there is none.
+    /// The first `n_frames` of a trajectory of one file, or all its whole frames, with the encoder that extends the
+    /// file. `None` if there are no frames.
     ///
     /// # Errors
-    /// `InvalidArgument` for fewer than one frame or more than there are; those of [`Format::resume`].
+    /// `InvalidArgument` if `n_frames` is less than one or more than the file has; errors of [`Format::resume`].
     pub fn from_trajectory(
         trajectory: &Trajectory,
         making: &Making,
@@ -63,17 +63,17 @@ impl Existing {
         Ok(Some((Self { kept: Committed { frames, bytes }, first, index: table, source }, encoder)))
     }
 
-    /// Puts the count in the header right and cuts off what lies behind the frames that stay; `sink` is the file. After each
-    /// step the file can be read, and has these frames at least.
+    /// Corrects the count in the header and cuts off everything after the frames that stay; `sink` is the file. After
+    /// each step the file can be read, and has at least these frames.
     ///
     /// # Errors
-    /// Those of the sink and of reading.
+    /// Errors of the sink and of reading.
     pub fn cut(&self, encoder: &dyn Encoder, sink: &dyn Sink) -> Result<()> {
         if let Some(marker) = encoder.marker(self.kept.frames) {
             let mut found = vec![0; marker.bytes.len()];
             self.source.read_exact_at(marker.offset, &mut found)?;
             if found != marker.bytes {
-                // a count that was too low: what it counts is on the storage before
+                // a count that was too low: the frames that it counts must be on the storage first
                 sink.sync()?;
                 sink.write_at(marker.offset, &marker.bytes)?;
             }

@@ -1,11 +1,12 @@
-//! Atoms that several processes have, in any order, sorted for those that write them: each of these takes a range of numbers.
+//! Atoms of several processes, in any order, sorted for the processes that write them: each of these takes a range of
+//! numbers.
 
 use crate::error::{Error, ErrorKind, Result};
 
 /// Entries of the table that finds the range of a number, at most.
 const TABLE: u64 = 1 << 12;
 
-/// Rows whose values are asked for before their turn comes: memory answers while those before them are copied.
+/// Number of rows by which values are prefetched: memory delivers them while earlier rows are copied.
 const AHEAD: usize = 128;
 
 /// Rows in the order of the ranges that their atoms lie in.
@@ -59,12 +60,14 @@ impl<'a> Ranges<'a> {
     }
 }
 
-/// Sorts rows by the range in which the numbers of their atoms lie: range `i` is `bounds[i]..bounds[i + 1]`, the first
-/// begins at 0, and the last ends with the last atom. `order` gets the rows, those of the first range first, each in the
-/// order in which they were given (nothing where they are in this order), and `sorted` the numbers of their atoms.
+/// Sorts rows by the range in which their atom numbers lie. Range `i` is `bounds[i]..bounds[i + 1]`; the first begins
+/// at 0, the last ends with the last atom. `order` receives the rows of the first range, then the rows of the next,
+/// each in the order given (it stays empty if the rows are in this order already); `sorted` receives their atom
+/// numbers.
 ///
 /// # Errors
-/// `InvalidArgument` for a number that is no atom's, with its row, for bounds that fall, and for other lengths.
+/// `InvalidArgument` for an atom number out of range (the error names the row), for bounds that decrease, and for
+/// lengths that do not match.
 pub fn partition<I: Copy + TryInto<u64> + std::fmt::Display>(
     ids: &[I],
     bounds: &[u64],
@@ -117,15 +120,15 @@ pub fn partition<I: Copy + TryInto<u64> + std::fmt::Display>(
 pub struct Ordered {
     /// The rows.
     pub rows: Vec<u32>,
-    /// Where each belongs in its range; `None`: one behind the other, from the first place to the last.
+    /// Place of each row in its range; `None` if row `i` belongs to place `i`.
     pub places: Option<Vec<u32>>,
 }
 
-/// Which row has the value of which place of the range of `n` atoms that begins at `first`: row `rows[i]` is that of atom
+/// Finds the row for each place of the range of `n` atoms that begins at `first`: row `rows[i]` belongs to atom
 /// `ids[i]`.
 ///
 /// # Errors
-/// `InvalidArgument` for atoms of other ranges, for one that is there twice, and for lengths that differ.
+/// `InvalidArgument` for atoms of other ranges, for an atom that occurs twice, and for lengths that differ.
 pub fn order(ids: &[u32], rows: impl ExactSizeIterator<Item = u32>, first: u32, n: usize) -> Result<Ordered> {
     let invalid = |what: String| Error::new(ErrorKind::InvalidArgument, what);
     if rows.len() != ids.len() || u32::try_from(n).is_err() {
@@ -155,11 +158,11 @@ pub fn order(ids: &[u32], rows: impl ExactSizeIterator<Item = u32>, first: u32, 
     Ok(Ordered { rows, places: Some(places) })
 }
 
-/// Gives `put` row `rows[i]` of `values` for place `places[i]`, for place `i` where there are no places; row `i` of the
-/// values where there are no rows. There are `n` places.
+/// Calls `put` with `places[i]` and row `rows[i]` of `values`. Without `places`, the place is `i`; without `rows`, the
+/// row is `i`. There are `n` places.
 ///
 /// # Errors
-/// `InvalidArgument` for rows and places that are not there, and for lengths that do not fit.
+/// `InvalidArgument` for rows and places out of range, and for lengths that do not match.
 pub fn place<T: Copy>(
     values: &[[T; 3]],
     rows: Option<&[u32]>,
@@ -204,7 +207,8 @@ fn prefetch<T>(values: &[T], row: usize) {
     if let Some(value) = values.get(row) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         let first = std::ptr::from_ref(value).cast::<i8>();
-        // SAFETY: SSE is there on x86-64; both bytes are of the value, and a prefetch reads nothing that a program sees.
+        // SAFETY: SSE exists on all x86-64; both bytes are part of the value, and a prefetch has no effect that a
+        // program sees.
         unsafe {
             _mm_prefetch::<_MM_HINT_T0>(first);
             _mm_prefetch::<_MM_HINT_T0>(first.add(size_of::<T>() - 1));
@@ -214,7 +218,7 @@ fn prefetch<T>(values: &[T], row: usize) {
     let _ = (values, row);
 }
 
-/// What of a range is there twice or not at all.
+/// Duplicate and missing atoms of a range.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Faults {
     /// Rows whose atom had been there before.
@@ -227,7 +231,7 @@ pub struct Faults {
     pub first_missing: Option<u64>,
 }
 
-/// Notes which atoms of the range that begins at `first` are there: `seen` has a byte for each, 0 before the first call.
+/// Marks the present atoms of the range that begins at `first`: `seen` has a byte for each, 0 before the first call.
 ///
 /// # Errors
 /// `InvalidArgument` for atoms of other ranges.

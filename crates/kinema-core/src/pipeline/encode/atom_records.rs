@@ -1,6 +1,6 @@
-//! Records of which a process has some of the atoms: what several processes need to make one file together.
+//! Records of which a process has only some atoms: for several processes that write one file together.
 //!
-//! Nothing here writes: bytes and their places are the caller's, who brings them into the file in whatever way.
+//! Nothing here writes: the caller brings the bytes to their places in the file in any way.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,22 +18,22 @@ use crate::trajectory::Trajectory;
 /// Atoms that are encoded at a time.
 const BATCH: usize = 2048;
 
-/// What makes the records of one file.
+/// Encodes the records of one file.
 pub struct AtomRecords {
     format: &'static dyn Format,
     encoder: Box<dyn Encoder>,
     n_atoms: u32,
     widths: Vec<usize>,
-    /// Of a file that is gone on with.
+    /// Set if an existing file is extended.
     existing: Option<Existing>,
 }
 
 impl AtomRecords {
-    /// For a new file. Of `making` all atoms, the fields (all frames have them), their precision, labels and title are used;
-    /// its cells are those of the first frames, which decide whether the file has cells.
+    /// For a new file. From `making`, the following are used: all atoms, the fields (all frames have them), their
+    /// precision, labels, title, and the cells of the first frames, which decide whether the file has cells.
     ///
     /// # Errors
-    /// Those of [`Format::encoder`]; `Unsupported` where atoms have no fixed places in a record.
+    /// Errors of [`Format::encoder`]; `Unsupported` if atoms do not have fixed places in a record.
     pub fn new(format: &'static dyn Format, making: &Making) -> Result<Self> {
         let place = |error: Error| error.with_format(format.info().name);
         if !format.info().places_atoms {
@@ -50,11 +50,11 @@ impl AtomRecords {
         Self::with(format, encoder, making.n_atoms, cell, None)
     }
 
-    /// Goes on with the file of a trajectory behind its first `n_frames`, or behind its last whole frame; `None` where it
-    /// has none. Nothing is changed: see [`AtomRecords::cut`].
+    /// Extends the file of a trajectory after its first `n_frames`, or after its last whole frame; `None` if it has no
+    /// frames. The file is not changed: see [`AtomRecords::cut`].
     ///
     /// # Errors
-    /// Those of [`Existing::from_trajectory`]; `Unsupported` where atoms have no fixed places in a record.
+    /// Errors of [`Existing::from_trajectory`]; `Unsupported` if atoms do not have fixed places in a record.
     pub fn resume(trajectory: &Trajectory, making: &Making, n_frames: Option<u64>) -> Result<Option<Self>> {
         let format = trajectory.format();
         if !format.info().places_atoms {
@@ -83,7 +83,7 @@ impl AtomRecords {
         Ok(made)
     }
 
-    /// Frames that the file has, of those that stay, and the byte behind them.
+    /// Number of frames of the existing file that stay, and the offset of their end.
     pub fn kept(&self) -> Committed {
         let new = || Committed { frames: 0, bytes: self.encoder.head().len() as u64 };
         self.existing.as_ref().map_or_else(new, |existing| existing.kept)
@@ -99,10 +99,11 @@ impl AtomRecords {
         self.encoder.labels()
     }
 
-    /// [`Existing::cut`]; nothing of a new file. One process does it, when all have what they need of the file.
+    /// Calls [`Existing::cut`]; does nothing for a new file. One process calls this, after all have read what they need
+    /// of the file.
     ///
     /// # Errors
-    /// Those of [`Existing::cut`].
+    /// Errors of [`Existing::cut`].
     pub fn cut(&self, sink: &dyn Sink) -> Result<()> {
         self.existing.as_ref().map_or(Ok(()), |existing| existing.cut(&*self.encoder, sink))
     }
@@ -117,12 +118,12 @@ impl AtomRecords {
         self.format.info().name
     }
 
-    /// What is written of each frame.
+    /// Fields that are written of each frame.
     pub fn fields(&self) -> Fields {
         self.encoder.fields()
     }
 
-    /// What of the frames is not in the file, or is rounded; for people.
+    /// Messages for people: data of the frames that the file omits or rounds.
     pub fn losses(&self) -> &[String] {
         self.encoder.losses()
     }
@@ -147,10 +148,10 @@ impl AtomRecords {
         self.encoder.stamp_losses(&[self.stamp(stamp)], frame)
     }
 
-    /// The record of a frame but for its atoms; the cell is in angstrom.
+    /// The record of a frame without its atoms; the cell is in angstrom.
     ///
     /// # Errors
-    /// Those of [`Encoder::frame_layout`].
+    /// Errors of [`Encoder::frame_layout`].
     pub fn frame_layout(&self, stamp: &Stamp, frame: u64) -> Result<FrameLayout> {
         self.encoder.frame_layout(&self.stamp(stamp), frame).map_err(|error| error.with_format(self.format()))
     }
@@ -166,11 +167,12 @@ impl AtomRecords {
         Stamp { cell, present: self.fields(), ..*stamp }
     }
 
-    /// What some atoms are in each plane, `out[i]` in plane `i`. `vectors` are positions, velocities and forces of the
-    /// caller's atoms in angstrom and ps, `numbers` those of the same atoms; `rows` of them are encoded.
+    /// Encodes some atoms for each plane, into `out[i]` for plane `i`. `vectors` are positions, velocities and forces
+    /// of the caller's atoms in angstrom and ps; `numbers` are the numbers of the same atoms. Only `rows` of them are
+    /// encoded.
     ///
     /// # Errors
-    /// `InvalidArgument` for fields, numbers of atoms or lengths of `out` that do not fit.
+    /// `InvalidArgument` if fields, numbers of atoms or lengths of `out` do not match.
     pub fn encode(
         &self,
         vectors: [Option<Values<'_>>; 3],

@@ -1,4 +1,4 @@
-//! Records that are written in their order although they are encoded in any: what comes too early waits, in bounded memory.
+//! Records that are encoded in any order and written in their own: early ones wait, in bounded memory.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,7 +14,7 @@ use crate::sink::Sink;
 /// How often a worker that waits looks whether the call is to end.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Adds records, one behind the other, to the index of the file.
+/// Adds consecutive records to the index of the file.
 pub(super) type IndexRecords<'a> = dyn Fn(&[u8], &mut TableBuilder) -> Result<()> + Sync + 'a;
 
 /// The end of a file to which runs of records are added in their order.
@@ -22,7 +22,7 @@ pub(super) struct Window<'a> {
     sink: &'a dyn Sink,
     commits: &'a Commits,
     index_records: &'a IndexRecords<'a>,
-    /// Of what is written.
+    /// Index of the written records.
     index: Mutex<TableBuilder>,
     /// Most bytes that wait.
     limit: u64,
@@ -34,9 +34,9 @@ pub(super) struct Window<'a> {
 struct State {
     /// First frame of the run that is written next.
     next: u64,
-    /// Where it is written.
+    /// Offset at which that run is written.
     offset: u64,
-    /// Runs by their first frame, with the frame behind them.
+    /// Waiting runs by first frame: the frame after the run, and its records.
     waiting: BTreeMap<u64, (u64, Vec<u8>)>,
     bytes: u64,
     /// Whether a worker writes.
@@ -44,7 +44,7 @@ struct State {
 }
 
 impl<'a> Window<'a> {
-    /// Runs are written behind what is committed; `limit` bytes may wait.
+    /// Runs are written after the committed frames; at most `limit` bytes may wait.
     pub(super) fn new(
         sink: &'a dyn Sink,
         commits: &'a Commits,
@@ -57,12 +57,12 @@ impl<'a> Window<'a> {
         Self { sink, commits, index_records, index: Mutex::new(index), limit, state, changed: Condvar::new() }
     }
 
-    /// Adds the records of some frames, of which `bytes` are taken. They are written now, with those that wait for them; or
-    /// later by whoever adds those before. Waits where the window is full; `stopped` is asked now and then, and ends that;
-    /// it must not use the window.
+    /// Adds the records of some frames; `bytes` is the memory they use. They are written now, together with the records
+    /// that wait for them, or later by the worker that adds the missing ones before them. Blocks while the window is
+    /// full. `stopped` is called from time to time, and its error ends the wait; it must not use the window.
     ///
     /// # Errors
-    /// Those of the sink, of the index and of `stopped`; after one nothing is written any more.
+    /// Errors of the sink, of the index and of `stopped`; after an error nothing more is written.
     pub(super) fn add(
         &self,
         frames: Range<u64>,
@@ -92,7 +92,7 @@ impl<'a> Window<'a> {
             state.writing = true;
             let (first, offset) = (state.next, state.offset);
             drop(state);
-            // an error leaves `writing` set: nobody writes behind a gap
+            // an error leaves `writing` set, so that nobody writes after a gap
             (self.index_records)(&run, &mut self.index.lock().unwrap_or_else(PoisonError::into_inner))?;
             self.sink.write_at(offset, &run)?;
             self.commits.add(first, end - first, run.len() as u64);
@@ -101,7 +101,7 @@ impl<'a> Window<'a> {
             state.next = end;
             state.offset += run.len() as u64;
             state.bytes -= run.len() as u64;
-            // room for others, and the capacity for the next run of this worker
+            // there is room for others now, and the capacity serves the next run of this worker
             self.changed.notify_all();
             *bytes = run;
             bytes.clear();
@@ -109,7 +109,7 @@ impl<'a> Window<'a> {
         Ok(())
     }
 
-    /// What the sink is called.
+    /// Path of the sink.
     pub(super) fn path(&self) -> &Path {
         self.sink.path()
     }

@@ -1,6 +1,6 @@
 //! The pipeline's end for files: frames are read, decoded, encoded and placed in a sink, on several threads.
 //!
-//! The bytes are the same for any number of them. Names of files are the caller's: see `docs/convert.md`.
+//! The bytes are the same for any number of threads. The caller chooses the names of files: see `docs/convert.md`.
 
 pub mod append;
 pub mod atom_exchange;
@@ -35,7 +35,7 @@ use crate::trace;
 use crate::trace::activity::{COMMIT, ENCODE, WRITING};
 use crate::trajectory::{Part, Trajectory, not_scanned};
 
-/// What is written.
+/// Frames and atoms to write.
 #[derive(Debug, Clone)]
 pub struct EncodeRequest {
     /// Frames, in the order of the file that is made.
@@ -46,26 +46,26 @@ pub struct EncodeRequest {
     pub workers: usize,
     /// Working memory in bytes; 0 means [`crate::plan::DEFAULT_MEMORY`].
     pub memory: u64,
-    /// What is in the sink already.
+    /// State of a sink that has frames already.
     pub resumed: Option<Resumed>,
 }
 
-/// What was written.
+/// Result of a call.
 #[derive(Debug, Clone)]
 pub struct Encoded {
     /// Bytes of the file.
     pub bytes: u64,
-    /// Its index, where a format's frames differ in size: what a scan of the file finds.
+    /// Its index, as a scan of the file would find it, if frames of the format differ in size.
     pub index: Option<TableIndex>,
-    /// Where the time went.
+    /// Times of the phases.
     pub timings: RunTimings,
 }
 
-/// What [`Format::encoder`] is to know of these frames: all but steps, times and what the user chooses. Reads the cells of
-/// three of them.
+/// Collects all that [`Format::encoder`] needs to know of these frames except steps, times and what the user chooses.
+/// Reads the cells of three of the frames.
 ///
 /// # Errors
-/// `OutOfRange`, `InvalidArgument` for no frames; those of [`Reader::read`].
+/// `OutOfRange`; `InvalidArgument` if there are no frames; errors of [`Reader::read`].
 pub fn making(
     trajectory: &Trajectory,
     frames: &FrameSelection,
@@ -84,7 +84,7 @@ pub fn making(
     let held = parts().fold(Fields::ALL, |all, part| all - (Fields::ALL - part.header().fields));
     let cell = parts().fold(Fields::NONE, |any, part| any | (part.header().fields - (Fields::ALL - Fields::CELL)));
     let info = format.info();
-    // each record has its cell, or none
+    // each record has its own cell, or none
     let vectors_of = |part: &Part| part.header().fields - Fields::CELL;
     let vectors_of_first = parts().next().map(vectors_of);
     let as_it_is = |part: &Part| {
@@ -98,7 +98,7 @@ pub fn making(
     let precisions = parts().filter_map(|part| part.decoder.facts().precision).filter(|_| of_format);
     let version =
         parts().map(|part| part.decoder.facts().recoded_version).reduce(|a, b| a.filter(|_| a == b)).flatten();
-    // frames that are changed are other ones than those of the files
+    // frames that are changed are not copied from the files
     let copied = parts().all(as_it_is) && trajectory.stack().is_empty();
     let some = [0, last / 2, last].map(|position| frames.get(position));
     let stamps = stamps(trajectory, &some, info.scales)?;
@@ -126,7 +126,7 @@ fn wide_of(trajectory: &Trajectory) -> Fields {
     parts.into_iter().flatten().fold(Fields::NONE, |any, part| any | part.decoder.facts().wide_fields)
 }
 
-/// What no file that is encoded says of a cell.
+/// The one property of a cell that no file of an encoder can express.
 const OPEN_LENGTHS: &str = "that edges with a length are open";
 
 /// Whether an edge that has a length is open.
@@ -145,19 +145,19 @@ fn stamps(trajectory: &Trajectory, frames: &[u64], units: Scales) -> Result<Vec<
     Ok(block.stamps)
 }
 
-/// Files say of a frame whose cell is not known, or cannot be used, that it has none.
+/// Marks a cell that is unknown or unusable as absent.
 fn clear_absent_cells(block: &mut Block) {
     for stamp in block.stamps.iter_mut().filter(|stamp| !stamp.present.contains(Fields::CELL)) {
         stamp.cell = NO_CELL;
     }
 }
 
-/// Writes the frames of `request` as `encoder` makes them, in units of `format`: the head, all records, and when they are
-/// down the count of them. `commits` has what is in the sink meanwhile, and after an error.
+/// Writes the frames of `request`, encoded by `encoder` in units of `format`: the head, all records, and after these
+/// the count. `commits` says what is in the sink meanwhile, and after an error.
 ///
 /// # Errors
-/// `MemoryLimit` with the smallest that would do; those of [`Reader::read`], of the encoder and the sink. What is in the sink
-/// then is no whole file.
+/// `MemoryLimit` with the smallest limit that would suffice; errors of [`Reader::read`], of the encoder and of the
+/// sink. After an error the sink does not hold a whole file.
 pub fn encode(
     trajectory: &Trajectory,
     request: &EncodeRequest,
@@ -190,17 +190,17 @@ pub fn encode(
     Ok(Encoded { bytes: done.bytes, index, timings: RunTimings::from_workers(start, workers) })
 }
 
-/// A run of the frames of a request, by their positions in it, and the byte of the sink where their records begin.
+/// A run of the frames of a request, by their positions in it, and the offset of their records in the sink.
 #[derive(Debug, Clone)]
 pub struct Run {
     /// Positions in [`EncodeRequest::frames`].
     pub frames: Range<u64>,
-    /// Where the first record is put.
+    /// Offset of the first record.
     pub at: u64,
 }
 
-/// Writes the records of a run alone, for one of several processes that write a file: neither [`begin`] nor [`finish`], and
-/// nothing is synced. Bytes and index are those of the run; offsets of the index are those of the sink.
+/// Writes only the records of a run, for one of several processes that write a file: it neither calls [`begin`] nor
+/// [`finish`], and does not sync. Bytes and index are those of the run; offsets in the index are those of the sink.
 ///
 /// # Errors
 /// As [`encode`].
@@ -238,7 +238,7 @@ pub fn encode_run(
     Ok(Encoded { bytes: done.bytes - run.at, index, timings: RunTimings::from_workers(start, workers) })
 }
 
-/// Where the record of a position begins in the file, where all records have one size.
+/// Offset of the record of a position in the file, if all records have one size.
 pub fn place_of(encoder: &dyn Encoder, position: u64) -> Option<u64> {
     match encoder.placing() {
         Placing::Uniform(record) => Some(encoder.head().len() as u64 + position * record),
@@ -246,14 +246,14 @@ pub fn place_of(encoder: &dyn Encoder, position: u64) -> Option<u64> {
     }
 }
 
-/// When all records are in the sink: syncs them, and writes the count of them.
+/// Syncs the records, all of which must be in the sink, and writes their count.
 ///
 /// # Errors
-/// Those of the sink.
+/// Errors of the sink.
 pub fn finish(encoder: &dyn Encoder, sink: &dyn Sink, frames: u64) -> Result<()> {
     let mut watch = Stopwatch::start();
     if let Some(marker) = encoder.marker(frames) {
-        // no count before what it counts
+        // the count may not precede the frames that it counts
         sink.sync()?;
         sink.write_at(marker.offset, &marker.bytes)?;
     }
@@ -262,10 +262,11 @@ pub fn finish(encoder: &dyn Encoder, sink: &dyn Sink, frames: u64) -> Result<()>
     Ok(())
 }
 
-/// Writes the head, and says where records begin that are not in the sink; with the index of those that are.
+/// Writes the head, and returns where the next records begin, with the index of the records that are in the sink
+/// already.
 ///
 /// # Errors
-/// `InvalidArgument` where `request.resumed` does not fit the encoder; those of the sink.
+/// `InvalidArgument` if `request.resumed` does not fit the encoder; errors of the sink.
 pub fn begin(request: &EncodeRequest, encoder: &dyn Encoder, sink: &dyn Sink) -> Result<(Committed, TableBuilder)> {
     let head = encoder.head();
     // of a file that was whole, the count in it as well
@@ -286,7 +287,7 @@ pub fn begin(request: &EncodeRequest, encoder: &dyn Encoder, sink: &dyn Sink) ->
     Ok((resumed.committed, resumed.index.clone()))
 }
 
-/// What a worker works in.
+/// Buffers of one worker.
 #[derive(Default)]
 struct Room {
     block: Block,
@@ -297,7 +298,7 @@ struct Room {
     scratch: EncodeScratch,
 }
 
-/// What the workers of a call share.
+/// State that the workers of a call share.
 struct Call<'a> {
     trajectory: &'a Trajectory,
     request: &'a EncodeRequest,
@@ -312,7 +313,7 @@ struct Call<'a> {
     /// For records that are written in order.
     window: Window<'a>,
     commits: &'a Commits,
-    /// Where this call goes on.
+    /// Where this call resumes.
     begun: Committed,
 }
 
@@ -376,7 +377,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Appends the records of some frames, made of those of the source.
+    /// Appends the records of some frames, recoded from records of the source.
     fn recode(
         &self,
         timing: &mut WorkerTiming,
@@ -388,7 +389,7 @@ impl Call<'_> {
         if !self.trajectory.stack().is_empty() {
             return Err(Error::new(
                 ErrorKind::Internal,
-                "records of frames that are changed cannot be those of the source",
+                "records of frames that are changed cannot be copied from the source",
             ));
         }
         let located: Vec<(usize, u64)> = positions
@@ -440,7 +441,7 @@ impl Call<'_> {
         read
     }
 
-    /// Refuses numbers of float64 that are infinite in float32, which the block has. Those that are infinite in the source are
+    /// Refuses float64 numbers that become infinite in the float32 block. Numbers that are infinite in the source are
     /// told apart by reading their frame again.
     fn check_finite(&self, reader: &mut Reader<'_>, frames: &[u64], first: u64, block: &Block) -> Result<()> {
         if self.encoder.takes_doubles() || self.wide == Fields::NONE {

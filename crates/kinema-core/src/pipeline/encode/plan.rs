@@ -1,4 +1,5 @@
-//! What is known before the first record is made: the fields that are read, runs of frames, and what memory allows.
+//! Plan of an encoding, made before the first record: the fields that are read, runs of frames, and sizes that the
+//! memory limit allows.
 
 use std::ops::Range;
 
@@ -12,17 +13,18 @@ use crate::plan::{BATCH_BYTES, DEFAULT_MEMORY, row_bytes, trajectory_coupling};
 use crate::selection::FrameSelection;
 use crate::trajectory::{Scanned, Trajectory, not_scanned};
 
-/// Decoded bytes of a task where memory allows: its records are still in the cache when they are written.
+/// Decoded bytes of a task if memory allows: its records are still in the cache when they are written.
 const TASK_BYTES: u64 = 1 << 20;
 
-/// Share of the memory for records that wait for earlier ones, where they are written in order.
+/// Share of the memory for records that wait for earlier ones, if records are written in order.
 const WINDOW_SHARE: u64 = 4;
 
-/// The frames of a request from position `first` on, as runs whose records have `bytes` at the most, or of one frame, and of
-/// which there are `number` where there are frames enough; they end where chunks of the source do, if one does on the way.
+/// Divides the frames of a request, from position `first` on, into runs whose records have at most `bytes`, or that are
+/// one frame. There are `number` runs or more if there are enough frames. A run ends with a chunk of the source if a
+/// chunk ends within the run.
 ///
 /// # Errors
-/// `OutOfRange` for frames that are not there.
+/// `OutOfRange` for frames that do not exist.
 pub fn pieces(
     trajectory: &Trajectory,
     request: &EncodeRequest,
@@ -50,12 +52,12 @@ pub fn least_memory(trajectory: &Trajectory, request: &EncodeRequest, encoder: &
     Ok(Sizes::least(reading.saturating_add(frame), encoder))
 }
 
-/// What is read of each frame.
+/// Fields that are read of each frame.
 fn needed(encoder: &dyn Encoder) -> Fields {
     encoder.fields() | Fields::CELL | Fields::STEP | Fields::TIME
 }
 
-/// What is known before the first record is made.
+/// Plan of an encoding, made before the first record.
 pub(crate) struct RecordsPlan<'a> {
     pub scanned: &'a Scanned,
     pub fields: Fields,
@@ -94,7 +96,7 @@ pub(crate) fn tasks(
     tasks
 }
 
-/// What memory allows.
+/// Sizes that the memory limit allows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sizes {
     /// Threads.
@@ -130,7 +132,7 @@ impl Sizes {
         let wanted = if scanned.forward_part().is_some() { 1 } else { request.workers.max(1) as u64 };
         let workers = wanted.min(fit).min(n_frames);
         let most = ((memory - window) / workers - reading) / frame;
-        // several tasks for each worker, each of some records that are near each other
+        // several tasks for each worker, each of some adjacent records
         let fast = (TASK_BYTES / frame).min(n_frames.div_ceil(4 * workers)).max(1);
         let coupled = if coupling.decoded_whole { coupling.frames.clamp(1, n_frames) } else { 1 };
         Ok(Self { workers: workers as usize, rows: fast.next_multiple_of(coupled).min(most).max(1), window })
@@ -150,7 +152,7 @@ impl Sizes {
         Ok([reading + Applied::room_bytes(trajectory, scanned, &request.atoms, fields)?, frame])
     }
 
-    /// The smallest memory in which a worker that needs `each` has its place, beside the window.
+    /// The smallest memory that leaves a worker the bytes `each` that it needs, beside the window.
     fn least(each: u64, encoder: &dyn Encoder) -> u64 {
         if encoder.placing() != Placing::Ordered {
             return each;

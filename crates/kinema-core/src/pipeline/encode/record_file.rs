@@ -1,7 +1,7 @@
-//! A file to which a caller gives frames: they are encoded on several threads and added in their order.
+//! A file to which a caller gives frames: they are encoded on several threads and added in order.
 //!
-//! Frames that come one by one are gathered first. What was committed is in the file whatever happens later: records are
-//! down and synced before the count in the header says so. Names of files are the caller's: see `docs/write.md`.
+//! Single frames are gathered first. Committed frames are in the file whatever happens later: records are written and
+//! synced before the count in the header includes them. The caller chooses the names of files: see `docs/write.md`.
 
 mod encoded;
 mod given;
@@ -29,7 +29,7 @@ const TASKS_A_WORKER: usize = 2;
 /// Bytes of frames that are gathered at most, unless one has more.
 const GATHERED_BYTES: usize = 64 << 20;
 
-/// What can be done with the file.
+/// State of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Open,
@@ -49,31 +49,31 @@ pub struct RecordFile {
     state: State,
     /// Known from the first frame on, or from that of an existing file.
     encoder: Option<Box<dyn Encoder>>,
-    /// What of the frames is lost, each once.
+    /// Messages about lost data of the frames, each once.
     losses: Vec<String>,
-    /// What stamps have lost, as [`Encoder::stamp_losses`] names it.
+    /// Lost parts of stamps, as [`Encoder::stamp_losses`] names them.
     noted: Vec<&'static str>,
-    /// Whether the stamps of the frames that are written were looked at for losses.
+    /// Whether the stamps of the written frames were checked for losses.
     first_noted: bool,
-    /// Of the first two frames.
+    /// Stamps of the first two frames.
     first: Vec<Stamp>,
-    /// Positions, velocities and forces of frames that are gathered, in the format's unit: in float32, or float64 where the
+    /// Positions, velocities and forces of gathered frames, in the format's unit: in float32, or in float64 if the
     /// encoder takes it.
     gathered: [Vec<f32>; 3],
     gathered_doubles: [Vec<f64>; 3],
     gathered_stamps: Vec<Stamp>,
-    /// Whether a head without frames is there, to be replaced.
+    /// Whether the file has a head without frames, which must be replaced.
     replaces: bool,
     /// The byte after the last record.
     end: u64,
     n_written: u64,
     n_flushed: u64,
-    /// Of the frames that are written; used where their records differ in size.
+    /// Index of the written frames; used if the sizes of records differ.
     index: TableBuilder,
 }
 
 impl RecordFile {
-    /// An empty file. Of `making` atoms, fields and precision are used.
+    /// An empty file. From `making`, atoms, fields and precision are used.
     pub fn new(format: &'static dyn Format, making: &Making, sink: Arc<dyn Sink>, workers: usize) -> Self {
         let making = Making { open_ended: true, ..making.clone() };
         Self {
@@ -99,11 +99,11 @@ impl RecordFile {
         }
     }
 
-    /// Goes on behind the first `n_frames` of a trajectory of one file, which `sink` is, or behind its last whole frame: what
-    /// lies behind is cut off, and a count that is wrong is put right.
+    /// Extends a trajectory of one file, which is `sink`, after its first `n_frames` or after its last whole frame. All
+    /// that follows is cut off, and a wrong count is corrected.
     ///
     /// # Errors
-    /// Those of [`Existing::from_trajectory`] and of the sink.
+    /// Errors of [`Existing::from_trajectory`] and of the sink.
     pub fn resume(
         trajectory: &Trajectory,
         making: &Making,
@@ -139,7 +139,7 @@ impl RecordFile {
         self.making.n_atoms
     }
 
-    /// What is written of frames, once that is known.
+    /// Fields that are written of each frame; `None` until they are known.
     pub fn fields(&self) -> Option<Fields> {
         self.encoder.as_ref().map(|encoder| encoder.fields())
     }
@@ -154,12 +154,12 @@ impl RecordFile {
         self.n_written
     }
 
-    /// Frames that are in the file whatever happens.
+    /// Number of frames that are in the file whatever happens.
     pub fn n_flushed(&self) -> u64 {
         self.n_flushed
     }
 
-    /// What of the frames is not in the file, or is rounded; for people, each once.
+    /// Messages for people, each once: data of the frames that the file omits or rounds.
     pub fn losses(&self) -> &[String] {
         &self.losses
     }
@@ -174,13 +174,15 @@ impl RecordFile {
         self.state == State::Failed
     }
 
-    /// Takes frames. Few are gathered; else they are encoded and added, or those before.
+    /// Takes frames. A few frames are only gathered; otherwise these frames, or those gathered before, are encoded and
+    /// added.
     ///
     /// # Errors
-    /// `InvalidArgument` for frames without what the file holds, `Unsupported` for cells, times and numbers that a reader would
-    /// not give back: nothing is taken of these. Of those before and of these:
-    /// `Unsupported`, `InvalidArgument` with the number of the frame where one cannot be encoded, then no frame from it on is
-    /// taken; `Cancelled`; those of the sink.
+    /// Refused, so that none of the given frames is taken: `InvalidArgument` for frames that lack a field of the file,
+    /// `Unsupported` for cells, times and numbers that a reader would not return unchanged.
+    /// While frames, these or earlier ones, are encoded and added: `Unsupported` or `InvalidArgument` with the number
+    /// of a frame that cannot be encoded (neither that frame nor any later one is added); `Cancelled`; errors of the
+    /// sink.
     pub fn add(&mut self, given: &Given<'_>, progress: &Progress) -> Result<()> {
         self.check_open()?;
         self.make_encoder(given)?;
@@ -233,7 +235,7 @@ impl RecordFile {
         Ok(())
     }
 
-    /// Refuses frames of which a reader would not give back cell or time, before any of them is taken.
+    /// Refuses frames whose cell or time a reader would not return unchanged, before any of them is taken.
     fn check_stamps(&self, stamps: &[Stamp]) -> Result<()> {
         let Some(encoder) = self.encoder.as_deref() else { return Ok(()) };
         let mut numbered = stamps.iter().zip(self.n_frames()..);
@@ -249,7 +251,7 @@ impl RecordFile {
     /// Adds all frames that were taken, and commits them.
     ///
     /// # Errors
-    /// Those of [`RecordFile::add`]; where a frame cannot be encoded, those before it are not yet committed.
+    /// Errors of [`RecordFile::add`]; if a frame cannot be encoded, the frames before it are not committed yet.
     pub fn flush(&mut self, progress: &Progress) -> Result<()> {
         if self.state == State::Open {
             self.add_gathered(progress)?;
@@ -257,13 +259,13 @@ impl RecordFile {
         self.commit()
     }
 
-    /// Commits the frames that are written: their records are synced, then the count in the header is.
+    /// Commits the written frames: syncs their records, then writes and syncs the count in the header.
     ///
     /// # Errors
-    /// Those of the sink, also of an earlier call.
+    /// Errors of the sink, also of an earlier call.
     pub fn commit(&mut self) -> Result<()> {
         if self.has_failed() {
-            return Err(self.place(Error::new(ErrorKind::Io, "an earlier error of the file was not gone on with")));
+            return Err(self.place(Error::new(ErrorKind::Io, "the file cannot be continued after an earlier error")));
         }
         if self.n_flushed == self.n_written {
             return Ok(());
@@ -281,7 +283,7 @@ impl RecordFile {
         Ok(())
     }
 
-    /// Notes what the only frame of the file has lost, which no second one follows.
+    /// Notes the losses of a frame that stays the only one of the file.
     pub fn finish_notes(&mut self) {
         if !self.first_noted && self.n_written > 0 {
             let first = self.first.clone();
@@ -290,7 +292,7 @@ impl RecordFile {
         }
     }
 
-    /// The index of the frames that are written, as a scan would find it; `None` for formats whose index is not stored.
+    /// The index of the written frames, as a scan would find it; `None` for formats whose index is not stored.
     pub fn index(&self) -> Option<TableIndex> {
         let stored = self.encoder.as_deref().is_some_and(|encoder| encoder.placing() == Placing::Ordered);
         stored.then(|| self.index.clone().finish())
@@ -393,7 +395,7 @@ impl RecordFile {
         self.width() * self.gathered_stamps.len()
     }
 
-    /// Adds what is gathered; what could not be added for a cancelled call stays.
+    /// Adds the gathered frames; frames that could not be added because the call was cancelled stay.
     fn add_gathered(&mut self, progress: &Progress) -> Result<()> {
         let (mut values, mut stamps) = (std::mem::take(&mut self.gathered), std::mem::take(&mut self.gathered_stamps));
         let mut doubles = std::mem::take(&mut self.gathered_doubles);
@@ -415,7 +417,7 @@ impl RecordFile {
         outcome
     }
 
-    /// Encodes and writes frames, in the format's units but for the factors.
+    /// Encodes and writes frames, whose values are in the format's units once multiplied by the factors.
     fn add_rows(
         &mut self,
         vectors: [Option<(Values<'_>, f64)>; 3],
@@ -440,7 +442,7 @@ impl RecordFile {
         })
     }
 
-    /// The head, and what it says of steps and times; from the second frame on nothing changes them.
+    /// Writes the head, with its steps and times; from the second frame on these stay unchanged.
     fn begin(&mut self, stamps: &[Stamp]) -> Result<()> {
         let Some(encoder) = self.encoder.as_deref_mut() else { return Ok(()) };
         if self.n_written < 2 {
@@ -458,7 +460,7 @@ impl RecordFile {
                 }
                 self.end = head.len() as u64;
             } else if let (Some(times), Some(marker)) = (times, encoder.marker(self.n_written)) {
-                // before the second frame is there, and behind the first
+                // before the second frame is written, after the first
                 self.sink.sync()?;
                 self.sink.write_at(times.offset, &times.bytes)?;
                 self.sink.write_at(marker.offset, &marker.bytes)?;

@@ -1,4 +1,4 @@
-//! What is committed of a file while it is written, and how a later call goes on from there.
+//! Committed frames of a file while it is written, and how a later call continues from there.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -14,13 +14,13 @@ use crate::source::Source;
 pub struct Committed {
     /// How many.
     pub frames: u64,
-    /// The byte behind the last of them.
+    /// Offset of the end of the last of them.
     pub bytes: u64,
 }
 
-/// What is committed of a file while its records are written, in whatever order; anyone may ask meanwhile.
+/// Committed frames of a file whose records are written in any order; any thread may query them meanwhile.
 ///
-/// It is not on the storage before a sync that begins after the question.
+/// They are on the storage only after a sync that begins after the query.
 #[derive(Debug, Default)]
 pub struct Commits(Mutex<State>);
 
@@ -29,27 +29,27 @@ struct State {
     committed: Committed,
     /// Bytes before the first frame.
     head: u64,
-    /// Frames and bytes of runs that were written before those in front of them, by their first frame.
+    /// Frames and bytes of runs that were written before earlier runs, by their first frame.
     ahead: BTreeMap<u64, Committed>,
 }
 
 impl Commits {
-    /// What is in the file by now.
+    /// Frames and bytes that are in the file now.
     pub fn committed(&self) -> Committed {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).committed
     }
 
-    /// Bytes before the first frame: of all that is committed these alone are written again, with the number of frames.
+    /// Bytes before the first frame: of all committed bytes, only these are written again, with the number of frames.
     pub fn head(&self) -> u64 {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).head
     }
 
-    /// Begins after these frames, the first of which is after a head of this length.
+    /// Begins after these frames; the first of them follows a head of this length.
     pub fn begin(&self, committed: Committed, head: u64) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = State { committed, head, ahead: BTreeMap::new() };
     }
 
-    /// The records of so many frames from `first` on were written.
+    /// Notes that the records of `frames` frames from `first` on were written.
     pub fn add(&self, first: u64, frames: u64, bytes: u64) {
         let State { committed, ahead, .. } = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         ahead.insert(first, Committed { frames, bytes });
@@ -60,7 +60,7 @@ impl Commits {
     }
 }
 
-/// What an earlier call has left, and has been found in the file again.
+/// Frames left by an earlier call, and found in the file again.
 #[derive(Debug, Clone)]
 pub struct Resumed {
     /// Frames that are not written again.
@@ -69,11 +69,12 @@ pub struct Resumed {
     pub(super) index: TableBuilder,
 }
 
-/// Cuts a file at the end of what was committed, and finds the frames in it; `None` where there are none. `source` reads
-/// what `sink` writes.
+/// Cuts a file at the end of the committed frames, and finds these frames in it; `None` if there are none. `source`
+/// reads the file that `sink` writes.
 ///
 /// # Errors
-/// `Truncated` or `Corrupt` for a file that is not what was committed; those of the sink, the source and of scanning.
+/// `Truncated` or `Corrupt` if the file does not match what was committed; errors of the sink, of the source and of
+/// scanning.
 pub fn resume(
     format: &dyn Format,
     sink: &dyn Sink,

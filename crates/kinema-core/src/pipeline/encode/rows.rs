@@ -39,7 +39,7 @@ impl Values<'_> {
         }
     }
 
-    /// Appends some of them in float64, multiplied with `factor` and rounded once to their own precision.
+    /// Appends some of the values in float64, multiplied by `factor` and rounded once to their own precision.
     pub(super) fn scale_doubles(&self, range: Range<usize>, factor: f64, out: &mut Vec<f64>) {
         match self {
             Self::F32(values) => {
@@ -49,7 +49,8 @@ impl Values<'_> {
         }
     }
 
-    /// The first number of `range` that is finite, and infinite in `scaled`, which was made of it: its place in the range.
+    /// The first number of `range` that is finite itself but infinite in `scaled`, which was computed from it: its
+    /// place in the range.
     pub(super) fn first_infinite<S: Copy + Into<f64>>(&self, range: Range<usize>, scaled: &[S]) -> Option<usize> {
         match self {
             Self::F32(values) => first_infinite(&values[range], scaled),
@@ -67,10 +68,10 @@ impl Values<'_> {
     }
 }
 
-/// Frames, in the format's units but for the factor of their vectors.
+/// Frames whose vectors are in the format's units once multiplied by their factor.
 pub(super) struct Rows<'a> {
     pub(super) encoder: &'a dyn Encoder,
-    /// Positions, velocities, forces, where they are encoded, and what they are multiplied with.
+    /// Positions, velocities and forces, if they are encoded, each with its factor.
     pub(super) vectors: [Option<(Values<'a>, f64)>; 3],
     pub(super) stamps: &'a [Stamp],
     /// Values of a frame.
@@ -79,20 +80,20 @@ pub(super) struct Rows<'a> {
     pub(super) first: u64,
 }
 
-/// What came of [`Rows::add`].
+/// Result of [`Rows::add`].
 pub(super) struct Added {
-    /// Frames of the file, and the byte behind them.
+    /// Frames of the file, and the offset of their end.
     pub(super) committed: Committed,
     /// Their index, for files that need one.
     pub(super) index: TableBuilder,
     /// Why not all are.
     pub(super) outcome: Result<()>,
-    /// Whether that is a frame which cannot be encoded: all before it are in the file.
+    /// Whether the outcome is a frame that cannot be encoded: all frames before it are in the file.
     pub(super) is_refused: bool,
 }
 
 impl<'a> Rows<'a> {
-    /// Writes the records from byte `end` on, each run behind those before it.
+    /// Writes the records from byte `end` on, each run after those before it.
     pub(super) fn add(
         self,
         sink: &dyn Sink,
@@ -125,7 +126,7 @@ impl<'a> Rows<'a> {
         added.outcome = match (outcome, refused) {
             (Err(error), _) => Err(error),
             (Ok(_), Some(refused)) if refused.first == committed.frames => {
-                // those of its run before the frame that cannot be encoded
+                // records of the same run before the frame that cannot be encoded
                 let written = encoder.index(&refused.bytes, &mut added.index);
                 written.and_then(|()| sink.write_at(committed.bytes, &refused.bytes)).and_then(|()| {
                     added.is_refused = true;
@@ -140,7 +141,8 @@ impl<'a> Rows<'a> {
         added
     }
 
-    /// The records of some frames; on an error those before the frame that it is of. Returns their number.
+    /// Encodes the records of some frames, and returns their number; after an error, the records before the faulty
+    /// frame are kept.
     fn encode(
         &self,
         frames: Range<u64>,
@@ -205,7 +207,7 @@ struct Room {
     doubles: [Vec<f64>; 3],
 }
 
-/// The first task of which a frame cannot be encoded, and what lies before it.
+/// The first task with a frame that cannot be encoded, and the records before that frame.
 struct Refused {
     /// Its first frame.
     first: u64,
@@ -215,12 +217,12 @@ struct Refused {
     error: Error,
 }
 
-/// What the workers of a call share.
+/// State that the workers of a call share.
 struct Call<'a, 'r> {
     rows: Rows<'r>,
     window: Window<'a>,
     pool: Pool<'a, Range<u64>>,
-    /// First frame of the first task that was refused: those behind it are not written, those before it are.
+    /// First frame of the first task that was refused: tasks before it are written, tasks after it are not.
     unencoded: AtomicU64,
     refused: Mutex<Option<Refused>>,
 }

@@ -8,11 +8,11 @@ use crate::plan::{Job, Plan, grouped};
 /// Jobs with the same transforms.
 struct Group {
     jobs: Vec<usize>,
-    /// `None` where nothing is done.
+    /// `None` if frames are not changed.
     stack: Option<BoundStack>,
 }
 
-/// What the jobs of a group see.
+/// A block as the jobs of a group see it.
 pub(super) struct Moved<'a> {
     /// Their numbers.
     pub jobs: &'a [usize],
@@ -23,7 +23,7 @@ pub(super) struct Moved<'a> {
 
 pub(super) struct JobStacks {
     groups: Vec<Group>,
-    /// Whether frames of this block were changed where they were decoded.
+    /// Whether frames of this block were changed in place.
     is_in_place: bool,
     moved: Block,
 }
@@ -46,10 +46,10 @@ impl JobStacks {
         self.groups.len()
     }
 
-    /// Where all jobs have the same transforms: changes the block itself. Whether it did.
+    /// Changes the block itself if all jobs have the same transforms. Returns whether it did.
     ///
     /// # Errors
-    /// Those of the transforms, with the frame's number in the trajectory.
+    /// Errors of the transforms, with the frame's number in the trajectory.
     pub fn apply_in_place(&mut self, block: &mut Block) -> Result<bool> {
         let [Group { stack: Some(stack), .. }] = &mut self.groups[..] else { return Ok(false) };
         apply(stack, block)?;
@@ -60,7 +60,7 @@ impl JobStacks {
     /// Some rows of a block as the jobs of a group see them.
     ///
     /// # Errors
-    /// Those of the transforms, with the frame's number in the trajectory.
+    /// Errors of the transforms, with the frame's number in the trajectory.
     pub fn apply<'a>(&'a mut self, group: usize, view: BlockView<'a>) -> Result<Moved<'a>> {
         let Group { jobs, stack } = &mut self.groups[group];
         let Some(stack) = stack.as_mut().filter(|_| !self.is_in_place) else {

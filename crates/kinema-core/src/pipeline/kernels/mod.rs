@@ -1,6 +1,6 @@
 //! The pipeline's end for kernels: threads read, decode, transform and accumulate the leaves of a plan.
 //!
-//! Results have the same bits for any number of them: see `reduce`.
+//! Results have the same bits for any number of threads: see `reduce`.
 
 mod job_stacks;
 
@@ -23,18 +23,18 @@ use crate::trace;
 use crate::trace::activity::{COMPUTE, MERGE, TRANSFORM};
 use crate::trajectory::Trajectory;
 
-/// What a run of some leaves gives.
+/// Result of a run of some leaves.
 pub struct Outcome {
     /// Merged nodes of the tree: the root alone when all leaves were run.
     pub nodes: Vec<Node>,
-    /// Where the time went.
+    /// Times of the phases.
     pub timings: RunTimings,
 }
 
 /// Runs the leaves `leaves` of a plan.
 ///
 /// # Errors
-/// Those of [`run_into`].
+/// Errors of [`run_into`].
 pub fn run(
     trajectory: &Trajectory,
     plan: &Plan,
@@ -49,20 +49,20 @@ pub fn run(
     Ok(Outcome { nodes: tree.into_nodes(), timings })
 }
 
-/// Where leaves go.
+/// Destination of leaves.
 #[derive(Clone, Copy)]
 pub struct Deliver<'a> {
     /// Receives a leaf as soon as it is done; called by all workers. Leaves that were not finished are never delivered.
     pub leaf: &'a (dyn Fn(Node) -> Result<()> + Sync),
-    /// Whether all of them stay in memory until the end. Then kernels with so many numbers a frame write them into their places
-    /// of the whole result.
+    /// Whether all leaves stay in memory until the end. If so, kernels with a fixed number of values a frame write them
+    /// directly into the whole result.
     pub keeps: bool,
 }
 
 /// Runs leaves of a plan, range after range, and delivers each.
 ///
 /// # Errors
-/// The first error of any worker or of `deliver.leaf`; the others stop at their next block.
+/// The first error of any worker or of `deliver.leaf`; the other workers stop at their next block.
 pub fn run_into(
     trajectory: &Trajectory,
     plan: &Plan,
@@ -72,7 +72,7 @@ pub fn run_into(
     progress: &Progress,
 ) -> Result<RunTimings> {
     let start = Instant::now();
-    // one leaf, or one load at a time, where nothing is gained by other ends
+    // one leaf, or one load at a time, unless the partition matters
     let (left, task_leaves) = match plan.partition_matters() {
         true => (plan.tasks(&plan.partition(trajectory)?, leaves), u64::MAX),
         false => (leaves.to_vec(), plan.task_leaves),
@@ -87,7 +87,7 @@ pub fn run_into(
     Ok(RunTimings { blocks: blocks.into_iter().flatten().collect(), ..RunTimings::from_workers(start, workers) })
 }
 
-/// A buffer for what each job gathers of the frames from the first leaf to the last.
+/// A buffer for the rows of each job, from the first leaf to the last.
 fn buffers(plan: &Plan, jobs: &[Job], leaves: &[Range<u64>], keeps: bool) -> Vec<RunBuffer> {
     let leaves = leaves.iter().filter(|range| !range.is_empty());
     let ends = leaves.map(|range| (plan.leaf(range.start).start, plan.leaf(range.end - 1).end));
@@ -108,7 +108,7 @@ struct Shared<'a> {
     /// How many of them a worker takes from such a range.
     task_leaves: u64,
     deliver: Deliver<'a>,
-    /// One a job.
+    /// One buffer a job.
     buffers: &'a [RunBuffer],
 }
 
@@ -145,7 +145,7 @@ impl Shared<'_> {
 /// The leaf that a worker accumulates.
 struct OpenLeaf {
     number: u64,
-    /// One a kernel.
+    /// One partial a kernel.
     partials: Vec<LeafPartial>,
 }
 
@@ -153,12 +153,12 @@ struct Worker<'a> {
     shared: &'a Shared<'a>,
     number: u32,
     reader: Reader<'a>,
-    /// Of each job.
+    /// Kernel of each job.
     kernels: Vec<BoundKernel<'a>>,
     block: Block,
     /// Gathers the needed atoms, where more were read.
     gather: Option<AtomGather>,
-    /// What is done to frames for some jobs.
+    /// Transforms applied to frames for some of the jobs.
     stacks: JobStacks,
     workspace: Workspace,
     record: WorkerRecord,
@@ -209,8 +209,8 @@ impl<'a> Worker<'a> {
         self.kernels.iter().map(|_| LeafPartial::default()).collect()
     }
 
-    /// The end of the block that begins at a position of the selection: where frames share a chunk, at the end of a chunk
-    /// if one is in reach.
+    /// The end of the block that begins at a position of the selection. If frames share a chunk, it is the end of a
+    /// chunk, if one is in reach.
     fn block_end(&self, start: u64, end: u64) -> u64 {
         let plan = self.shared.plan;
         let stop = (start + plan.block_frames).min(end);

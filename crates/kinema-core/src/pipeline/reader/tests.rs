@@ -31,7 +31,7 @@ impl Source for SlowSource {
     }
 }
 
-/// Takes its time over each segment, of which it guesses half, and needs the whole.
+/// Takes its time over each segment: it guesses half of it, but needs the whole.
 struct GuessesHalf(Header);
 
 impl Decoder for GuessesHalf {
@@ -42,7 +42,7 @@ impl Decoder for GuessesHalf {
         unreachable!("not scanned here")
     }
     fn segments(&self, _: &Index, wanted: &[Wanted], _: &Request, segments: &mut Vec<Segment>) -> Result<()> {
-        // so far apart that none is read with the last
+        // so far apart that each is read alone
         segments.extend((0..wanted.len() as u32).map(|i| {
             let whole = Extent { offset: u64::from(i) << 20, len: 8 };
             Segment { extent: Extent { len: 4, ..whole }, whole, wanted: i..i + 1, atoms: 0..1, part: 0 }

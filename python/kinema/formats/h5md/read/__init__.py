@@ -1,1 +1,1 @@
-"""Reading H5MD: descriptions of its elements that the Rust half reads by."""
+"""Reading H5MD: descriptions of its elements, by which the decoder in Rust reads."""

@@ -1,8 +1,8 @@
-"""`Atoms` of an HDF5 trajectory: names, masses, charges, residues and bonds that the file holds itself.
+"""`Atoms` of an HDF5 trajectory: names, masses, charges, residues and bonds that the file itself holds.
 
-Nothing is guessed. Sources, in the order in which they count: GROMACS' topology module, whose molecule blocks are
-expanded; MDTraj's JSON; DL_POLY's variables in NetCDF-4; elements of the particles group (`mass`, `charge`, `species`,
-`id`, and names as `kinema.formats.h5md.schema` lists them); the `connectivity` group.
+Nothing is guessed. Sources, in order of precedence: GROMACS' topology module, whose molecule blocks are expanded;
+MDTraj's JSON; DL_POLY's variables in NetCDF-4; elements of the particles group (`mass`, `charge`, `species`, `id`, and
+names as `kinema.formats.h5md.schema` lists them); the `connectivity` group.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ from kinema.storage.hdf5.virtual import values_of
 
 __all__ = ["H5mdAtoms", "has_atoms", "read_atoms", "tuples_in"]
 
-# of programs whose `species` are atomic numbers; LAMMPS' are its atom types
+# programs whose `species` are atomic numbers; LAMMPS' are its atom types
 _SPECIES_ARE_ELEMENTS = ("gromacs", "znh5md", "kinema")
-# tuples that a list may have; elastic networks of beads have some ten an atom
+# most tuples in a list; elastic networks of beads have some ten an atom
 _FREE_TUPLES, _TUPLES_AN_ATOM = 1 << 20, 256
 
 
 @dataclass(frozen=True)
 class H5mdAtoms:
-    """The table of a file's atoms, which is read when it is first needed; picklable."""
+    """The table of a file's atoms, read when first needed; picklable."""
 
     path: str
     options: H5mdOptions
@@ -63,11 +63,11 @@ class H5mdAtoms:
 
     @property
     def name(self) -> str:
-        """The file."""
+        """The file's name."""
         return self.path
 
     def read_atoms(self) -> Atoms:
-        """The table; ArgumentError where the file says nothing of its atoms."""
+        """The table; raises ArgumentError if the file has no data on its atoms."""
         atoms = read_atoms(self.path, self.options)
         if atoms is None:
             raise ArgumentError(
@@ -77,7 +77,7 @@ class H5mdAtoms:
 
 
 def read_atoms(path: str, options: H5mdOptions) -> Atoms | None:
-    """What a file says of the atoms of the group that the options choose; None where it says nothing.
+    """The table of the atoms of the group that the options choose; None if the file has no data on them.
 
     Raises as `kinema.formats.h5md.describe`.
     """
@@ -109,7 +109,7 @@ def has_atoms(path: str, options: H5mdOptions) -> bool:
 
 
 def _read(source: H5mdFile) -> dict[str, Any] | None:
-    """Arguments of `Atoms`; None where nothing is known."""
+    """Arguments of `Atoms`; None if nothing is known."""
     if source.options.dataset is not None:
         return None
     root = find_root(source)
@@ -130,7 +130,7 @@ def _read(source: H5mdFile) -> dict[str, Any] | None:
 
 
 def _domain_atoms(source: H5mdFile) -> dict[str, Any]:
-    """Of mdCATH: atomic numbers, and names of residues where the file has one for each atom."""
+    """Arguments from mdCATH: atomic numbers, and residue names if the file has one for each atom."""
     group = trajectory_group(source)
     domain, n_atoms = group.parent.parent, int(group["coords"].shape[1])
     if domain["z"].shape != (n_atoms,):
@@ -157,7 +157,7 @@ def _n_columns(source: H5mdFile, group: Any) -> int:
 
 
 def _group_atoms(source: H5mdFile, root: Any, group: Any, columns: Columns) -> dict[str, Any]:
-    """What the particles group itself says."""
+    """Arguments from the particles group itself."""
     known: dict[str, Any] = {}
     guessed = set()
     for column, name, dimension in (("masses", "mass", "mass"), ("charges", "charge", "charge")):
@@ -199,10 +199,10 @@ def _scale(source: H5mdFile, node: Any, dimension: Any) -> float:
 
 
 def _species(values: NDArray[Any], node: Any, are_elements: bool, has_types: bool) -> dict[str, Any]:
-    """Types, and elements where species are known to be atomic numbers or are named after elements.
+    """Types; elements if species are known to be atomic numbers or are named after elements.
 
-    An enumeration of symbols and their atomic numbers says elements. One with other numbers says types, and elements
-    unless the types are stored beside it (`has_types`): species are then numbers of these.
+    An enumeration of symbols with their atomic numbers gives elements. One with other numbers gives types; it gives
+    elements too, unless the types are stored separately (`has_types`): species are then numbers of these.
     """
     names = h5py.check_enum_dtype(node.dtype)
     if names is not None:
@@ -224,7 +224,7 @@ def _species(values: NDArray[Any], node: Any, are_elements: bool, has_types: boo
 def _connectivity(
     source: H5mdFile, root: Any, group: Any, columns: Columns, is_gromacs: bool, guessed: set[str]
 ) -> dict[str, NDArray[np.int64]]:
-    """All tuples of the group's particles, as atom indices, by the column of `Atoms` that takes so many atoms.
+    """All tuples of the group's particles, as atom indices, by the column of `Atoms` for their size.
 
     Columns whose tuples were guessed are added to `guessed`.
     """
@@ -246,7 +246,7 @@ def _connectivity(
 def tuples_in(source: H5mdFile, value: Any, n_atoms: int, row: int | None = None) -> NDArray[Any]:
     """The tuples of a list of `connectivity`, all or those of one row.
 
-    CorruptFileError for more than any atoms have: compressed, some kilobytes claim gigabytes of them.
+    Raises CorruptFileError for more tuples than atoms can have: a few compressed kilobytes can claim gigabytes of them.
     """
     count, most = value.shape[-2], max(_FREE_TUPLES, _TUPLES_AN_ATOM * n_atoms)
     if count > most:
@@ -256,13 +256,13 @@ def tuples_in(source: H5mdFile, value: Any, n_atoms: int, row: int | None = None
 
 
 def _column_of(name: str, members: int) -> str | None:
-    """The column for tuples of so many atoms; of several the one that the name says, or else the first."""
+    """The column for tuples of `members` atoms; if several fit, the one in `name`, or else the first."""
     fitting = [column for column, count in TUPLES.items() if count == members]
     return next((column for column in fitting if column[:-1] in name.lower()), fitting[0] if fitting else None)
 
 
 def _tuples_of(source: H5mdFile, root: Any, group: Any) -> Iterator[tuple[str, Any]]:
-    """The lists of tuples in `connectivity` that are of this group, by name."""
+    """The lists of tuples in `connectivity` that belong to this group, by name."""
     holder = root.get(CONNECTIVITY)
     for name in holder if isinstance(holder, h5py.Group) else ():
         if is_link_broken(holder, name):
@@ -277,7 +277,7 @@ def _tuples_of(source: H5mdFile, root: Any, group: Any) -> Iterator[tuple[str, A
 
 
 def _concerns(root: Any, group: Any, node: Any, value: Any) -> bool:
-    """Whether tuples are of this group: its reference says so, or there is none, as GROMACS writes."""
+    """Whether tuples belong to this group: their reference says so, or they have none, as GROMACS writes them."""
     for holder in (node, value):
         reference = attribute(holder, "particles_group")
         if isinstance(reference, h5py.Reference) and reference:
@@ -288,7 +288,7 @@ def _concerns(root: Any, group: Any, node: Any, value: Any) -> bool:
 def _as_indices(
     source: H5mdFile, value: Any, tuples: NDArray[np.int64], columns: Columns, is_gromacs: bool
 ) -> NDArray[np.int64]:
-    """Tuples as atom indices: they hold ids where the group has any, except GROMACS', which are indices always."""
+    """Tuples as atom indices: they hold ids if the group has any, except GROMACS' tuples, which are always indices."""
     plist = value.id.get_create_plist()
     if plist.fill_value_defined() == h5py.h5d.FILL_VALUE_USER_DEFINED:
         tuples = tuples[(tuples != int(value.fillvalue)).all(axis=1)]

@@ -1,7 +1,7 @@
 """The simulation box of a particles group: dimension, boundary, edges.
 
-Choices: where no boundary is periodic there is no cell, whatever the edges say; where some are, the cell has all edges,
-`periodic` says which of them repeat, and so does a remark.
+Choices: if no boundary is periodic, there is no cell, whatever the edges say. If some are, the cell has all edges;
+`periodic` and a remark say which of them repeat.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ __all__ = ["Box", "find_box", "not_three"]
 
 @dataclass(frozen=True)
 class Box:
-    """What a file says about its box."""
+    """The box of a file."""
 
     periodic: tuple[bool, bool, bool]
     edges: Element | None
-    """None where there is no cell."""
+    """None if there is no cell."""
 
 
 def find_box(opened: H5mdFile, group: Any, n_frames: int | None) -> Box:
-    """The box of a particles group with this number of frames (None: what it holds is fixed).
+    """The box of a particles group with this number of frames (None: its content is fixed).
 
-    Raises UnsupportedFormatError unless it is three-dimensional, CorruptFileError for edges that are no box.
+    Raises UnsupportedFormatError unless it is three-dimensional, CorruptFileError if the edges do not form a box.
     """
     box = group.get("box")
     if not isinstance(box, h5py.Group):
@@ -83,7 +83,7 @@ def _boundary(opened: H5mdFile, box: Any, has_edges: bool) -> tuple[bool, bool, 
 
 
 def _setting(box: Any, name: str) -> Any:
-    """An attribute, or a data set of that name as some programs write it; for an element, its first row."""
+    """An attribute, or, as some programs write it, a data set of that name; for an element, its first row."""
     value = attribute(box, name)
     node = box.get(name)
     if value is None and isinstance(node, h5py.Group):
@@ -94,8 +94,11 @@ def _setting(box: Any, name: str) -> Any:
 
 
 def _rows_or_fixed(edges: Element, n_frames: int | None) -> Element:
-    """Edges without `step`: a group whose value has three lengths, or three vectors, holds those of all frames; a data
-    set with as many rows as there are frames has one for each."""
+    """Edges without `step`, as fixed or with a row for each frame.
+
+    In a group, a value of three lengths, or three vectors, holds for all frames; a data set with as many rows as there
+    are frames has one for each.
+    """
     shape = edges.value.shape
     if edges.fixed:
         if shape in ((3,), (3, 3)):

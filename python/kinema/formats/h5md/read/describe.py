@@ -56,7 +56,7 @@ def _described(source: H5mdFile) -> H5mdDescription:
     options = source.options
     if options.dataset is not None:
         return describe_dataset(source, options.dataset)
-    # H5MD's root is looked for everywhere: thousands of groups in a file of mdCATH
+    # H5MD's root is searched for everywhere, and a file of mdCATH has thousands of groups
     mdcath = options.root is None and METADATA not in source.file and is_mdcath(source.file)
     root = None if mdcath else find_root(source)
     if root is not None:

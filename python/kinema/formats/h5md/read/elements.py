@@ -34,7 +34,7 @@ class Element:
     fixed: bool
     """Time-independent: no dimension of frames."""
     n_rows: int
-    """Rows for which value, step and time are all there; 1 if fixed."""
+    """Number of rows for which value, step and time are all present; 1 if fixed."""
     steps: NDArray[np.int64] | None
     """(n_rows,)."""
     times: NDArray[np.float64] | None
@@ -42,7 +42,7 @@ class Element:
     unit: str | None
     time_unit: str | None
     clock: tuple[Any, ...]
-    """The same for elements that share step by hard links or by equal intervals."""
+    """Equal for elements that share step by hard links or by equal intervals."""
 
     def cut(self, n_rows: int) -> Element:
         """The element with its first rows only."""
@@ -52,9 +52,9 @@ class Element:
 
 
 def find_element(opened: H5mdFile, group: Any, name: str) -> Element | None:
-    """An element of a group; None where there is none, or where nothing was ever written to it.
+    """An element of a group; None if it does not exist, or nothing was ever written to it.
 
-    Raises CorruptFileError for a group without `value`, a link to nothing, and steps that decrease.
+    Raises CorruptFileError for a group without `value`, a dangling link, and steps that decrease.
     """
     if is_link_broken(group, name):
         raise opened.corrupt(f"{group.name.rstrip('/')}/{name} is a link to something that is missing")
@@ -81,8 +81,10 @@ def find_element(opened: H5mdFile, group: Any, name: str) -> Element | None:
 
 
 def as_rows(element: Element, n_rows: int | None, row_shape: tuple[int, ...]) -> Element:
-    """The element with a row of `row_shape` for each frame, of which there are `n_rows` (None: any number), if it is
-    stored so without `step`; as it is otherwise."""
+    """The element with one row of `row_shape` for each of `n_rows` frames (None: any number).
+
+    This applies if it is stored so without `step`; otherwise it is returned unchanged.
+    """
     shape = element.value.shape
     if not element.fixed or shape[1:] != row_shape or (n_rows is not None and shape[0] != n_rows):
         return element
@@ -102,9 +104,9 @@ def _timed(opened: H5mdFile, node: Any, value: Any) -> Element | None:
     n_rows = min(lengths.values())
     if n_rows == 0:
         if value.is_virtual:
-            # files may be missing
+            # source files may be missing
             check_sources(opened, value)
-        # GROMACS makes the groups of what it might write before it writes anything
+        # GROMACS creates groups for all that it might write, before it writes anything
         return None
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{name} {length}" for name, length in lengths.items())
@@ -122,7 +124,7 @@ def _timed(opened: H5mdFile, node: Any, value: Any) -> Element | None:
 def _axis(
     opened: H5mdFile, node: Any, name: Literal["step", "time"], n_rows: int, lengths: dict[str, int]
 ) -> tuple[NDArray[Any] | None, tuple[Any, ...]]:
-    """Step or time of every row, and a key that elements with the same axis share."""
+    """Step or time of every row, and a key shared by elements with the same axis."""
     if is_link_broken(node, name):
         raise opened.corrupt(f"{node.name}/{name} is a link to something that is missing")
     axis = node.get(name)
@@ -132,7 +134,7 @@ def _axis(
         raise opened.corrupt(f"{node.name}/{name} is not a scalar or a list of numbers")
     if axis.shape == ():
         if axis[()] == 0 and n_rows > 1:
-            opened.warn(f"{axis.name} is 0 for all rows, which is no interval between them: there are no {name}s")
+            opened.warn(f"{axis.name} is 0 for all rows, which does not separate them: there are no {name}s")
             return None, ()
         return _regular(opened, axis, name, n_rows)
     lengths[name] = int(axis.shape[0])
@@ -155,7 +157,7 @@ def _regular(opened: H5mdFile, axis: Any, name: str, n_rows: int) -> tuple[NDArr
 
 
 def _whole(opened: H5mdFile, name: str, steps: NDArray[Any]) -> NDArray[np.int64]:
-    """Steps as int64; CorruptFileError for such that are no whole numbers or beyond 64 bits."""
+    """Steps as int64; raises CorruptFileError if they are not whole numbers or exceed 64 bits."""
     if steps.dtype.kind == "f":
         wrong = ~(np.isfinite(steps) & (steps == np.floor(steps)) & (np.abs(steps) < 2.0**63))
     elif steps.dtype.kind == "u" and steps.dtype.itemsize == 8:
@@ -164,7 +166,7 @@ def _whole(opened: H5mdFile, name: str, steps: NDArray[Any]) -> NDArray[np.int64
         return np.asarray(steps, np.int64)
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
-        raise opened.corrupt(f"{name} has at row {row} what is no step: {steps[row].item()}")
+        raise opened.corrupt(f"{name} has an invalid step at row {row}: {steps[row].item()}")
     return np.asarray(steps, np.int64)
 
 
@@ -179,12 +181,11 @@ def _check_order(opened: H5mdFile, name: str, steps: NDArray[np.int64]) -> None:
 
 
 def match_rows(opened: H5mdFile, axis: Element, other: Element) -> NDArray[np.int64] | None:
-    """The row of `other` for each frame of `axis`, by step; None where frame i is row i.
+    """The row of `other` for each frame of `axis`, by step; None if frame i is row i.
 
-    Rows that are missing get `ABSENT`, `FORBIDDEN` or, to hold values, the row before, as the options say; held values
-    begin with the first row of `other`: frames before it are `ABSENT`.
-
-    Raises ArgumentError where steps repeat, or are not there on one side only, so that rows cannot be matched.
+    Missing rows become `ABSENT`, `FORBIDDEN` or, to hold values, the row before, as the options say; held values begin
+    with the first row of `other`: frames before it are `ABSENT`. Raises ArgumentError if steps repeat, or only one of
+    the two has steps, so that rows cannot be matched.
     """
     if other.fixed:
         return None
@@ -216,7 +217,7 @@ def match_rows(opened: H5mdFile, axis: Element, other: Element) -> NDArray[np.in
 def _joining_times(
     opened: H5mdFile, axis: Element, other: Element
 ) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
-    """Times in place of steps, where a file has none; both None where rows match by their number alone."""
+    """Times in place of steps, if a file has none; both None if rows match by their number alone."""
     if axis.times is not None and other.times is not None and axis.time_unit == other.time_unit:
         return axis.times, other.times
     if axis.n_rows == other.n_rows and (axis.steps is None or other.steps is None):
@@ -233,7 +234,7 @@ def _joining_times(
 
 
 def _with_policy(opened: H5mdFile, before: NDArray[Any], is_there: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Rows that are there; for the others what the option `absent` says.
+    """Existing rows; for missing ones the value that the option `absent` selects.
 
     `before` is -1, which is `ABSENT`, before the first row.
     """

@@ -1,6 +1,6 @@
 """`FieldDescription` of a vector field or a cell from its element, with units and the join to the frames.
 
-Its bytes are read by Rust, or its rows by a reader through h5py where Rust cannot.
+Rust reads its bytes; if it cannot, a reader reads the rows through h5py.
 """
 
 from __future__ import annotations
@@ -45,8 +45,10 @@ def unless_wrong(
     then: str = "it is left out",
     errors: tuple[type[Error], ...] = (Error,),
 ) -> T | None:
-    """What is made of something beside the positions; None, with a note of the error and of what `then` is, if it makes
-    no sense."""
+    """The result of `make`; None, with a note, if it raises an error.
+
+    For data beside the positions that may make no sense. The note has the error, and `then`, the consequence.
+    """
     try:
         return make()
     except errors as error:
@@ -57,12 +59,12 @@ def unless_wrong(
 
 
 class LocatedElement:
-    """An element and the place of its bytes, cut to the rows that are there."""
+    """An element and the place of its bytes, cut to the rows that exist."""
 
     def __init__(self, element: Element, pieces: Pieces, reason: str) -> None:
         self.element = element
         self.pieces = pieces
-        """Empty where the values come through h5py."""
+        """Empty if the values come through h5py."""
         self.reason = reason
 
     def cut(self, n_rows: int) -> LocatedElement:
@@ -73,7 +75,7 @@ class LocatedElement:
 def locate(opened: H5mdFile, element: Element) -> LocatedElement:
     """Finds the bytes of an element. Rows whose bytes are not in the file (yet) do not count.
 
-    Raises CorruptFileError where it holds no numbers, FileNotFound for a missing source of a virtual data set,
+    Raises CorruptFileError if it does not hold numbers, FileNotFound for a missing source of a virtual data set,
     UnsupportedFormatError for external storage.
     """
     if numeric_type(element.value) is None:
@@ -112,7 +114,7 @@ def stored_rows(opened: H5mdFile, element: Element) -> StoredRows:
 def field_of(
     opened: H5mdFile, located: LocatedElement, axis: Element, scale: float, unit: str | None
 ) -> FieldDescription:
-    """The description of a field whose frames are those of `axis`; through h5py where its bytes cannot be read."""
+    """The description of a field whose frames are those of `axis`; through h5py if its bytes cannot be read."""
     element = located.element
     field = FieldDescription(
         pieces=located.pieces,
@@ -136,13 +138,13 @@ def field_of(
 def through_library(
     opened: H5mdFile, field: FieldDescription, element: Element, reader: Any, reason: str
 ) -> FieldDescription:
-    """The field with a reader in place of its bytes, and a warning that says so."""
+    """The field with a reader in place of its bytes; a warning says so."""
     opened.warn(f"{element.name.strip('/')} is read through h5py: {reason}")
     return replace(field, pieces=(), reader=reader, reason=reason)
 
 
 def is_wide(*located: LocatedElement | None) -> bool:
-    """Whether one of them is stored in more than float32 holds."""
+    """Whether one of them is stored in a type that float32 cannot hold."""
     for one in located:
         if one is not None:
             dtype: np.dtype[Any] = one.element.value.dtype
@@ -159,10 +161,10 @@ def scale_of(
     default: str | None = None,
     reason: str = "which its program always writes",
 ) -> tuple[float, str] | None:
-    """Factor to Kinema's unit, and the unit as the file or the user says it; None where neither does.
+    """Factor to Kinema's unit, and the unit as the file or the user states it; None if neither does.
 
-    The user's word counts more than the file's, with a warning where they differ. `default` is taken, with a
-    warning with the `reason`, where neither says one.
+    The user's unit overrides the file's, with a warning if they differ. If neither states one, `default` is used, with
+    a warning that has the `reason`.
     """
     given = (opened.options.units or {}).get(dimension)
     if given is not None:
@@ -198,9 +200,9 @@ def _agrees(stored: str, dimension: Dimension, scale: float) -> bool:
 
 
 def rows_of_rows(opened: H5mdFile, axis: Element, other: Element) -> NDArray[np.int64] | None:
-    """The row of `other` for each row of `axis`; an error for any that is missing, whatever the option `absent` says.
+    """The row of `other` for each row of `axis`; an error for any missing row, whatever the option `absent` says.
 
-    For what is needed to make sense of a row: images, ids, the cell they are counted in.
+    For data without which a row makes no sense: images, ids, and the cell that they refer to.
     """
     rows = match_rows(replace(opened, options=replace(opened.options, absent="error")), axis, other)
     if rows is not None and (rows < 0).any():

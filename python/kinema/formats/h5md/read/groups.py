@@ -23,19 +23,18 @@ class GroupSummary:
     name: str
     """"particles/system", as `kn.open(particles=)` takes it."""
     fields: tuple[str, ...]
-    """Of "positions", "velocities", "forces", those that hold something."""
+    """The ones of "positions", "velocities", "forces" that have values."""
     n_atoms: int
     n_frames: int
-    """Rows of the first of `fields`; 1 where it is time-independent."""
+    """Rows of the first of `fields`; 1 if it is time-independent."""
 
 
 def find_root(opened: H5mdFile) -> Any | None:
-    """The group that holds the H5MD structure; None where there is none.
+    """The group that holds the H5MD structure; None if there is none.
 
-    A file without the group `h5md`, which says its version, counts if it has particles groups with positions,
-    velocities or forces at its root, or in `root=`; a note says so.
-
-    Raises ArgumentError where `root=` names no such group, and where several are found.
+    A file without the group `h5md`, which has the version, counts if it has particles groups with positions, velocities
+    or forces at its root, or in `root=`; a note says so. Raises ArgumentError if `root=` does not name such a group,
+    and if several are found.
     """
     file, wanted = opened.file, opened.options.root
     if wanted is not None:
@@ -43,7 +42,7 @@ def find_root(opened: H5mdFile) -> Any | None:
         if isinstance(node, h5py.Group) and (_is_root(node) or _holds_vectors(opened, node)):
             return node
         raise ArgumentError(
-            f"{opened.path}: {wanted} is no root of an H5MD structure, which has a group h5md with attribute version",
+            f"{opened.path}: {wanted} is not an H5MD root, which has a group h5md with attribute version",
             path=opened.path,
             format="H5MD",
         )
@@ -63,7 +62,7 @@ def find_root(opened: H5mdFile) -> Any | None:
 
 
 def _holds_vectors(opened: H5mdFile, group: Any) -> bool:
-    """Whether a group without the group `h5md` has particles groups as H5MD has them; noted."""
+    """Whether a group without the group `h5md` has particles groups as in H5MD; emits a note if so."""
     if not any(summary.fields for summary in list_groups(group)):
         return False
     opened.warn(f"there is no group {METADATA} with a version: {group.name} is read as H5MD for its group {PARTICLES}")
@@ -76,14 +75,14 @@ def _is_root(group: Any) -> bool:
 
 
 def version_of(root: Any) -> str:
-    """ "1.1"; "" where the file does not say."""
+    """The version, "1.1"; "" if the file does not state it."""
     metadata = root.get(METADATA)
     version = None if metadata is None else numbers(attribute(metadata, "version"))
     return "" if version is None else ".".join(str(int(number)) for number in version.reshape(-1)[:3])
 
 
 def creator_of(root: Any) -> str:
-    """ "GROMACS 2026.1"; "" where the file does not say."""
+    """The program, "GROMACS 2026.1"; "" if the file does not state it."""
     metadata = root.get(METADATA)
     creator = metadata.get("creator") if isinstance(metadata, h5py.Group) else None
     if creator is None:
@@ -92,7 +91,7 @@ def creator_of(root: Any) -> str:
 
 
 def element_name(group: Any, name: str) -> str | None:
-    """The name under which a group has an H5MD quantity, allowing for plurals as ZnH5MD writes them."""
+    """A group's name for an H5MD quantity, allowing for plurals as ZnH5MD writes them."""
     candidates: tuple[str, ...] = (name, *PLURALS.get(name, ()))
     for candidate in candidates:
         node = group.get(candidate)
@@ -102,7 +101,7 @@ def element_name(group: Any, name: str) -> str | None:
 
 
 def list_groups(root: Any) -> tuple[GroupSummary, ...]:
-    """All particles groups below a root, in the file's order; also those that hold no vectors."""
+    """All particles groups below a root, in the file's order, including those without vectors."""
     particles = root.get(PARTICLES)
     if not isinstance(particles, h5py.Group):
         return ()
@@ -116,7 +115,7 @@ def list_groups(root: Any) -> tuple[GroupSummary, ...]:
 def choose_group(opened: H5mdFile, root: Any) -> Any:
     """The particles group that `particles=` names, or the only one that holds vectors.
 
-    Raises ArgumentError that lists what there is.
+    Raises ArgumentError, listing the existing groups.
     """
     known = list_groups(root)
     names = [summary.name for summary in known]
@@ -164,7 +163,7 @@ def _summary(group: Any, name: str) -> GroupSummary:
         value = node if fixed or node is None else node.get("value")
         if not isinstance(value, h5py.Dataset) or not value.shape or 0 in value.shape[1:]:
             continue
-        # of a virtual one files may be missing, which is said when it is read
+        # a virtual data set may lack files, which reading reports
         if value.shape[0] == 0 and not value.is_virtual:
             continue
         if not fields:

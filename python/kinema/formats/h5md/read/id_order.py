@@ -1,10 +1,10 @@
 """Order of particles by `id`, and which of them are present in a frame.
 
-Choices: where `id` changes with time, the atoms of the trajectory are all particles that ever occur, in ascending order
-of their ids, so that a column is one particle in every frame. Rows are compared with the first and the last row; if
-these differ, or lack particles, all rows are read at opening to know which occur. A particle that is absent (fill value
-in `id`) has NaN positions, or is an error (`absent_particles="error"`). An `id` that never changes names the columns
-and moves none.
+Choices: if `id` changes with time, the atoms of the trajectory are all particles that ever occur, in ascending order of
+their ids, so that a column is one particle in every frame. The first and the last row are compared; if they differ, or
+lack particles, all rows are read at opening to find which occur. A particle that is absent (fill value in `id`) has NaN
+positions, or is an error (`absent_particles="error"`). An `id` that never changes names the columns but does not move
+them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from kinema.formats.h5md.read.row_readers import Floats, IdOrder, StoredRows
 
 __all__ = ["fill_of", "occurring", "ordered_by_id"]
 
-# bytes of ids that are read at once; up to so many all rows are compared, to see whether a column changes its particle
+# bytes of ids that are read at once; up to this size all rows are compared, to see whether a column changes its
+# particle
 _READ_AT_ONCE = 64 << 20
 
 
@@ -40,9 +41,9 @@ def ordered_by_id(
     fields: dict[str, FieldDescription | None],
     n_atoms: int,
 ) -> int:
-    """Puts the particles of all fields in the order of their ids where that may change; gives the number of atoms.
+    """Puts the particles of all fields in the order of their ids if that may change; returns the number of atoms.
 
-    Ids that are no whole numbers or do not fit the fields are left out, with a note: atoms are then the columns.
+    Ids that are not whole numbers or do not fit the fields are left out, with a note: atoms are then the columns.
     """
     made = dict(fields)
 
@@ -106,7 +107,7 @@ def _ordered(
 
 
 def fill_of(dataset: Any) -> int | None:
-    """The id that marks absent particles: the fill value, if whoever made the data set chose one."""
+    """The id that marks absent particles: the fill value, if the data set's creator chose one."""
     import h5py
 
     plist = dataset.id.get_create_plist()
@@ -116,7 +117,7 @@ def fill_of(dataset: Any) -> int | None:
 
 
 def occurring(opened: H5mdFile, element: Element, rows: StoredRows, fill: int | None) -> tuple[NDArray[np.int64], bool]:
-    """All ids that occur, ascending, and whether a column is ever another particle, or none."""
+    """All ids that occur, ascending, and whether a column ever changes to another particle, or to none."""
     row_bytes = max(1, element.value.shape[1] * element.value.dtype.itemsize)
     ends = _present(rows(np.array([0, element.n_rows - 1])), fill)
     small = row_bytes * element.n_rows <= _READ_AT_ONCE

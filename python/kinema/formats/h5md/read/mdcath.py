@@ -24,7 +24,7 @@ from kinema.storage.hdf5.chunks import numeric_type
 __all__ = ["describe_mdcath", "domains", "is_mdcath", "replicas", "trajectory_group"]
 
 _LISTED = 12
-# as the publication says; files say it as well
+# units of the publication; files state them as well
 _UNITS = {"coords": "angstrom", "forces": "kcal mol-1 angstrom-1"}
 _SPELLINGS = {
     "kcal/mol/angstrom": "kcal mol-1 angstrom-1",
@@ -39,7 +39,7 @@ def is_mdcath(file: Any) -> bool:
 
 
 def domains(file: Any) -> list[str]:
-    """Names of the domains in a file; mostly one."""
+    """Names of the domains in a file; usually one."""
     groups = ((name, file.get(name)) for name in file)
     return [
         name
@@ -68,11 +68,11 @@ def replicas(group: Any) -> list[tuple[str, str]]:
 def trajectory_group(opened: H5mdFile) -> Any:
     """The group that `particles=` names, "domain/temperature/replica" or without the domain, or the only one.
 
-    Raises ArgumentError that lists what there is.
+    Raises ArgumentError, listing the existing groups.
     """
     file = opened.file
     named = (opened.options.particles or "").strip("/")
-    # as `domains` and `replicas` find it, without a walk through all of them
+    # as `domains` and `replicas` find it, but without visiting all of them
     whole = named.count("/") == 2 and isinstance(file.get(f"{named}/coords"), h5py.Dataset)
     if whole and named.partition("/")[0] in domains(file):
         return file[named]
@@ -98,7 +98,7 @@ def trajectory_group(opened: H5mdFile) -> Any:
 
 
 def describe_mdcath(opened: H5mdFile) -> H5mdDescription:
-    """One trajectory of the file. Its frames have no times of their own: `dt=` of `kinema.open` says them."""
+    """One trajectory of the file. Its frames have no times of their own: state `dt=` of `kinema.open`."""
     group = trajectory_group(opened)
     located = {}
     for field, name in (("positions", "coords"), ("forces", "forces")):
@@ -128,7 +128,7 @@ def describe_mdcath(opened: H5mdFile) -> H5mdDescription:
 
 
 def _cell(opened: H5mdFile, group: Any, n_rows: int) -> FieldDescription | None:
-    """The box, of all frames or of each; None, with a remark, where there is none, or its unit is not said."""
+    """The box, of all frames or of each; None, with a remark, if there is none, or its unit is not stated."""
     box = group.get("box")
     if not isinstance(box, h5py.Dataset) or box.shape not in ((3, 3), (n_rows, 3, 3)) or numeric_type(box) is None:
         return None

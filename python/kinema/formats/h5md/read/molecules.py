@@ -24,14 +24,14 @@ from kinema.storage.hdf5.virtual import values_of
 
 __all__ = ["from_mdtraj", "from_module", "symbols", "text_column"]
 
-# bytes of the text that MDTraj stores, and of a table of names, and what each atom may add to them: compressed, they
-# may be thousands of times as long as the file
+# most bytes of MDTraj's stored text, or of a table of names, and of what each atom may add: compressed, they may expand
+# to thousands of times the file's size
 _FREE_JSON, _JSON_AN_ATOM = 1 << 24, 1 << 12
 _FREE_TABLE, _TABLE_AN_ATOM = 1 << 24, 1 << 8
 
 
 def symbols(atomic_numbers: NDArray[Any]) -> NDArray[np.str_]:
-    """Symbols of elements; "" for what is no atomic number."""
+    """Symbols of elements; "" for invalid atomic numbers."""
     table = np.array(["", *SYMBOLS])
     whole = np.nan_to_num(np.asarray(atomic_numbers, np.float64), nan=0.0)
     known = (whole >= 1) & (whole <= len(SYMBOLS))
@@ -52,9 +52,9 @@ class _Molecule:
 
 
 def from_module(opened: H5mdFile, module: Any, n_atoms: int) -> dict[str, Any] | None:
-    """Columns of `Atoms` from the module's molecule blocks; None, with a warning, where they are of other atoms.
+    """Columns of `Atoms` from the module's molecule blocks; None, with a warning, if they describe other atoms.
 
-    Residues of molecules with one residue only are numbered on, as GROMACS does in its own files: waters 130, 131, ...
+    Residues of molecules with only one residue are numbered on, as GROMACS does in its own files: waters 130, 131, ...
     """
     version = numbers(attribute(module, "version"))
     names, counts = text_attributes(module, "molecule_block_names"), numbers(attribute(module, "molecule_block_counts"))
@@ -76,7 +76,7 @@ def from_module(opened: H5mdFile, module: Any, n_atoms: int) -> dict[str, Any] |
 
 
 def _expanded(blocks: list[tuple[str, _Molecule, int]]) -> dict[str, Any]:
-    """All copies of all molecules, one behind the other."""
+    """All copies of all molecules, concatenated."""
     fields: dict[str, Any] = {}
     for key in ("names", "elements", "masses", "charges"):
         if all(key in kind.values for _, kind, _ in blocks):
@@ -134,7 +134,7 @@ def _molecule(opened: H5mdFile, module: Any, name: str) -> _Molecule:
 def _residues_of(
     opened: H5mdFile, group: Any, columns: Columns
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.str_] | None]:
-    """The residue of each atom of a molecule, numbers of the residues, and their names where there are any."""
+    """The residue of each atom of a molecule, numbers of the residues, and their names if there are any."""
     names = text_column(opened, group, NAMES["resnames"], columns)
     numbers_of_atoms, _ = particle_values(opened, group, NUMBERS["resids"], columns)
     if numbers_of_atoms is None or numbers_of_atoms.dtype.kind not in "iu":
@@ -170,7 +170,7 @@ def text_column(opened: H5mdFile, group: Any, name: str, columns: Columns) -> ND
 
 
 def from_mdtraj(opened: H5mdFile) -> dict[str, Any] | None:
-    """Columns of `Atoms`, and their number, from the JSON text that MDTraj stores; None where there is none.
+    """Columns of `Atoms`, and the number of atoms, from the JSON text that MDTraj stores; None if there is none.
 
     Raises CorruptFileError for a text that is not of MDTraj's form.
     """

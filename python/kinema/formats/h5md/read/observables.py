@@ -1,6 +1,6 @@
-"""Observables of an H5MD file: energies, pressures, whatever a simulation recorded beside its particles.
+"""Observables of an H5MD file: energies, pressures, and whatever else a simulation recorded beside its particles.
 
-Each has its own steps, is of any shape, and is nested in groups as in the file. Values are given in the file's units.
+Each has its own steps and any shape, and is nested in groups as in the file. Values are in the file's units.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ __all__ = ["Observable", "Observables"]
 
 @dataclass(frozen=True)
 class Observable:
-    """One observable; its values are read when asked for."""
+    """One observable; its values are read on demand."""
 
     path: str
-    """The file."""
+    """The file's path."""
     name: str
     """"potential_energy", "solvent/temperature"."""
     fixed: bool
     """Time-independent: one value for the whole simulation."""
     n_rows: int
-    """Rows for which value, step and time are all there; 1 if fixed."""
+    """Number of rows for which value, step and time are all present; 1 if fixed."""
     shape: tuple[int, ...]
-    """Of one value: () for a number, (3, 3) for a tensor."""
+    """Shape of one value: () for a number, (3, 3) for a tensor."""
     dtype: np.dtype[Any]
     unit: str | None
-    """Of the values, as the file says it."""
+    """Unit of the values, as the file states it."""
     time_unit: str | None
-    """Of the times in the file; `times` gives ps."""
+    """Unit of the times in the file; `times` gives ps."""
     options: H5mdOptions
     time_shift: float = 0.0
     """ps, added to the times as to those of the frames."""
@@ -54,7 +54,7 @@ class Observable:
     def read(self, rows: slice | int | None = None) -> Any:
         """Values in the file's own unit: (rows, *shape), (*shape) for one row or a fixed observable.
 
-        Text comes as str. Raises OutOfRangeError for a row that is not there.
+        Text is returned as str. Raises OutOfRangeError for a missing row.
         """
         with span("observable", "reader", self.path), opened(self.path, self.options) as file:
             value = self._element(file).value
@@ -77,18 +77,17 @@ class Observable:
 
     @property
     def steps(self) -> NDArray[np.int64] | None:
-        """(n_rows,); None where the file has none, or the observable is fixed."""
+        """(n_rows,); None if the file has none, or the observable is fixed."""
         with span("observable", "reader", self.path), opened(self.path, self.options) as file:
             return self._element(file).steps
 
     @property
     def times(self) -> NDArray[np.float64] | None:
-        """(n_rows,) in ps; None where the file has none, or the observable is fixed.
+        """(n_rows,) in ps; None if the file has none, or the observable is fixed.
 
-        Shifted as the times of the frames by `time_offset=` and `t0=` of `kinema.open`. `dt=` is about frames, and does
-        not change them.
-
-        Raises ArgumentError where the file does not say their unit and `units={"time": ...}` was not given.
+        Shifted like the times of the frames by `time_offset=` and `t0=` of `kinema.open`. `dt=` is about frames, and
+        does not change them. Raises ArgumentError if the file does not state their unit and `units={"time": ...}` was
+        not given.
         """
         with span("observable", "reader", self.path), opened(self.path, self.options) as file:
             times = self._element(file).times
@@ -102,7 +101,7 @@ class Observable:
                 format="H5MD",
             )
         in_ps: NDArray[np.float64] = times * scale_to_kinema(unit, "time")
-        # without a shift the same bits as those of the file
+        # without a shift the same bits as in the file
         return in_ps + self.time_shift if self.time_shift else in_ps
 
     def _element(self, file: H5mdFile) -> Element:
@@ -124,7 +123,7 @@ class Observables(Mapping[str, Observable]):
     """
 
     def __init__(self, path: str, options: H5mdOptions | None = None, *, time_shift: float = 0.0) -> None:
-        # which particles group is read matters to none of them
+        # observables do not depend on the chosen particles group
         self._options = replace(options or H5mdOptions(), particles=None, dataset=None)
         self._path = path
         self._time_shift = time_shift
@@ -157,7 +156,7 @@ class Observables(Mapping[str, Observable]):
         return self._known
 
     def _collect(self, file: H5mdFile, holder: Any, known: dict[str, Observable]) -> None:
-        """Adds all below a group, however deeply groups are nested; each group once, as links may go in circles."""
+        """Adds all below a group, however deeply groups are nested; each group once, because links may form cycles."""
         seen = {object_key(holder)}
         waiting = [(holder, "", iter(list(holder)))]
         while waiting:

@@ -59,8 +59,8 @@ def describe_mdtraj(opened: H5mdFile) -> H5mdDescription:
 def describe_dataset(opened: H5mdFile, name: str) -> H5mdDescription:
     """A data set of positions, (frames, N, 3) or (frames, 3 N), in any HDF5 file.
 
-    Its frames have no steps and no times.
-    Its unit is what `units=` says, else its own attribute `unit` (or `units`), else angstrom, with a warning.
+    Its frames have no steps and no times. Its unit is that of `units=`, else its own attribute `unit` (or `units`),
+    else angstrom, with a warning.
     """
     node = opened.file.get(name)
     if isinstance(node, h5py.Group) and isinstance(node.get("value"), h5py.Dataset):
@@ -81,7 +81,7 @@ def describe_dataset(opened: H5mdFile, name: str) -> H5mdDescription:
     unit = text_attribute(node, "unit") or text_attribute(node, "units")
     known = scale_of(opened, node.name, unit, "length")
     if known is None:
-        opened.warn(f'{node.name} has no unit: taken as angstrom; another one is given as units={{"length": "nm"}}')
+        opened.warn(f'{node.name} has no unit: taken as angstrom; state another unit with units={{"length": "nm"}}')
         known = (1.0, "angstrom")
     located = locate(opened, Element(node.name, node, False, int(shape[0]), None, None, unit, None, ()))
     positions = field_of(opened, located, located.element, *known)
@@ -101,7 +101,7 @@ def no_trajectory(opened: H5mdFile, what: str = "") -> UnsupportedFormatError:
 
 
 def _from_root(opened: H5mdFile, names: dict[str, str], units: dict[str, str], variant: str) -> H5mdDescription:
-    """A file whose arrays lie at the root, row by row for the same frames."""
+    """A file whose arrays lie at the root; row i of each is the same frame."""
     file, located = opened.file, {}
     times = times_of(opened, units["time"])
     n_times = None if times is None else len(times)
@@ -147,7 +147,7 @@ def unit_of(node: Any) -> str | None:
 
 
 def _cells(opened: H5mdFile, unit: str, n_rows: int) -> NDArray[np.float64] | None:
-    """(rows, 3, 3) in angstrom; None where the file has no cell."""
+    """(rows, 3, 3) in angstrom; None if the file has no cell."""
     lengths, angles = opened.file.get("cell_lengths"), opened.file.get("cell_angles")
     if not isinstance(lengths, h5py.Dataset) or not isinstance(angles, h5py.Dataset):
         return None
@@ -162,7 +162,7 @@ def _cells(opened: H5mdFile, unit: str, n_rows: int) -> NDArray[np.float64] | No
 
 
 def computed_cell(cells: NDArray[np.float64]) -> FieldDescription:
-    """A cell that was worked out at opening, (rows, 3, 3) or once (3, 3), as an array that holds its own data."""
+    """A cell computed at opening, (rows, 3, 3) or once (3, 3), as an array that holds its own data."""
     array = StoredDataset(
         name="cell_lengths, cell_angles",
         file=0,

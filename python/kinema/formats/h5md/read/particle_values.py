@@ -1,6 +1,6 @@
 """One value for each particle, from elements that may change with time, in the order of the trajectory's atoms.
 
-An atom has one mass, charge and species: of those that change, the first value is taken, with a warning.
+An atom has one mass, charge and species: if they change, the first value is taken, with a warning.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from kinema.storage.hdf5.virtual import values_of
 
 __all__ = ["Columns", "columns_of", "particle_values"]
 
-# data sets up to this size are compared row by row; of larger ones the first and the last row
+# data sets up to this size are compared row by row; for larger ones only the first and the last row
 _COMPARED = 16 << 20
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Which atom each column of a particles group is."""
+    """The atom of each column of a particles group."""
 
     n_columns: int
     ids: NDArray[np.int64] | None
-    """(n_atoms,) ids of the atoms; None where the file has none."""
+    """(n_atoms,) ids of the atoms; None if the file has none."""
     moving: Element | None
-    """The `id` element where columns change their particles: atoms are then in the order of `ids`."""
+    """The `id` element if columns change their particles: atoms are then in the order of `ids`."""
 
     @property
     def n_atoms(self) -> int:
@@ -62,7 +62,7 @@ def columns_of(opened: H5mdFile, group: Any, n_columns: int) -> Columns:
 
 
 def particle_values(opened: H5mdFile, group: Any, name: str, columns: Columns) -> tuple[NDArray[Any] | None, Any]:
-    """One value for each atom, and the data set they come from; (None, None) where the group has no such element."""
+    """One value for each atom, and the data set that they come from; (None, None) if the group lacks the element."""
     element = find_element(opened, group, name)
     if element is None or element.value.dtype.kind not in "iufSO":
         return None, None
@@ -90,7 +90,7 @@ def _changes(element: Element, first: NDArray[Any]) -> bool:
 def _order_by_id(
     opened: H5mdFile, element: Element, moving: Element, columns: Columns
 ) -> tuple[NDArray[Any] | None, Any]:
-    """Values in the order of the ids: for each particle that of the first row in which it is there."""
+    """Values in the order of the ids: for each particle that of the first row in which it is present."""
     assert columns.ids is not None
     if element.fixed or element.value.dtype.kind not in "iuf":
         opened.warn(f"{element.name} does not follow the particles as {moving.name} does: left out")
@@ -112,6 +112,6 @@ def _order_by_id(
 
 
 def table_of(group: Any, name: str) -> Any:
-    """A data set of a group; None where there is none."""
+    """A data set of a group, or None."""
     node = group.get(name)
     return node if isinstance(node, h5py.Dataset) else None

@@ -1,8 +1,7 @@
 """Description of one particles group of an H5MD file: its vector fields, its cell, its frames.
 
-What lies beside the positions, or beside the field that makes the frames, does not keep them from being read:
-velocities, forces, times and ids that make no sense are left out, a cell that makes none is not known, and a note says
-why.
+Errors in other data do not keep the positions, or the field that defines the frames, from being read: velocities,
+forces, times and ids that make no sense are left out, and a cell that makes none counts as unknown; a note says why.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from kinema.formats.h5md.units import Dimension
 
 __all__ = ["describe_group", "vectors_of"]
 
-# what GROMACS writes, by definition; its development versions of 2025 did not say so
+# GROMACS' units, by definition; its development versions of 2025 did not state them
 _GROMACS_UNITS = {"length": "nm", "time": "ps", "velocity": "nm ps-1", "force": "kJ mol-1 nm-1"}
 _DIMENSIONS: dict[str, Dimension] = {"positions": "length", "velocities": "velocity", "forces": "force"}
 
@@ -34,8 +33,7 @@ _DIMENSIONS: dict[str, Dimension] = {"positions": "length", "velocities": "veloc
 def describe_group(opened: H5mdFile, root: Any) -> H5mdDescription:
     """The description of the particles group that the options choose.
 
-    Raises ArgumentError for a choice that cannot be made or units that are not known, CorruptFileError,
-    UnsupportedFormatError.
+    Raises ArgumentError for an impossible choice or unknown units, CorruptFileError, UnsupportedFormatError.
     """
     group = choose_group(opened, root)
     located = vectors_of(opened, group)
@@ -75,8 +73,10 @@ def describe_group(opened: H5mdFile, root: Any) -> H5mdDescription:
 
 
 def vectors_of(opened: H5mdFile, group: Any) -> dict[str, LocatedElement]:
-    """All vector fields that hold something, with the places of their bytes; those beside the positions that make no
-    sense are left out, with a note."""
+    """All vector fields that have values, with the places of their bytes.
+
+    Fields beside the positions that make no sense are left out, with a note.
+    """
     vectors = {}
     for name, stored in ELEMENTS.items():
         member = element_name(group, stored) or stored
@@ -102,7 +102,7 @@ def _vector(opened: H5mdFile, group: Any, member: str) -> LocatedElement | None:
 def _field(
     opened: H5mdFile, units: _Units, located: LocatedElement, name: str, axis: Element
 ) -> FieldDescription | None:
-    """The description of a field; None, with a note, for one beside the frames that cannot be joined to them."""
+    """The description of a field; None, with a note, for a field that cannot be joined to the frames."""
     make = partial(units.field, located, name, axis)
     if name == "positions" or located.element.name == axis.name:
         return make()
@@ -123,7 +123,7 @@ def _box_and_cell(opened: H5mdFile, group: Any, axis: Element) -> tuple[Box | No
 
 
 def _axis_name(opened: H5mdFile, group: Any, located: dict[str, LocatedElement]) -> str:
-    """The quantity whose steps are the frames."""
+    """The quantity whose steps define the frames."""
     wanted = opened.options.axis
     if wanted is not None:
         if wanted not in located:
@@ -145,7 +145,7 @@ def _axis_name(opened: H5mdFile, group: Any, located: dict[str, LocatedElement])
 
 
 def _n_atoms(opened: H5mdFile, group: Any, located: dict[str, LocatedElement], axis_name: str) -> int:
-    """That of the field that makes the frames, and of the positions; others are left out, with a note."""
+    """Number of atoms of the field that defines the frames, and of the positions; others are left out, with a note."""
     counts = {name: int(one.element.value.shape[-2]) for name, one in located.items()}
     n_atoms = counts[axis_name]
     if counts.get("positions", n_atoms) != n_atoms:
@@ -161,7 +161,7 @@ def _n_atoms(opened: H5mdFile, group: Any, located: dict[str, LocatedElement], a
 
 
 def _frames(opened: H5mdFile, located: LocatedElement, cell: LocatedElement | None) -> Element:
-    """The element that makes the frames, with those that a box of the same steps does not have cut off."""
+    """The element that defines the frames, without the last ones that a box of the same steps lacks."""
     axis = located.element
     if cell is None or cell.element.fixed or not axis.clock or cell.element.clock != axis.clock:
         return axis
@@ -177,8 +177,10 @@ def _frames(opened: H5mdFile, located: LocatedElement, cell: LocatedElement | No
 def _cell_field(
     opened: H5mdFile, cell: LocatedElement, axis: Element, length_unit: str | None
 ) -> FieldDescription | None:
-    """The cell, in the unit of its edges, or of the positions where edges have none; None, with a note, for one that
-    cannot be joined to the frames or whose unit is not known."""
+    """The cell, in the unit of its edges, or else of the positions.
+
+    None, with a note, if it cannot be joined to the frames or its unit is unknown.
+    """
 
     def made() -> FieldDescription:
         known = scale_of(opened, cell.element.name, cell.element.unit, "length", default=None) or (
@@ -192,7 +194,7 @@ def _cell_field(
 
 
 def _not_known(axis: Element) -> FieldDescription:
-    """A cell that no frame has: whatever needs it is an error."""
+    """A cell that no frame has: using it is an error."""
     rows = np.full(axis.n_rows, ABSENT, np.int64)
     return FieldDescription(pieces=(), rows=rows, fixed=False, scale=1.0, unit=None, reader=None, reason="")
 
@@ -209,7 +211,7 @@ class _Units:
         self.default = _GROMACS_UNITS if is_gromacs else {}
 
     def field(self, located: LocatedElement, name: str, axis: Element) -> FieldDescription | None:
-        """The field; None, with a warning, for velocities and forces whose unit is not known."""
+        """The field; None, with a warning, for velocities and forces whose unit is unknown."""
         dimension = _DIMENSIONS[name]
         element = located.element
         default, reason = self._default(dimension)
@@ -225,12 +227,12 @@ class _Units:
         return None
 
     def length_unit(self, positions: LocatedElement | None) -> str | None:
-        """The unit of lengths that speak of none."""
+        """The unit for lengths without one."""
         stored = None if positions is None else positions.element.unit
         return stored or (self.opened.options.units or {}).get("length") or self.default.get("length")
 
     def time(self, axis: Element) -> float | None:
-        """Factor of the times to ps; None where there are no times, or their unit is not known."""
+        """Factor of the times to ps; None if there are no times, or their unit is unknown."""
         if axis.times is None:
             return None
         known = scale_of(self.opened, f"{axis.name}/time", axis.time_unit, "time", self.default.get("time"))

@@ -1,6 +1,6 @@
 """Readers of rows through h5py: for data that Rust does not decode, and for values that must be reordered or unwrapped.
 
-libhdf5 reads one row after the other under one lock; this slow path is reported in a warning wherever it is taken.
+libhdf5 reads one row after the other under one lock; a warning reports each use of this slow path.
 """
 
 from __future__ import annotations
@@ -28,9 +28,8 @@ _CHUNK_CACHE = 8 << 20
 class StoredRows:
     """Rows of a data set, (n,) -> (n, ...) in the file's own numbers; opens the file at the first call.
 
-    The description that it belongs to has had the file looked at.
-
-    Calls from several threads take turns. It is not picklable: another process describes the file anew.
+    Checks of the file belong to its description. Calls from several threads take turns. It is not picklable: another
+    process must describe the file itself.
     """
 
     def __init__(self, path: str, name: str, *, fixed: bool, chunk_bytes: int = 0) -> None:
@@ -42,7 +41,7 @@ class StoredRows:
         self._file: Any = None
 
     def __call__(self, rows: NDArray[np.int64]) -> NDArray[Any]:
-        """The rows, in any order and repeated as asked; of a fixed data set the same for every row."""
+        """The rows, in the requested order, repeats included; for a fixed data set the same for every row."""
         with self._lock, reading(self.path):
             if self._file is None:
                 self._file = open_checked(self.path, cache=self.cache)
@@ -58,7 +57,7 @@ class StoredRows:
         return result if np.array_equal(wanted, rows) else result[places]
 
     def __reduce__(self) -> Any:
-        raise TypeError("a reader of rows holds an open file and is not pickled; describe the file anew")
+        raise TypeError("a reader of rows holds an open file and is not pickled; describe the file again")
 
     def close(self) -> None:
         """Closes the file; the next call opens it again."""
@@ -70,7 +69,7 @@ class StoredRows:
 
 @dataclass(frozen=True)
 class Floats:
-    """Rows as float32 where that holds them, else float64, in the machine's byte order, shaped (n, *shape)."""
+    """Rows as float32 if that holds them, else float64, in the machine's byte order, shaped (n, *shape)."""
 
     rows: Rows
     shape: tuple[int, ...]
@@ -106,7 +105,7 @@ class CellRows:
 
 @dataclass(frozen=True)
 class Unwrapped:
-    """Positions with whole boxes added, r + image * edges, as the images say how often a particle crossed the box."""
+    """Positions plus whole boxes, r + image * edges; the images count how often a particle crossed the box."""
 
     path: str
     positions: Rows
@@ -142,7 +141,7 @@ class IdOrder:
     absent: Literal["mask", "error"]
 
     def __call__(self, rows: NDArray[np.int64]) -> NDArray[Any]:
-        """(n,) -> (n, n_atoms, 3); NaN for particles that are absent."""
+        """(n,) -> (n, n_atoms, 3); NaN for absent particles."""
         values = self.values(rows)
         id_rows = self.id_rows(rows if self.rows_of_ids is None else self.rows_of_ids[rows])
         result = np.full((len(rows), len(self.ids), values.shape[2]), np.nan, values.dtype)
@@ -168,7 +167,7 @@ class IdOrder:
 def from_lengths_and_angles(lengths: NDArray[Any], angles: NDArray[Any]) -> NDArray[np.float64]:
     """Cell matrices (n, 3, 3) from edge lengths (n, 3) and angles (n, 3) alpha, beta, gamma in degrees.
 
-    By the rule of all formats: the first vector lies along x, the second in the xy plane, edges of length 0 are zero,
-    and what is no cell is NaN.
+    As in all formats, the first vector lies along x, the second in the xy plane, edges of length 0 are zero, and
+    invalid cells are NaN.
     """
     return _core.cells_of_lengths(np.concatenate([lengths, angles], axis=1).astype(np.float64))

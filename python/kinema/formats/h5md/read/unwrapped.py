@@ -1,4 +1,4 @@
-"""Positions unwrapped with the `image` element of a file, on request; an error where there is none."""
+"""Positions unwrapped with the `image` element of a file, on request; an error if there is none."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def unwrapped(
 ) -> FieldDescription | None:
     """The positions as r + image * edges; the images and the box are joined to them by step.
 
-    Raises ArgumentError where positions, images or box are missing, CorruptFileError where they do not fit.
+    Raises ArgumentError if positions, images or box are missing, CorruptFileError if they do not fit.
     """
     image = find_element(opened, group, "image")
     for needed, what in ((image, "no image"), (cell, "no periodic box"), (fields.get("positions"), "no positions")):

@@ -1,1 +1,1 @@
-"""Writing H5MD: the elements of a file that is made or grows."""
+"""Writing H5MD: the elements of new and growing files."""

@@ -1,7 +1,7 @@
 """Opening of an existing H5MD file for appending frames.
 
-Files are continued as Kinema, or another program with the same structure, writes them. Others are refused with the
-reason: data sets without chunks, fields with steps of their own, identifiers that change.
+Files are continued if they have the structure that Kinema writes, whichever program wrote them. Others are refused with
+the reason: data sets without chunks, fields with steps of their own, identifiers that change.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["ExistingFile", "check_atoms"]
 
 
 class ExistingFile:
-    """What an H5MD file says about itself, for going on with it.
+    """Description of an existing H5MD file, for continuing it.
 
     Attributes
     ----------
@@ -47,8 +47,11 @@ class ExistingFile:
     def __init__(
         self, h5: h5py.File, path: str, group: str | None, *, native: bool = False, virtual: bool = False
     ) -> None:
-        """`native`: as in `FileUnits`; `virtual`: rows of fields are in other files, which others write. Raises
-        UnsupportedFormatError for what cannot be continued, ArgumentError for an unknown `group`."""
+        """Reads the description.
+
+        `native`: as in `FileUnits`; `virtual`: rows of fields are in other files, which others write. Raises
+        UnsupportedFormatError for a file that cannot be continued, ArgumentError for an unknown `group`.
+        """
         self._h5, self.path, self._virtual = h5, path, virtual
         self.group = self._choose(group)
         self._group = h5[f"{PARTICLES}/{self.group}"]
@@ -57,7 +60,7 @@ class ExistingFile:
             raise self._unsupported(f"group {self.group} has no position, velocity or force")
         box = self._group.get("box")
         self._edges = box.get("edges") if isinstance(box, h5py.Group) else None
-        # of a virtual data set h5py opens all files of it to say its shape: each is asked for once
+        # to get the shape of a virtual data set, h5py opens all its files: do this once for each
         self._values: dict[str, h5py.Dataset] = {}
         self._check_structure()
         first = next(iter(self._values))
@@ -74,7 +77,7 @@ class ExistingFile:
         return tuple(self._elements)
 
     def check(self, given: dict[str, Any]) -> None:
-        """Raises ArgumentError where what was given (None: nothing) differs from what the file has."""
+        """Raises ArgumentError if a given value (None: not given) differs from the file's."""
         stored = {
             "n_atoms": self.n_atoms,
             "fields": self.fields,
@@ -89,9 +92,9 @@ class ExistingFile:
                 raise ArgumentError(what, path=self.path)
 
     def cut(self, step: int, commit: Callable[[], None]) -> None:
-        """Cuts the file behind the last frame whose step is not greater than `step`, and observables likewise.
+        """Cuts the file after the last frame whose step is not greater than `step`, and observables likewise.
 
-        `commit` brings it into the file. ArgumentError where there is no such frame.
+        `commit` brings the cut into the file. Raises ArgumentError if there is no such frame.
         """
         steps = self._steps_of(self._first["step"], self._rows_of(self._first))
         kept = int(np.searchsorted(steps, step, side="right"))
@@ -99,7 +102,7 @@ class ExistingFile:
             found = f"the first has step {int(steps[0])}" if len(steps) else "it has no frame"
             raise ArgumentError(f"{self.path}: resume_from={step}: no frame has a step that is not greater, {found}")
         elements = [*self._elements.values(), *([self._edges] if isinstance(self._edges, h5py.Group) else [])]
-        # their steps first: by these readers count frames
+        # steps first: readers count frames by them
         for part in ("step", "time", "value"):
             for element in elements:
                 _shorten(element.get(part), kept)
@@ -119,7 +122,10 @@ class ExistingFile:
         return Stride(int(step.attrs.get("offset", 0)), int(step[()]), None, None).steps(0, n_rows)
 
     def open_group(self, workers: int, commit: Callable[[], None]) -> TrajectoryGroup:
-        """The group with its data sets, behind the last whole frame. Steps in fixed storage become explicit first."""
+        """The group with its data sets, positioned after the last whole frame.
+
+        Steps in fixed storage become explicit first.
+        """
         if self._first["step"].ndim == 0:
             self._make_explicit(commit)
         step, time = self._first["step"], self._first.get("time")
@@ -149,10 +155,8 @@ class ExistingFile:
         last_time = None if time is None or not rows else float(time[rows - 1]) * self.units.divisor("times")
         return TrajectoryGroup(fields, edges, fixed, axis, self.bound, rows, last_step, last_time)
 
-    # how
-
     def _rows_of(self, element: h5py.Group) -> int:
-        """Rows of an element's values; of those that are in other files as many as there are steps."""
+        """Rows of an element's values; if they are in other files, the number of steps."""
         return len(element["step"] if self._virtual else element["value"])
 
     def _choose(self, group: str | None) -> str:
@@ -185,10 +189,10 @@ class ExistingFile:
             self.n_atoms = int(shape[1])
             if is_virtual and most[0] is None and not self._virtual:
                 raise self._unsupported(
-                    f"{value.name} is a virtual data set, go on with strategy='subfiles' and the ranks that made it"
+                    f"{value.name} is a virtual data set, continue with strategy='subfiles' and the ranks that made it"
                 )
             if self._virtual and not is_virtual:
-                raise self._unsupported(f"{value.name} is no virtual data set, go on with strategy='gather'")
+                raise self._unsupported(f"{value.name} is not a virtual data set, continue with strategy='gather'")
             if (value.chunks is None and not is_virtual) or most[0] is not None:
                 raise self._unsupported(f"{value.name} has a fixed number of frames")
         if isinstance(self._edges, h5py.Group) and self._edges["value"].shape[1:] != (3, 3):
@@ -258,7 +262,7 @@ class ExistingFile:
         commit()
 
     def _make_series(self, values: NDArray[Any]) -> h5py.Dataset:
-        """A data set without a name yet."""
+        """Makes a data set without a name yet."""
         dataset = create_dataset(self._h5, None, series_storage(values.dtype, rows=len(values)))
         if len(values):
             dataset[...] = values
@@ -278,10 +282,10 @@ def _shorten(dataset: h5py.Dataset | None, rows: int) -> None:
 
 
 def check_atoms(path: str, known: Atoms | None, atoms: Atoms) -> None:
-    """ArgumentError where a file that is appended to, with `known` of its atoms, does not say what the table says."""
+    """Raises ArgumentError if the `known` atoms of a file that is appended to differ from the given table."""
     if known is None:
         raise ArgumentError(f"{path}: cannot append with atoms=, the file says nothing of its atoms", path=path)
-    # what a file does not hold, with a note when it was made
+    # the table as the file would hold it; a note named the losses when the file was made
     differ = file_atoms(atoms.n_atoms, atoms=atoms).stored.differences(known)
     if differ:
         raise ArgumentError(

@@ -1,7 +1,8 @@
 """A table of atoms in an H5MD file: masses, charges, species, identifiers, names, residues, and tuples of atoms.
 
-What the specification has a place for is there (`mass`, `charge`, `species`, `id`, group `connectivity`); names and
-residues are as `kinema.formats.h5md.schema` lists them. `kinema.formats.h5md.read.atoms` gives the same table back.
+Columns for which the specification has a place are there (`mass`, `charge`, `species`, `id`, group `connectivity`);
+names and residues are as `kinema.formats.h5md.schema` lists them. `kinema.formats.h5md.read.atoms` reads the same table
+back.
 """
 
 from __future__ import annotations
@@ -25,31 +26,34 @@ from kinema.storage.hdf5.storage import write_dataset
 __all__ = ["FileAtoms", "file_atoms"]
 
 _GUESSER = "MDAnalysis"
-# an enumeration is part of the header of its data set, which has at most 64 KiB
+# an enumeration is part of its data set's header, which has at most 64 KiB
 _MOST_SPECIES = 500
 
 
 @dataclass(frozen=True)
 class FileAtoms:
-    """What a file says of its atoms.
+    """The atoms of a file.
 
     Attributes
     ----------
     atoms : Atoms
     species : (n_atoms,) whole numbers or names instead of elements and types, or None
 
-    Raises ArgumentError for text that HDF5 cannot hold.
+    Raises
+    ------
+    ArgumentError
+        For text that HDF5 cannot hold.
     """
 
     atoms: Atoms
     species: NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
-        # before there is a file
+        # raises errors before there is a file
         _ = self._tables
 
     def notes(self) -> list[str]:
-        """What a user must know of the file: what was guessed, and what it cannot hold."""
+        """Notes for users of the file: what was guessed, and what it cannot hold."""
         notes = []
         if self.atoms.guessed:
             columns = [column for column in self.atoms.columns if column in self.atoms.guessed]
@@ -58,29 +62,29 @@ class FileAtoms:
                 f"attribute {GUESSED}"
             )
         if self._ids is None and "ids" in self.atoms.columns:
-            notes.append(f"ids of {self.atoms.name} occur several times and are left out: those of a file are unique")
+            notes.append(f"ids of {self.atoms.name} occur several times and are left out: ids in a file are unique")
         return notes
 
     @property
     def stored(self) -> Atoms:
-        """The table that is read back."""
+        """The table as it is read back."""
         return self.atoms.replace(ids=None) if self._ids is None else self.atoms
 
     def write(self, root: h5py.Group, group: h5py.Group, dialect: Dialect) -> None:
-        """Writes all of it into the particles group, and tuples into `connectivity` of the root."""
+        """Writes the whole table into the particles group, and tuples into `connectivity` of the root."""
         self.write_columns(group, dialect)
         for column, members in TUPLES.items():
             tuples = self.atoms.get(column)
             if tuples is None:
                 continue
-            # where particles have identifiers, tuples are made of these
+            # tuples are made of identifiers if particles have any
             named = tuples if self._ids is None else self._ids[tuples]
             made = write_dataset(root.require_group(CONNECTIVITY), column, named.reshape(-1, members), compact=True)
             made.attrs.create("particles_group", group.ref, dtype=h5py.ref_dtype)
             self._mark(made, dialect, column)
 
     def write_columns(self, group: h5py.Group, dialect: Dialect) -> None:
-        """Writes what has a value for each atom and is not in the particles group yet."""
+        """Writes the columns that have a value for each atom and are not in the particles group yet."""
         for column, name, unit in (("masses", "mass", "u"), ("charges", "charge", "e")):
             values = self.atoms.get(column)
             if values is not None and name not in group:
@@ -100,7 +104,7 @@ class FileAtoms:
         self.write_residues(group)
 
     def write_residues(self, group: h5py.Group) -> None:
-        """Writes which residue each atom is in, where that does not follow from where numbers and names change."""
+        """Writes the residue of each atom, if the columns of residue numbers and names do not imply it."""
         residues, name = self.atoms.get("resindices"), NUMBERS["resindices"]
         following = self.atoms.replace(resindices=None).get("resindices")
         follow = following is not None and np.array_equal(residues, following)  # type: ignore[arg-type]
@@ -109,12 +113,12 @@ class FileAtoms:
 
     @property
     def _ids(self) -> NDArray[np.int64] | None:
-        """Identifiers, where each is there once."""
+        """Identifiers, if they are unique."""
         ids = self.atoms.get("ids")
         return None if ids is None or len(np.unique(ids)) < len(ids) else ids
 
     def _write_species(self, group: h5py.Group, dialect: Dialect) -> bool:
-        """Writes them where they are known; whether all that is known of the elements can be read from them."""
+        """Writes the species, if known; returns whether the elements can be read back from them completely."""
         if "species" in group:
             return False
         elements, types = self.atoms.get("elements"), self.atoms.get("types")
@@ -140,7 +144,7 @@ class FileAtoms:
         return False
 
     def _write_table(self, group: h5py.Group, name: str, column: str, dialect: Dialect) -> None:
-        """Writes text as indices into a table of the words, each once."""
+        """Writes text as indices into a table of distinct words."""
         if name in group or name + TABLE in group:
             return
         numbers, words = self._tables[column]
@@ -150,7 +154,7 @@ class FileAtoms:
 
     @functools.cached_property
     def _tables(self) -> dict[str, tuple[NDArray[np.int32], NDArray[np.bytes_]]]:
-        """Of each column of text the index of each atom's word, and the words as UTF-8."""
+        """For each column of text, the index of each atom's word, and the words as UTF-8."""
         tables = {}
         for column in NAMES:
             values = self.atoms.get(column)
@@ -183,7 +187,7 @@ def file_atoms(
     ids: ArrayLike | None = None,
     bonds: ArrayLike | None = None,
 ) -> FileAtoms:
-    """What is written of `n_atoms` atoms, checked; what is given singly goes before the columns of `atoms`.
+    """The checked data of `n_atoms` atoms to be written; single arguments override the columns of `atoms`.
 
     Raises ArgumentError for another number of atoms, other lengths, identifiers that occur twice, bonds to atoms that
     do not exist.

@@ -1,6 +1,6 @@
 """Text attributes of H5MD files, and the metadata group that every such file has.
 
-H5MD asks for strings of fixed length; MDAnalysis' own reader understands only those of variable length, so both can be
+H5MD requires strings of fixed length; MDAnalysis' own reader accepts only strings of variable length. Both can be
 written.
 """
 
@@ -23,7 +23,7 @@ __all__ = ["Dialect", "Origin", "text_of", "write_head"]
 
 @dataclass(frozen=True)
 class Dialect:
-    """Which deviations from the specification a file has.
+    """A file's deviations from the specification.
 
     "h5md": none. "mdanalysis": strings of variable length; and steps, times and boxes always row by row (which the
     specification allows), as the reader of MDAnalysis (2.11) needs it; other readers understand both.
@@ -37,7 +37,7 @@ class Dialect:
 
     @property
     def always_explicit(self) -> bool:
-        """Whether steps and boxes are stored row by row even where they could be stored once."""
+        """Whether steps and boxes are stored row by row even if they could be stored once."""
         return self.name == "mdanalysis"
 
     def write(self, target: Any, name: str, text: str) -> None:
@@ -67,7 +67,7 @@ def text_of(value: Any) -> str | None:
 
 @dataclass(frozen=True)
 class Origin:
-    """Who made a file, and with which program; `provenance`: of what, as text."""
+    """Author and program of a file; `provenance`, as text: its sources."""
 
     author: str
     author_email: str | None
@@ -77,7 +77,7 @@ class Origin:
 
 
 def write_head(root: h5py.Group, origin: Origin, dialect: Dialect) -> None:
-    """Makes `h5md` with version, author, creator and the units module; and the provenance, where it is known."""
+    """Makes `h5md` with version, author, creator and the units module; and the provenance, if known."""
     h5md = root.create_group(METADATA)
     h5md.attrs.create("version", np.array(VERSION, np.int32))
     author = h5md.create_group("author")

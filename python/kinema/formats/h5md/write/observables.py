@@ -22,7 +22,7 @@ __all__ = ["ObservableWriter", "create_fixed_observable", "open_observable"]
 
 
 class ObservableWriter:
-    """A time-dependent observable. The axis is made with its first row, when it is known whether there are times."""
+    """A time-dependent observable. The axis is made with the first row, which shows whether there are times."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class ObservableWriter:
     def frame_arrays(
         self, value: ArrayLike, step: ArrayLike, time: ArrayLike | None
     ) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.float64] | None]:
-        """Rows (n, ...), steps and times, checked; ArgumentError for other shapes and steps that do not rise."""
+        """Rows (n, ...), steps and times, checked; raises ArgumentError for other shapes and steps that do not rise."""
         values = real_array(f"values of {self.name}", value)
         steps = real_array("step", step)
         one = steps.ndim == 0
@@ -71,7 +71,7 @@ class ObservableWriter:
         return values, steps, times
 
     def extend(self, values: NDArray[Any], steps: NDArray[np.int64], times: NDArray[np.float64] | None) -> None:
-        """Takes what `frame_arrays` gave."""
+        """Takes the result of `frame_arrays`."""
         if not len(steps):
             return
         self._series.extend(values)
@@ -85,7 +85,7 @@ class ObservableWriter:
             self._axis.flush()
 
     def finish(self) -> None:
-        """Writes all rows; none may follow."""
+        """Writes all rows; no more may follow."""
         self._series.finish()
         self._known_axis(False).finish()
 
@@ -106,7 +106,7 @@ def open_observable(
     units: FileUnits,
     explicit: bool,
 ) -> ObservableWriter:
-    """Makes the observable `name`, or goes on with the one in the file, which must have the same shape and unit."""
+    """Makes the observable `name`, or continues the one in the file, which must have the same shape and unit."""
     observables = root.require_group(OBSERVABLES)
 
     def mark_time(dataset: h5py.Dataset) -> None:
@@ -162,7 +162,7 @@ def create_fixed_observable(root: h5py.Group, name: str, value: ArrayLike, unit:
 
 
 def _check_name(observables: h5py.Group, name: str) -> None:
-    """Raises ArgumentError where a part of the name is an observable, or the name a group of observables."""
+    """Raises ArgumentError if a part of the name is an observable, or the name is a group of observables."""
     parts = name.split("/")
     for n in range(1, len(parts) + 1):
         above = "/".join(parts[:n])

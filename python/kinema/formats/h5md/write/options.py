@@ -33,7 +33,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Bound:
-    """The bound within which positions are rounded, as it was asked for, and the rounding in the file's unit."""
+    """The bound within which positions are rounded, as requested, and the rounding in the file's unit."""
 
     value: float
     unit: str
@@ -41,13 +41,13 @@ class Bound:
 
     @property
     def loss(self) -> str:
-        """In words, as `Writer.losses` has it."""
+        """The loss in words, for `Writer.losses`."""
         return f"positions are rounded, none by more than {self.value:g} {self.unit}"
 
 
 @dataclass(frozen=True)
 class FileOptions:
-    """All that is decided before the first frame; checked by the writer."""
+    """All choices made before the first frame; checked by the writer."""
 
     n_atoms: int
     group: str
@@ -66,10 +66,10 @@ class FileOptions:
     workers: int
     grows: bool
     allocate_early: bool = False
-    """Whether fields have their space from the beginning, so that others can write into it."""
+    """Whether the space of fields is allocated at once, so that others can write into it."""
 
     def __post_init__(self) -> None:
-        """Raises ArgumentError where layout, number of frames and mode contradict each other."""
+        """Raises ArgumentError if layout, number of frames and mode contradict each other."""
         if self.layout.contiguous and self.n_frames is None:
             raise ArgumentError("layout='contiguous' needs n_frames=, the number of frames that will be written")
         if self.layout.contiguous and self.grows:
@@ -82,7 +82,7 @@ class FileOptions:
         return replace(storage, early=self.allocate_early)
 
     def check_announced(self, n_frames: int, *, complete: bool) -> None:
-        """Raises ArgumentError for more frames than announced, or other than announced where they are `complete`."""
+        """Raises ArgumentError for more frames than announced, and if `complete` also for fewer."""
         if not self.layout.contiguous or self.n_frames is None:
             return
         if n_frames > self.n_frames:
@@ -95,14 +95,14 @@ class FileOptions:
 
 
 def whole_number(name: str, value: Any) -> int:
-    """`value` from 1 on; ArgumentError for anything else."""
+    """`value` from 1 on; raises ArgumentError for anything else."""
     if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < 1:
         raise ArgumentError(f"{name} is a whole number from 1 on, found {value!r}")
     return int(value)
 
 
 def field_names(fields: Sequence[str] | None) -> tuple[str, ...] | None:
-    """Fields in their order in the file; ArgumentError for none, twice the same, and unknown ones."""
+    """Fields in their order in the file; raises ArgumentError for an empty list, repeats and unknown names."""
     if fields is None:
         return None
     names = (fields,) if isinstance(fields, str) else tuple(fields)
@@ -112,7 +112,7 @@ def field_names(fields: Sequence[str] | None) -> tuple[str, ...] | None:
 
 
 def float_type(dtype: DTypeLike) -> np.dtype[Any]:
-    """float32 or float64, little-endian; ArgumentError for other types."""
+    """float32 or float64, little-endian; raises ArgumentError for other types."""
     kind = np.dtype(dtype)
     if kind not in (np.dtype("float32"), np.dtype("float64")):
         raise ArgumentError(f"dtype is float32 or float64, found {kind}")
@@ -120,7 +120,7 @@ def float_type(dtype: DTypeLike) -> np.dtype[Any]:
 
 
 def group_name(group: str | None) -> str:
-    """Name of the particles group, "trajectory" for None; ArgumentError for what HDF5 takes for a path."""
+    """Name of the particles group, "trajectory" for None; raises ArgumentError for names that HDF5 takes for a path."""
     name = "trajectory" if group is None else group
     if not name or "/" in name or name in (".", ".."):
         raise ArgumentError(f"particles is a name without '/', found {group!r}")
@@ -128,7 +128,10 @@ def group_name(group: str | None) -> str:
 
 
 def bound_of(max_error: float, unit: str, units: FileUnits) -> Bound:
-    """The bound with its rounding in the unit of the file; ArgumentError for unknown units and useless bounds."""
+    """The bound with its rounding in the unit of the file.
+
+    Raises ArgumentError for unknown units and useless bounds.
+    """
     if unit not in LENGTHS:
         raise ArgumentError(f"unit of max_error is one of {', '.join(LENGTHS)}, found {unit!r}")
     scale = LENGTHS[unit][1] / LENGTHS[units.length][1]
@@ -137,7 +140,7 @@ def bound_of(max_error: float, unit: str, units: FileUnits) -> Bound:
 
 
 def fixed_cell(cell: ArrayLike) -> Any:
-    """(3, 3) float64 from (3,) edge lengths or (3, 3) box vectors as rows; ArgumentError for other shapes."""
+    """(3, 3) float64 from (3,) edge lengths or (3, 3) box vectors as rows; raises ArgumentError for other shapes."""
     array = real_array("cell", cell).astype(np.float64)
     array = np.diag(array) if array.shape == (3,) else array
     if array.shape != (3, 3) or not np.isfinite(array).all() or not array.any():
@@ -146,7 +149,7 @@ def fixed_cell(cell: ArrayLike) -> Any:
 
 
 def boundary_of(boundary: str | Sequence[str] | None) -> tuple[str, str, str] | None:
-    """One word for each dimension; ArgumentError for others than "periodic" and "none"."""
+    """One word for each dimension; raises ArgumentError for words other than "periodic" and "none"."""
     if boundary is None:
         return None
     each = (boundary,) * 3 if isinstance(boundary, str) else tuple(boundary)

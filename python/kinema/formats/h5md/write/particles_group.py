@@ -36,7 +36,7 @@ class TrajectoryGroup:
     ----------
     fields : {"positions": Series, ...}
     edges : Series of (frames, 3, 3), or None
-    fixed_cell : (3, 3) in angstrom where the box does not change, or None; with `edges` it is written for each frame
+    fixed_cell : (3, 3) in angstrom if the box does not change, or None; with `edges` it is written for each frame
     axis : StepAxis
     bound : Bound of positions, or None
     rows : int, frames taken
@@ -52,12 +52,14 @@ class TrajectoryGroup:
     last_step: int | None = None
     last_time: float | None = None
     open_edges: NDArray[np.bool_] | None = None
-    """Which edges have no length in the first frame, so that the file says that they are open; None: not known."""
+    """Edges without length in the first frame, which the file declares open; None: not known."""
 
     @staticmethod
     def check_first(options: FileOptions, first: FrameArrays | None) -> None:
-        """Raises ArgumentError if the first frame contradicts the options, UnsupportedFormatError if a reader would not
-        give it back; nothing is created yet."""
+        """Raises errors for a first frame that cannot be written; nothing is created yet.
+
+        ArgumentError if it contradicts the options, UnsupportedFormatError if a reader would not give it back.
+        """
         if first is not None and options.fields is not None and set(options.fields) != set(first.fields):
             raise ArgumentError(f"the frame has {', '.join(first.fields)}, expected {', '.join(options.fields)}")
         if options.bound is not None and "positions" not in _names(options, first):
@@ -75,8 +77,10 @@ class TrajectoryGroup:
     def create(
         cls, root: h5py.Group, options: FileOptions, first: FrameArrays | None, *, explicit: bool
     ) -> TrajectoryGroup:
-        """Makes the group for frames such as `first`, which `check_first` has passed; for the fields in `options` where
-        there is none."""
+        """Makes the group for frames such as `first`, which `check_first` has passed.
+
+        Without `first` it is made for the fields in `options`.
+        """
         names = _names(options, first)
         group = root.create_group(f"{PARTICLES}/{options.group}")
         cells = None if first is None else first.cells
@@ -111,7 +115,7 @@ class TrajectoryGroup:
         return cls(fields, edges, options.cell, axis, options.bound, open_edges=open_edges)
 
     def set_cell(self, cell: NDArray[Any] | None) -> None:
-        """Takes (3, 3) `cell` for the box of all frames to come; ArgumentError where the file says otherwise."""
+        """Takes (3, 3) `cell` as the box of all frames to come; raises ArgumentError if the file's box differs."""
         if cell is None:
             return
         if self.fixed_cell is None and self.edges is not None:
@@ -124,7 +128,8 @@ class TrajectoryGroup:
     def check(self, frames: FrameArrays, first: int) -> None:
         """Raises ArgumentError for frames that this group cannot take: other fields, no cell, a step too low, ...
 
-        UnsupportedFormatError for those that a reader would not give back; `first` is the number of the first frame.
+        Raises UnsupportedFormatError for frames that a reader would not give back; `first` is the number of the first
+        frame.
         """
         for name in self.fields:
             if name not in frames.fields:
@@ -133,7 +138,7 @@ class TrajectoryGroup:
             if name not in self.fields:
                 have = ", ".join(self.fields)
                 raise ArgumentError(f"the file has {have} but not {name}; give fields= with all of them when making it")
-            if isinstance(values, np.ndarray):  # announced rows were checked where they were encoded
+            if isinstance(values, np.ndarray):  # announced rows were checked by their encoder
                 self.fields[name].preparation.check(values, name, first=first)
         self._check_cells(frames.cells)
         _check_kept(frames, None if self.edges is None else self.edges.preparation, self.axis.time_size, first)
@@ -147,7 +152,7 @@ class TrajectoryGroup:
             check_rising("time", frames.times, self.last_time, strictly=False)
 
     def losses_of(self, frames: FrameArrays) -> list[str]:
-        """What of frames that `check` has passed is rounded to the type of the file."""
+        """Rounding losses in frames that `check` has passed."""
         narrow = {name for name, series in self.fields.items() if series.preparation.dtype.itemsize == 4}
         lost = [] if self.bound is None else [self.bound.loss]
         lost += [
@@ -161,10 +166,10 @@ class TrajectoryGroup:
         return lost
 
     def extend(self, frames: FrameArrays) -> None:
-        """Takes frames that `check` has passed; without steps they are counted on from the last."""
+        """Takes frames that `check` has passed; without steps they are numbered on from the last."""
         n = len(frames)
         for name, series in self.fields.items():
-            # arrays, or announced rows where others write
+            # arrays, or announced rows if others write
             values: Any = frames.fields[name]
             series.extend(values)
         cells = frames.cells
@@ -187,7 +192,7 @@ class TrajectoryGroup:
         self.axis.flush()
 
     def finish(self) -> None:
-        """Writes all frames; none may follow."""
+        """Writes all frames; no more may follow."""
         for series in self._all_series():
             series.finish()
         self.axis.finish()
@@ -254,7 +259,7 @@ def _make_box(group: h5py.Group, options: FileOptions, cell: NDArray[Any] | None
 
 
 def _make_field(element: h5py.Group, name: str, options: FileOptions, rows: int | None = None) -> h5py.Dataset:
-    """The data set of a field, with chunks of `rows` frames where given; instead of the one that is there."""
+    """The data set of a field, in place of an existing one; with chunks of `rows` frames if given."""
     value = _make_value(element, options.field_storage(), rows)
     options.dialect.write(value, "unit", options.units.text(name))
     bound = options.bound if name == "positions" else None
@@ -269,14 +274,14 @@ def _make_field(element: h5py.Group, name: str, options: FileOptions, rows: int 
 def _make_edges(
     element: h5py.Group, kind: np.dtype[Any], options: FileOptions, rows: int | None = None
 ) -> h5py.Dataset:
-    """The data set of a box that changes, likewise."""
+    """The data set of a box that changes, in place of an existing one; with chunks of `rows` frames if given."""
     value = _make_value(element, series_storage(kind, (3, 3)), rows)
     options.dialect.write(value, "unit", options.units.text("positions"))
     return value
 
 
 def _make_value(element: h5py.Group, storage: Storage, rows: int | None) -> h5py.Dataset:
-    """The data set `value`, in place of the one that is there; with chunks of `rows` rows where that is given."""
+    """The data set `value`, in place of an existing one; with chunks of `rows` rows if given."""
     if "value" in element:
         del element["value"]
     if rows is not None and storage.chunks is not None:

@@ -1,7 +1,7 @@
-"""Steps and times of one or several elements: as scalars where both have a constant stride, else row by row.
+"""Steps and times of one or several elements: as scalars if both have a constant stride, else row by row.
 
 Elements that share them are linked to one pair of data sets. H5MD's fixed storage has s(i) = i * step + offset, and the
-same for times. It is chosen only where that gives back each step and time bit for bit.
+same for times. It is chosen only if it gives back each step and time bit for bit.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Stride:
         return np.arange(start, stop, dtype=np.float64) * self.time + self.first_time
 
     def gives(self, start: int, steps: NDArray[np.int64], times: NDArray[np.float64] | None) -> bool:
-        """Whether the rows from `start` on are these, bit for bit."""
+        """Whether the stride gives these rows from `start` on, bit for bit."""
         if len(steps) == 1:
             return self._gives_one(start, int(steps[0]), None if times is None else float(times[0]))
         stop = start + len(steps)
@@ -53,7 +53,7 @@ class Stride:
         return times is None if mine is None else times is not None and np.array_equal(mine, times)
 
     def _gives_one(self, row: int, step: int, time: float | None) -> bool:
-        """The same of one row, in a fraction of the time."""
+        """`gives` for one row, in a fraction of the time."""
         if step != row * self.step + self.first_step:
             return False
         if self.time is None or self.first_time is None:
@@ -62,7 +62,7 @@ class Stride:
 
     @classmethod
     def from_two_rows(cls, steps: NDArray[np.int64], times: NDArray[np.float64] | None) -> Stride | None:
-        """The stride from the first row to the second; None where it is beyond int64, or times stand still."""
+        """The stride from the first row to the second; None if it is beyond int64, or times stand still."""
         first, second = int(steps[0]), int(steps[1])
         if second - first > np.iinfo(np.int64).max:
             return None
@@ -70,8 +70,8 @@ class Stride:
             return cls(first, second - first, None, None)
         exact = float(times[1]) - float(times[0])
         if not exact > 0.0:
-            return None  # readers take no interval of zero
-        # 0.3 - 0.2 is not 0.1: the short number, where it gives the same
+            return None  # readers accept no interval of zero
+        # 0.3 - 0.2 is not 0.1: use the short number if it gives the same times
         short = float(f"{exact:.12g}")
         time = short if float(times[0]) + short == float(times[1]) else exact
         return cls(first, second - first, float(times[0]), time)
@@ -80,8 +80,8 @@ class Stride:
 class StepAxis:
     """Steps and times that grow with the rows of the elements (groups of the file) that share them.
 
-    With `explicit` they are data sets from the beginning; otherwise it is decided by `finish`, and by the first row
-    that leaves the stride.
+    With `explicit` they are data sets from the beginning; otherwise `finish` decides, or the first row that leaves the
+    stride.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class StepAxis:
 
     @classmethod
     def existing(cls, steps: Series, times: Series | None, time_size: float) -> StepAxis:
-        """The axis whose data sets are in the file already."""
+        """The axis whose data sets are already in the file."""
         axis = cls([], explicit=False, with_times=times is not None, time_size=time_size, mark_time=lambda _: None)
         axis._steps, axis._times, axis.rows = steps, times, steps.rows
         return axis
@@ -132,7 +132,7 @@ class StepAxis:
                 series.flush()
 
     def finish(self) -> None:
-        """Writes all; nothing may follow."""
+        """Writes all; no more may follow."""
         if self._steps is None and self.rows < 2:
             self._make_data_sets()
         if self._steps is None:
@@ -142,7 +142,7 @@ class StepAxis:
                 series.finish()
 
     def _follows(self, steps: NDArray[np.int64], times: NDArray[np.float64] | None) -> bool:
-        """Whether the rows go on in the stride; without one yet, takes it from the first two."""
+        """Whether the rows follow the stride; without one yet, takes it from the first two."""
         if self._stride is not None:
             return self._stride.gives(self.rows, steps, times)
         head_steps, head_times = self._head
@@ -157,14 +157,14 @@ class StepAxis:
         if stride is not None and stride.gives(0, all_steps, all_times):
             self._stride = stride
             return True
-        # the new rows are not the head's, but for the caller to store
+        # the caller stores the new rows; they are not part of the head
         head_steps.pop()
         if times is not None:
             head_times.pop()
         return False
 
     def _make_data_sets(self) -> None:
-        """Explicit storage, with the rows taken so far."""
+        """Makes explicit storage, with the rows taken so far."""
         first = self._elements[0]
         step = create_dataset(first, "step", series_storage(np.dtype("<i8")))
         self._steps = Series(step)
@@ -185,7 +185,7 @@ class StepAxis:
                 self._times.extend(times)
 
     def _make_scalars(self) -> None:
-        """Fixed storage."""
+        """Makes fixed storage."""
         assert self._stride is not None
         first = self._elements[0]
         step = write_dataset(first, "step", np.asarray(self._stride.step, np.int64))

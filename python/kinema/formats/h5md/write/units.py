@@ -9,7 +9,7 @@ from kinema.base.errors import ArgumentError, UnsupportedFormatError
 __all__ = ["LENGTHS", "TIMES", "FileUnits"]
 
 # name -> (text in the file, size in angstrom). MDAnalysis and ZnH5MD understand "Angstrom"; the table of the units
-# module has it as "Ang", which no program that was tried understands.
+# module has "Ang", which none of the tested programs understands.
 LENGTHS = {"angstrom": ("Angstrom", 1.0), "nm": ("nm", 10.0), "pm": ("pm", 0.01)}
 # name, which is also the text -> size in ps
 TIMES = {"ps": 1.0, "fs": 1e-3, "ns": 1e3}
@@ -42,17 +42,17 @@ class FileUnits:
         }[field]
 
     def size(self, field: str) -> float:
-        """One such unit in angstrom, angstrom/ps, kJ/(mol angstrom) or ps: values are divided by it."""
+        """Size of the unit in angstrom, angstrom/ps, kJ/(mol angstrom) or ps: values are divided by it."""
         length, time = LENGTHS[self.length][1], TIMES[self.time]
         return {"positions": length, "velocities": length / time, "forces": 1.0 / length, "times": time}[field]
 
     def divisor(self, field: str) -> float:
-        """What values are divided by as they are written: `size`, or 1 for those that are in the file's units."""
+        """Divisor of values as they are written: `size`, or 1 if values are in the file's units."""
         return 1.0 if self.native else self.size(field)
 
     @classmethod
     def from_texts(cls, length: str, time: str, path: str) -> FileUnits:
-        """The units with these texts; UnsupportedFormatError for texts that this module does not write."""
+        """The units with these texts; raises UnsupportedFormatError for texts that this module does not write."""
         for name, (text, _) in LENGTHS.items():
             if text == length and time in TIMES:
                 return cls(name, time)

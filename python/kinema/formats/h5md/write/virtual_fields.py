@@ -1,4 +1,4 @@
-"""Fields of an H5MD file as virtual data sets over those of other files, which have some atoms or frames each."""
+"""Fields of an H5MD file as virtual data sets over other files, each of which has some atoms or frames."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ __all__ = [
 ]
 
 MOST_RUNS = 1 << 16
-"""Runs of neighbouring atoms that all parts may have together: each is an entry that readers go through."""
+"""Most runs of neighbouring atoms in all parts together: readers go through an entry for each."""
 
 VIRTUAL_LIBVER = ("v108", "v110")
-"""Virtual data sets came with HDF5 1.10; all else of a file is as 1.8 has it."""
+"""HDF5 1.10 introduced virtual data sets; all else of a file is in the format of 1.8."""
 
 
 @dataclass(frozen=True)
 class VirtualPart:
-    """Another file, and which frames and atoms of all it has, in their order.
+    """Another file, with the frames and atoms that it has, in their order.
 
     Attributes
     ----------
@@ -63,12 +63,12 @@ _NAME = re.compile(r"part(?P<number>\d{4,})-(?P<tag>[0-9a-f]{8})\.h5md")
 
 @dataclass(frozen=True)
 class SubfileNames:
-    """Names of the files below a virtual one: `NAME.d/partNNNN-TAG.h5md`, with a tag of their own for each.
+    """Names of the files below a virtual one: `NAME.d/partNNNN-TAG.h5md`, with a tag of its own for each virtual file.
 
     Attributes
     ----------
     path : str
-        Of the virtual file.
+        Path of the virtual file.
     tag : str
     """
 
@@ -77,26 +77,26 @@ class SubfileNames:
 
     @property
     def folder(self) -> str:
-        """Where they lie."""
+        """The folder of these files."""
         return f"{self.path}.d"
 
     def make_folder(self) -> None:
-        """FileAccessError, FileIOError, ... where it cannot be made."""
+        """Makes the folder; raises FileAccessError, FileIOError, ... on failure."""
         try:
             os.makedirs(self.folder, exist_ok=True)
         except OSError as error:
             raise from_os("cannot make the folder", error, path=self.folder) from None
 
     def subfile_path(self, number: int) -> str:
-        """The path of one."""
+        """The path of file `number`."""
         return os.path.join(self.folder, f"part{number:04}-{self.tag}.h5md")
 
     def relative(self, number: int) -> str:
-        """The same from the folder of the virtual file, which all can be moved with."""
+        """Path of file `number` relative to the virtual file's folder, so that all can be moved together."""
         return f"{os.path.basename(self.folder)}/{os.path.basename(self.subfile_path(number))}"
 
     def remove(self, numbers: Iterable[int]) -> None:
-        """Removes some, as far as they are there; and the folder if it is empty then."""
+        """Removes the files with these numbers, if they exist, and the folder if it is then empty."""
         for number in numbers:
             with suppress(FileNotFoundError):
                 os.unlink(self.subfile_path(number))
@@ -105,7 +105,7 @@ class SubfileNames:
 
     @classmethod
     def existing(cls, path: str, parts: Iterable[str]) -> SubfileNames | None:
-        """The names of the parts of a virtual file, which it has; None where they are named otherwise."""
+        """The naming of a virtual file's existing parts; None if they are named otherwise."""
         found = [_NAME.fullmatch(os.path.basename(name)) for name in parts]
         tags = {one["tag"] if one else "" for one in found}
         return cls(path, tags.pop()) if len(tags) == 1 and "" not in tags else None
@@ -118,8 +118,11 @@ class SubfileNames:
         return int(found["number"])
 
     def remove_others(self) -> None:
-        """Removes those of a virtual file that was there before, and is replaced. Those stay that temporary files of a
-        run which was stopped have their values in, and all where one of these files cannot be read."""
+        """Removes the files of an earlier virtual file that is being replaced.
+
+        Files that hold values for temporary files of a stopped run stay. If one of these temporary files cannot be
+        read, all files stay.
+        """
         stem, suffix = os.path.splitext(self.path)
         kept = {self.tag}
         for name in glob.glob(f"{glob.escape(stem)}.part-*{glob.escape(suffix)}"):
@@ -148,7 +151,7 @@ def runs_of(atoms: NDArray[np.integer[Any]]) -> list[tuple[int, int]]:
 
 
 def check_runs(n_runs: int, path: str) -> None:
-    """ArgumentError for atoms in too many runs."""
+    """Raises ArgumentError for atoms in too many runs."""
     if n_runs > MOST_RUNS:
         raise ArgumentError(
             f"{path}: the atoms of the ranks are {n_runs} runs of neighbours, and a virtual H5MD has at most "
@@ -159,9 +162,9 @@ def check_runs(n_runs: int, path: str) -> None:
 def make_fields_virtual(
     path: str, group: str, parts: Sequence[VirtualPart], kinds: Mapping[str, np.dtype[Any]]
 ) -> None:
-    """Puts virtual data sets in place of those of the fields `kinds` of an H5MD file, which has no rows of them.
+    """Replaces the data sets of the fields `kinds` of an H5MD file, which have no rows, by virtual data sets.
 
-    Values whose file is missing are NaN. ArgumentError for atoms in too many runs.
+    Values whose file is missing are NaN. Raises ArgumentError for atoms in too many runs.
     """
     check_runs(sum(len(part.atoms) for part in parts), path)
     n_frames = max((part.first_frame + part.n_frames for part in parts), default=0)
@@ -175,10 +178,10 @@ def make_fields_virtual(
 
 
 def make_growing_fields(group: h5py.Group, parts: Mapping[str, Sequence[tuple[int, int]]]) -> None:
-    """Puts virtual data sets in place of those of the fields of a particles group, which have no rows: with as many
-    frames as the parts have, whenever a reader opens them.
+    """Replaces the data sets of the fields of a particles group, which have no rows, by virtual data sets.
 
-    `parts` are names of files, as libhdf5 finds them from the folder of the virtual one, and the runs of atoms of each.
+    Their number of frames is that of the parts, whenever a reader opens them. `parts` are names of files, as libhdf5
+    finds them from the folder of the virtual one, and the runs of atoms of each.
     """
     for name in ELEMENTS.values():
         if name not in group:
@@ -195,7 +198,7 @@ def make_growing_fields(group: h5py.Group, parts: Mapping[str, Sequence[tuple[in
 def _boxes(
     file: str, dataset: str, runs: Sequence[tuple[int, int]], n_frames: int | None, first_frame: int = 0
 ) -> Iterator[VirtualBox]:
-    """What a part has of a field, a box a run of atoms; without `n_frames` all its frames."""
+    """A part's share of a field, a box for each run of atoms; without `n_frames` all its frames."""
     shape, begin = (n_frames or 0, sum(stop - first for first, stop in runs), 3), 0
     for first, stop in runs:
         yield VirtualBox(file, dataset, shape, (first_frame, first), (0, begin), (n_frames, stop - first))
@@ -203,7 +206,7 @@ def _boxes(
 
 
 def _replace_value(element: h5py.Group, storage: Storage) -> None:
-    """Makes the data set `value` anew, with the attributes of the one that is there."""
+    """Recreates the data set `value`, with the attributes of the existing one."""
     old = element["value"]
     attributes = [(name, old.attrs.get_id(name).dtype, old.attrs[name]) for name in old.attrs]
     del old, element["value"]
@@ -213,9 +216,9 @@ def _replace_value(element: h5py.Group, storage: Storage) -> None:
 
 
 def parts_of_fields(group: h5py.Group) -> dict[str, list[tuple[int, int]]]:
-    """Names of the files that virtual fields of a particles group are in, and the runs of atoms of each.
+    """Names of the files that hold the virtual fields of a particles group, and the runs of atoms of each.
 
-    Nothing where fields are no virtual data sets of any number of frames. The files are not opened.
+    Empty if fields are not virtual data sets with any number of frames. The files are not opened.
     """
     parts: dict[str, list[tuple[int, int]]] = {}
     for name in ELEMENTS.values():

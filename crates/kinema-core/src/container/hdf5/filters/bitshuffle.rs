@@ -10,7 +10,7 @@ use zstd::zstd_safe::compress_bound;
 use super::{Coders, Size, double_word, lz4, make_room, planes, put, word, zstandard};
 use crate::{Error, ErrorKind, Result};
 
-/// What the plugin aims at where no block size is given, in bytes.
+/// The plugin's target size of a block, in bytes, if no block size is given.
 const DEFAULT_BLOCK_BYTES: usize = 8192;
 /// The smallest block that it then takes, in elements.
 const SMALLEST_DEFAULT_BLOCK: usize = 128;
@@ -36,7 +36,7 @@ pub(super) struct Bitshuffle {
     codec: Codec,
 }
 
-/// What follows one another in a chunk.
+/// A piece of a chunk.
 enum Piece {
     /// This many bytes of bit planes.
     Block(usize),
@@ -200,7 +200,7 @@ impl Bitshuffle {
         }
     }
 
-    /// Writes the blocks from byte `at` of `out` on; where they end.
+    /// Writes the blocks from byte `at` of `out` on; returns where they end.
     fn encode_blocks(
         &self,
         plain: &[u8],

@@ -52,11 +52,11 @@ pub const COMPRESSIONS: &[Compression] = &[
 
 /// The filters of one of [`COMPRESSIONS`], in the order of writing. `element_size` in bytes.
 ///
-/// The values are as *stored*. Where the filter is set through libhdf5 (`H5Pset_filter`) with bitshuffle's plugin
-/// loaded, only those from the fourth on (block size, codec, level) are given: the plugin adds the others.
+/// The values are as *stored*. If the filter is set through libhdf5 (`H5Pset_filter`) with bitshuffle's plugin loaded,
+/// give only the values from the fourth on (block size, codec, level): the plugin adds the others.
 ///
 /// # Errors
-/// `InvalidArgument` for another name, a level out of its range, or a level where there is none.
+/// `InvalidArgument` for another name, a level out of its range, or a level for a filter without levels.
 pub fn creation_filters(name: &str, level: Option<u32>, element_size: usize) -> Result<Vec<StoredFilter>> {
     let invalid = |what: String| Error::new(ErrorKind::InvalidArgument, what);
     let element = u32::try_from(element_size)

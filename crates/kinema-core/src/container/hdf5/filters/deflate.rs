@@ -9,7 +9,7 @@ use crate::{Error, ErrorKind, Result};
 
 /// A match of 258 bytes takes two bits at least (RFC 1951), and the stream's head is more than none.
 pub(super) const LARGEST_GROWTH: usize = 1032;
-/// What zlib's "default compression" is.
+/// The level of zlib's "default compression".
 const DEFAULT_LEVEL: u32 = 6;
 const HIGHEST_LEVEL: u32 = 9;
 

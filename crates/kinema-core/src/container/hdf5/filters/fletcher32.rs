@@ -1,4 +1,4 @@
-//! Fletcher's checksum, which HDF5 puts behind the bytes of a chunk (filter 3).
+//! Fletcher's checksum, which HDF5 appends to the bytes of a chunk (filter 3).
 //!
 //! It corrects nothing: a chunk whose sum differs is corrupt. Source: HDF5 library, `H5_checksum_fletcher32`; the sums
 //! are those of J. G. Fletcher, IEEE Trans. Commun. 30, 247 (1982), modulo 65535 over big-endian 16-bit words.

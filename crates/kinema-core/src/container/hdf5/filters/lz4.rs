@@ -11,7 +11,7 @@ use crate::{Error, ErrorKind, Result};
 
 /// A byte of a match's length stands for 255 bytes at most.
 pub(super) const LARGEST_GROWTH: usize = 256;
-/// Block size of the plugin where the client values give none.
+/// Block size of the plugin if the client values give none.
 const DEFAULT_BLOCK: usize = 1 << 30;
 /// The largest input of LZ4 (`LZ4_MAX_INPUT_SIZE`).
 const LARGEST_BLOCK: usize = 0x7e00_0000;

@@ -19,7 +19,7 @@ pub(super) fn decode(encoded: &[u8], decoded: Size, out: &mut Vec<u8>) -> Result
     Ok(())
 }
 
-/// The bytes written; `None` where the stream ends within an item, goes back beyond its start, or overflows `out`.
+/// The bytes written; `None` if the stream ends within an item, goes back beyond its start, or overflows `out`.
 fn decode_into(encoded: &[u8], out: &mut [u8]) -> Option<usize> {
     let (mut rest, mut at) = (encoded, 0_usize);
     while let Some((&control, tail)) = rest.split_first() {

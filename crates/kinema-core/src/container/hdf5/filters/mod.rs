@@ -35,7 +35,7 @@ pub struct StoredFilter {
     pub values: Vec<u32>,
 }
 
-/// The name of a filter id, where it is known; Kinema need not have code for it.
+/// The name of a filter id, if known; Kinema need not have code for it.
 pub fn filter_name(id: u32) -> Option<&'static str> {
     KNOWN.iter().find(|(known, _)| *known == id).map(|(_, name)| *name)
 }
@@ -89,13 +89,13 @@ pub struct FilterScratch {
 }
 
 impl FilterScratch {
-    /// Bytes of its buffers; those of the filters are bounded by their own settings.
+    /// Bytes of its buffers; the buffers of the filters are bounded by their own settings.
     pub fn capacity(&self) -> usize {
         self.spare.capacity()
     }
 }
 
-/// What the filters themselves keep from chunk to chunk, made when it is first needed.
+/// State of the filters from chunk to chunk, made when it is first needed.
 #[derive(Default)]
 struct Coders {
     inflate: Option<libdeflater::Decompressor>,

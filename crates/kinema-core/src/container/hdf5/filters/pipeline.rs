@@ -20,8 +20,8 @@ impl Pipeline {
     /// `filters` in the order of writing, `element_size` in bytes, `chunk_bytes` the size of a decoded chunk.
     ///
     /// # Errors
-    /// `Unsupported` names the filter (or combination) for which Kinema has no code: libhdf5 may read it.
-    /// `Corrupt` where client values, or `chunk_bytes` as a number of elements, cannot be.
+    /// `Unsupported` names the filter (or combination) for which Kinema has no code: libhdf5 may read it. `Corrupt` for
+    /// impossible client values, or if `chunk_bytes` is impossible as a number of elements.
     pub fn new(filters: &[StoredFilter], element_size: usize, chunk_bytes: usize) -> Result<Self> {
         if element_size == 0 || !chunk_bytes.is_multiple_of(element_size) {
             return Err(Error::corrupt(
@@ -60,11 +60,11 @@ impl Pipeline {
 
     /// Decodes one stored chunk into `out`, which is made exactly [`Self::chunk_bytes`] long.
     ///
-    /// Bit i of `mask` set: filter i was skipped when this chunk was written. `out` and `scratch` are best kept from
-    /// chunk to chunk: nothing is allocated then.
+    /// Bit i of `mask` set: filter i was skipped when this chunk was written. Keep `out` and `scratch` from chunk to
+    /// chunk: then nothing is allocated.
     ///
     /// # Errors
-    /// `Corrupt` where `stored` is not what the filters can have made of a chunk; `out` is then of no use.
+    /// `Corrupt` if the filters cannot have made `stored` of a chunk; `out` is then of no use.
     pub fn decode(&self, stored: &[u8], mask: u32, out: &mut Vec<u8>, scratch: &mut FilterScratch) -> Result<()> {
         let mut sizes = [Size { bytes: self.chunk_bytes, exact: true }; MOST_FILTERS];
         let mut size = Size { bytes: self.chunk_bytes, exact: true };

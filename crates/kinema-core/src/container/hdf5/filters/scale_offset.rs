@@ -14,7 +14,7 @@ const SLACK: usize = 1;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Numbers {
-    /// Of any sign: the arithmetic wraps.
+    /// Integers of any sign: the arithmetic wraps.
     Integers,
     /// Scaled by ten to this power.
     Floats { decimals: i32 },
@@ -28,7 +28,7 @@ pub(super) struct ScaleOffset {
     /// Bytes of an element: 1, 2, 4 or 8; floats 4 or 8.
     element: usize,
     big_endian: bool,
-    /// What the number of all ones stands for.
+    /// The value that a number of all ones stands for.
     fill: Option<u64>,
     /// The values are stored as they are.
     idle: bool,
@@ -117,7 +117,7 @@ impl ScaleOffset {
     /// Packed values as little-endian elements of S bytes.
     fn unpack<const S: usize>(&self, packed: &[u8], bits: usize, smallest: u64, out: &mut [u8]) {
         let mut source = BitReader::new(packed);
-        // what stands for the fill value; of no bits, that is zero
+        // the number that stands for the fill value; with no bits, zero
         let all_ones = (1_u64 << bits) - 1;
         for place in out.as_chunks_mut::<S>().0 {
             let value = source.take(bits);

@@ -10,7 +10,7 @@ use crate::{Error, ErrorKind, Result};
 
 /// A block of four bytes may stand for 128 KB of equal bytes (RFC 8878, 3.1.1.2).
 pub(super) const LARGEST_GROWTH: usize = 128 * 1024;
-/// What the plugin takes where no level is given, and zstd's own default.
+/// The plugin's level if none is given, and zstd's own default.
 const DEFAULT_LEVEL: i32 = 3;
 
 /// Parameters of the filter.

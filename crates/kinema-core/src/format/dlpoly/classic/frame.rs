@@ -35,10 +35,10 @@ impl From<Error> for Stopped {
 }
 
 impl Frame<'_> {
-    /// Puts what is wanted of the frame into a row, or asks for all its bytes.
+    /// Puts the requested values of the frame into a row, or asks for all its bytes.
     ///
     /// # Errors
-    /// `Corrupt` with the byte; `Internal` where the block has no such row.
+    /// `Corrupt` with the byte; `Internal` if the block has no such row.
     pub fn decode(&self, row: usize, request: &Request, out: &mut BlockMut<'_>) -> Result<Decoded> {
         let needs_all = Decoded::NeedsPrefix(self.whole.len);
         let is_whole = self.bytes.len() as u64 >= self.whole.len;
@@ -91,10 +91,10 @@ impl Frame<'_> {
     }
 
     fn ends_early(&self) -> Error {
-        Error::corrupt("wrong number of lines of a frame", "those of its atoms", "fewer").with_byte(self.whole.offset)
+        Error::corrupt("wrong number of lines of a frame", "lines of all atoms", "fewer").with_byte(self.whole.offset)
     }
 
-    /// The line at byte `at` of the frame, without its end; `None` where the bytes end before it does.
+    /// The line at byte `at` of the frame, without its end; `None` if the bytes end before the line does.
     fn line(&self, at: usize) -> Option<(&[u8], usize)> {
         let left = self.bytes.get(at..)?;
         let len = line_len(left)?;
@@ -105,8 +105,8 @@ impl Frame<'_> {
         self.whole.offset.saturating_add(at as u64)
     }
 
-    /// The cell, whose lines begin at byte `at` of the frame, and where those of the atoms begin; `None` where the bytes end
-    /// before.
+    /// The cell, whose lines begin at byte `at` of the frame, and the byte at which the atoms' lines begin; `None` if
+    /// the bytes end before it.
     fn cell(&self, mut at: usize, imcon: i64, request: &Request) -> Result<Option<(Cell, usize)>> {
         let mut cell = NO_CELL;
         for vector in cell.iter_mut().take(self.shape.cell_lines()) {
@@ -153,7 +153,7 @@ impl Frame<'_> {
         Ok(index)
     }
 
-    /// Puts the vectors of the atom whose lines begin at byte `at`; where they end.
+    /// Puts the vectors of the atom whose lines begin at byte `at`; returns where they end.
     #[inline]
     fn vectors(&self, at: usize, place: usize, rows: &mut Rows<'_>) -> std::result::Result<usize, Stopped> {
         let (_, mut at) = self.line(at).ok_or(Stopped::NeedsAll)?;
@@ -188,8 +188,8 @@ impl Frame<'_> {
         }
     }
 
-    /// Where the lines of each atom of a whole frame begin, by their indices; where two have the same or there are none,
-    /// the file's order counts, as for DL_POLY.
+    /// Where the lines of each atom of a whole frame begin, ordered by the atoms' indices. If two indices are the same
+    /// or there are none, the file's order counts, as for DL_POLY.
     fn starts(&self, at: usize) -> Result<Vec<usize>> {
         let n = self.shape.n_atoms as usize;
         // no more than the bytes that are there

@@ -1,7 +1,8 @@
-//! HISTORY with records of any width, as DL_POLY 2 and DL_POLY Classic write it and as editors leave those of DL_POLY 4.
+//! HISTORY with records of any width, as DL_POLY 2 and DL_POLY Classic write it, and as editors leave the files of
+//! DL_POLY 4.
 //!
-//! A frame is the line `timestep`, three of the cell or none, and for each atom a line and its vectors. Which of them there are
-//! is seen in the first frame: heads of such files are known to disagree with their lines.
+//! A frame is the line `timestep`, three lines of the cell or none, and for each atom a line and its vectors. The first
+//! frame shows which of them are present: heads of such files are known to disagree with their lines.
 
 mod frame;
 
@@ -36,16 +37,16 @@ struct Shape {
     levels: usize,
     /// Whether there are lines of the cell.
     cell: bool,
-    /// What the first frame says of itself, as all others must.
+    /// Values in the head of the first frame; all other frames must agree.
     keytrj: i64,
     imcon: i64,
 }
 
-/// What a segment holds.
+/// Contents of a segment.
 mod part {
     /// A frame, or the first bytes of one.
     pub const FRAME: u32 = 0;
-    /// What a scan over damage has made a frame of, which has no time: it may begin with a sound head.
+    /// A frame that a scan over damage has made. It has no time, although it may begin with a sound head.
     pub const DAMAGED: u32 = 1;
 }
 
@@ -110,10 +111,10 @@ pub(super) fn open(source: &dyn Source) -> Result<Arc<dyn Decoder>> {
     Ok(Arc::new(ClassicDecoder::new(source)?))
 }
 
-/// The atoms as the first frame has them; none where there is no whole frame.
+/// The atoms as the first frame has them; none if there is no whole frame.
 ///
 /// # Errors
-/// Those of opening the file; `Corrupt` with the byte.
+/// Errors of opening the file; `Corrupt` with the byte.
 pub(super) fn read_atoms(source: &dyn Source) -> Result<AtomNames> {
     let decoder = ClassicDecoder::new(source)?;
     let first = decoder.shape().first;

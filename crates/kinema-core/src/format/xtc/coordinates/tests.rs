@@ -126,7 +126,7 @@ fn batches_are_groups_one_by_one_whatever_the_bits() {
                 let expected = one_by_one(&job, &mut plain);
                 let found = unpack(&job, &mut fast, Cpu::detect());
                 if selected.is_some() && found != expected {
-                    // in batches all digits are compared, also those of groups without a wanted atom
+                    // batches compare all digits, including those in groups without a wanted atom
                     let first = one_by_one(&Job { selected: None, ..job }, &mut vec![[0.0; 3]; n_atoms]);
                     assert_eq!((found.0, found.1.bit), (first.0, first.1.bit), "round {round}");
                     assert!(matches!(found.0, Stop::DigitTooLarge { .. } | Stop::Outside { .. }), "round {round}");
@@ -136,7 +136,7 @@ fn batches_are_groups_one_by_one_whatever_the_bits() {
                 // how many were written before it is of no use
                 let expected = if is_fault { (expected.0, UnpackState { written: 0, ..expected.1 }) } else { expected };
                 assert_eq!(if is_fault { (found.0, UnpackState { written: 0, ..found.1 }) } else { found }, expected);
-                // what is written beyond an error is of no use
+                // values written after an error are of no use
                 let written = expected.1.written.min(n_places);
                 assert_eq!(bits(&plain[..written]), bits(&fast[..written]), "round {round}");
                 stops[match expected.0 {
@@ -242,7 +242,7 @@ fn an_integer_is_not_outside_of_what_the_frame_states() {
         // the first atom that it concerns: those before it are as stated
         let before: Vec<u32> = (0..at.atom as u32).step_by(9).collect();
         assert_eq!(unpacked(less, Some(&before)).0, Stop::Done);
-        // full coordinates count from the least integer: with another one they are others
+        // full coordinates count from the least integer: if it changes, they change
         more.min[axis] += 1;
         assert!(matches!(unpacked(more, None).0, Stop::Outside { .. }));
     }

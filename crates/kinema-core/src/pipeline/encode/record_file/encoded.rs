@@ -1,4 +1,4 @@
-//! Frames that are encoded into memory, one by one, for files that several processes write.
+//! Frames encoded into memory, one by one, for files that several processes write.
 
 use std::sync::Arc;
 
@@ -14,17 +14,17 @@ use crate::sink::{MemorySink, Sink};
 pub struct EncodedFrame {
     /// Its record.
     pub bytes: Vec<u8>,
-    /// What of frames is not in the file, or is rounded; for people.
+    /// Messages for people: data of frames that the file omits or rounds.
     pub losses: Vec<String>,
-    /// What of this one's step, time and cell is not kept.
+    /// Parts of this frame's step, time and cell that are not kept.
     pub stamp_losses: Vec<&'static str>,
 }
 
 impl RecordFile {
-    /// What comes of a frame alone, of a format whose records are placed one behind the other, and which number it has.
+    /// Encodes one frame by itself; `frame` is its number. For formats whose records follow one another.
     ///
     /// # Errors
-    /// Those of [`RecordFile::add`].
+    /// Errors of [`RecordFile::add`].
     pub fn encoded(
         format: &'static dyn Format,
         making: &Making,

@@ -6,7 +6,7 @@ use crate::frame::{Fields, Stamp};
 /// Frames as the caller has them: angstrom and ps.
 #[derive(Debug, Clone, Default)]
 pub struct Given<'a> {
-    /// Positions, velocities, forces, where the frames have them.
+    /// Positions, velocities, forces, if the frames have them.
     pub vectors: [Option<Values<'a>>; 3],
     /// Cells, steps and times, one a frame.
     pub stamps: Vec<Stamp>,

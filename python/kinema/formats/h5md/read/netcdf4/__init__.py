@@ -1,1 +1,1 @@
-"""Trajectories of AMBER and of DL_POLY as NetCDF-4 has them in HDF5: conventions, frames and atoms."""
+"""NetCDF-4 trajectories of AMBER and of DL_POLY, stored in HDF5: conventions, frames and atoms."""

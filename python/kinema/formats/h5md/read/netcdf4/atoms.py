@@ -22,17 +22,20 @@ NUMBERS = {"ids": "indices", "masses": "masses", "charges": "charges"}
 
 # characters; DL_POLY writes 8
 _LONGEST_NAME = 256
-# what netCDF fills floats and integers with; DL_POLY defines all variables, also those that it does not write
+# netCDF's fill values for floats and integers; DL_POLY defines all variables, even those that it does not write
 _FILLS = (9.9692099683868690e36, float(np.float32(9.9692099683868690e36)), -2147483647)
 
 
 def has_variables_of_atoms(file: Any) -> bool:
-    """Whether an HDF5 file is of DL_POLY's convention and may say something of its atoms."""
+    """Whether an HDF5 file is of DL_POLY's convention and may have data on its atoms."""
     return convention_of(file) is DL_POLY and any(name in file for name in (NAMES, *NUMBERS.values()))
 
 
 def atoms_of_variables(opened: H5mdFile) -> dict[str, Any] | None:
-    """Arguments of `Atoms`; None where nothing is known. CorruptFileError for other shapes than a row of all atoms."""
+    """Arguments of `Atoms`; None if nothing is known.
+
+    Raises CorruptFileError for shapes other than a row of all atoms.
+    """
     if not has_variables_of_atoms(opened.file):
         return None
     opened.format = "NetCDF"
@@ -54,7 +57,7 @@ def atoms_of_variables(opened: H5mdFile) -> dict[str, Any] | None:
 
 
 def _row(opened: H5mdFile, name: str, n_atoms: int, kinds: str, rank: int) -> NDArray[Any] | None:
-    """The one row of a variable (dummy, atom, ...); None where there is none."""
+    """The one row of a variable (dummy, atom, ...); None if there is none."""
     node = opened.file.get(name)
     if node is None:
         return None

@@ -1,11 +1,11 @@
-"""Conventions for trajectories in NetCDF: names of variables, and the units that they have.
+"""Conventions for trajectories in NetCDF: names of variables, and their units.
 
 AMBER: NetCDF trajectory and restart conventions, version 1.0, revision C. Coordinates, velocities and forces are
 (frame, atom, spatial), in restarts (atom, spatial); cells are lengths and angles; frames have times and no steps.
 
-DL_POLY: the HISTORY that DL_POLY 4 and 5.0 wrote with `io write netcdf`, convention 0.0. As AMBER's, but for cells as
-vectors (frame, cell_spatial, spatial), steps, and for each frame its level (`datalevel`: 0 coordinates, 1 velocities
-as well, 2 forces as well) and `imageconvention` (0: no cell). Of atoms there are names, indices, masses and charges.
+DL_POLY: the HISTORY that DL_POLY 4 and 5.0 wrote with `io write netcdf`, convention 0.0. As AMBER's, except for cells
+as vectors (frame, cell_spatial, spatial), steps, and for each frame its level (`datalevel`: 0 coordinates, 1 velocities
+as well, 2 forces as well) and `imageconvention` (0: no cell). Atoms have names, indices, masses and charges.
 
 Quantised files of cpptraj (keyword `icompress`): variables of 32-bit integers `compressedpos`, `compressedvel` and
 `compressedfrc` in place of coordinates, velocities and forces, each with the attribute `icompressfac` (float64), a
@@ -40,17 +40,17 @@ LENGTHS, ANGLES = "cell_lengths", "cell_angles"
 
 @dataclass(frozen=True)
 class Convention:
-    """What the variables of a file mean.
+    """Names, units and scale factors of the variables of a file.
 
     Attributes
     ----------
-    name : as options have it, "amber"
-    title : as files have it, and messages
+    name : the option's value, "amber"
+    title : for files and messages
     version : of the convention
-    units : {"positions": text, ...}, what the variables of fields, cells and times say
-    scale_factors : {"velocities": 20.455}, by which values are divided in the file
+    units : {"positions": text, ...}, the unit attributes of the variables of fields, cells and times
+    scale_factors : {"velocities": 20.455}, by which values in the file are divided
     sizes : {"positions": 1.0, ...}, a unit of the file, factor included, in Kinema's units
-    times : NumPy's type of the times of a file that is written
+    times : NumPy type of the times in a written file
     """
 
     name: str
@@ -67,12 +67,12 @@ class Convention:
 
     @property
     def has_steps(self) -> bool:
-        """Whether files hold the steps of frames; otherwise these are counted from 0."""
+        """Whether files hold the steps of frames; otherwise steps are counted from 0."""
         return self.name == "dl_poly"
 
     @property
     def has_vectors_of_cells(self) -> bool:
-        """Whether files hold the vectors of cells; otherwise lengths and angles alone."""
+        """Whether files hold the vectors of cells; otherwise only lengths and angles."""
         return self.name == "dl_poly"
 
 
@@ -110,7 +110,7 @@ CONVENTIONS: Mapping[str, Convention] = {one.name: one for one in (AMBER, DL_POL
 
 
 def convention_named(name: str | None) -> Convention:
-    """The convention that users name, AMBER's for None; ArgumentError for others."""
+    """The convention with this name, AMBER's for None; raises ArgumentError for others."""
     found = CONVENTIONS.get("amber" if name is None else name)
     if found is None:
         raise ArgumentError(f"convention is one of {', '.join(CONVENTIONS)}, found {name!r}")

@@ -1,6 +1,6 @@
 """Description of a NetCDF-4 file of AMBER's or DL_POLY's convention, by which the decoder of HDF5 reads its frames.
 
-Cells that are stored as lengths and angles are turned into vectors at opening, as the decoder of classic files does.
+Cells stored as lengths and angles are turned into vectors at opening, as the decoder of classic files does.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from kinema.storage.hdf5.text import attribute, text_attribute
 
 __all__ = ["convention_of", "describe_netcdf4", "has_vectors", "what_it_is"]
 
-# variables of integers in place of those of `VECTORS`, and the attribute that they are divided by
+# integer variables in place of the ones in `VECTORS`, and the attribute by which they are divided
 _QUANTISED = {"positions": "compressedpos", "velocities": "compressedvel", "forces": "compressedfrc"}
 _DIVISOR = "icompressfac"
 _DIMENSIONS: dict[str, Dimension] = {"positions": "length", "velocities": "velocity", "forces": "force"}
-# level of a DL_POLY frame from which on it has a field
+# lowest level of a DL_POLY frame that has the field
 _LEVELS = {"positions": 0, "velocities": 1, "forces": 2}
 _OF_UNITS = (ArgumentError, UnsupportedFormatError)
-# what netCDF fills numbers with that were never written
+# netCDF's fill value for numbers that were never written
 _FILL = 9.9692099683868690e36
 _FILL_OF_INTEGERS = -(2**31) + 1
 _CELLS_AT_ONCE = 1 << 16
 
 
 def convention_of(file: Any) -> Convention | None:
-    """The convention of a NetCDF-4 file, also of a restart; None where it has none that is known."""
+    """The convention of a NetCDF-4 file, also of a restart; None if it has no known convention."""
     words = _conventions(file).replace(",", " ").split()
     names = {"AMBER": "amber", RESTART: "amber", "DL_POLY": "dl_poly"}
     return next((CONVENTIONS[names[word.upper()]] for word in words if word.upper() in names), None)
@@ -55,11 +55,11 @@ def has_vectors(file: Any) -> bool:
 
 
 def what_it_is(file: Any) -> str:
-    """What an HDF5 file without a known convention is, for the error: "" where it is no NetCDF-4."""
+    """The kind of an HDF5 file without a known convention, for the error: "" if it is not NetCDF-4."""
     expected = "expected AMBER, AMBERRESTART or DL_POLY in its attribute Conventions"
     conventions = _conventions(file)
     if conventions:
-        # of MMTK, CF, ensembles of AMBER, ...
+        # MMTK, CF, ensembles of AMBER, ...
         return f"NetCDF-4 of the convention {conventions!r}, {expected}"
     if "_NCProperties" not in file.attrs:
         return ""
@@ -76,8 +76,8 @@ def _conventions(node: Any) -> str:
 def describe_netcdf4(opened: H5mdFile, convention: Convention) -> H5mdDescription:
     """The description of a file of this convention.
 
-    Raises CorruptFileError for variables of other shapes and types, and for cells that are none;
-    UnsupportedFormatError for a file without coordinates, velocities or forces.
+    Raises CorruptFileError for variables of other shapes and types, and for invalid cells; UnsupportedFormatError for a
+    file without coordinates, velocities or forces.
     """
     opened.format = "NetCDF"
     restart = RESTART in _conventions(opened.file).upper()
@@ -132,7 +132,7 @@ def _variant(file: Any, convention: Convention, restart: bool, quantised: list[s
 
 
 def _variable(opened: H5mdFile, name: str, shape: tuple[int | None, ...], kinds: str = "iuf") -> Any:
-    """The data set of a variable; None where there is none. CorruptFileError for another shape (None: any length)."""
+    """The data set of a variable, or None; raises CorruptFileError for another shape (None: any length)."""
     node = opened.file.get(name)
     if node is None or (name not in opened.file):
         return None
@@ -146,14 +146,14 @@ def _variable(opened: H5mdFile, name: str, shape: tuple[int | None, ...], kinds:
 
 
 def _vectors(opened: H5mdFile, restart: bool) -> tuple[dict[str, LocatedElement], dict[str, float], list[str]]:
-    """The variables of fields, factors beside their units, and those that are integers."""
+    """The variables of fields, factors besides their units, and those that are integers."""
     located, factors, quantised = {}, {}, []
     nodes = {
         (field, name): _variable(opened, name, (None, 3) if restart else (None, None, 3))
         for field, usual in VECTORS.items()
         for name in (usual, _QUANTISED[field])
     }
-    # DL_POLY has variables of velocities and forces also where no frame has any; a file without frames has them all
+    # DL_POLY has variables of velocities and forces even if no frame has any; a file without frames has them all
     has_frames = any(node is not None and 0 not in node.shape for node in nodes.values())
     for (field, name), node in nodes.items():
         if node is not None and field not in located and 0 not in node.shape[0 if has_frames else 1 :]:
@@ -162,7 +162,7 @@ def _vectors(opened: H5mdFile, restart: bool) -> tuple[dict[str, LocatedElement]
                 factor /= _number(opened, node, _DIVISOR)
                 quantised.append(field)
             rows = 1 if restart else int(node.shape[0])
-            # rows of all variables are the same frames
+            # row i of each variable is the same frame
             element = Element(name, node, restart, rows, np.arange(rows), None, unit_of(node), "ps", ("row",))
             located[field], factors[field] = locate(opened, element), factor
     if located:
@@ -187,7 +187,7 @@ def _axis(opened: H5mdFile, located: dict[str, LocatedElement]) -> Element:
 
 
 def _number(opened: H5mdFile, node: Any, name: str, default: float | None = None) -> float:
-    """An attribute that is one number other than 0."""
+    """An attribute that must be one number other than 0."""
     value = attribute(node, name)
     if value is None and default is not None:
         return default
@@ -198,7 +198,7 @@ def _number(opened: H5mdFile, node: Any, name: str, default: float | None = None
 
 
 def _fills(node: Any) -> tuple[float, ...]:
-    """Numbers that stand for such that were never written: those that the file, or netCDF by itself, fills with."""
+    """Values that mark numbers never written: fill values of the file, or netCDF's own."""
     stated = [
         numbers(value) for name in ("_FillValue", "missing_value") if (value := attribute(node, name)) is not None
     ]
@@ -208,7 +208,7 @@ def _fills(node: Any) -> tuple[float, ...]:
 
 
 def _unfilled(node: Any, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The numbers of a variable, NaN where none was ever written."""
+    """The numbers of a variable, NaN if never written."""
     return np.where(np.isin(values, _fills(node)), np.nan, values)
 
 
@@ -216,7 +216,7 @@ def _unfilled(node: Any, values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _times(opened: H5mdFile, n_rows: int) -> NDArray[np.float64] | None:
-    """(rows,) in ps, NaN where none was written: a variable may have fewer rows than others; None without times."""
+    """(rows,) in ps, NaN if never written: a variable may have fewer rows than others; None without times."""
     node = _variable(opened, "time", (None,))
     if node is None or not n_rows:
         return None
@@ -237,7 +237,7 @@ def _time_of_restart(opened: H5mdFile) -> NDArray[np.float64] | None:
 
 
 def _noted_times(opened: H5mdFile, times: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The times, with a note of those that were never written."""
+    """The times, with a note on those that were never written."""
     missing = np.flatnonzero(np.isnan(times))
     if len(missing):
         opened.warn(
@@ -259,7 +259,7 @@ def _steps(opened: H5mdFile, convention: Convention) -> NDArray[np.int64] | None
 
 
 def _levels(opened: H5mdFile, convention: Convention, n_rows: int) -> NDArray[np.int64] | None:
-    """(rows,) what each frame of DL_POLY has; None where all have what the file has."""
+    """(rows,) the level of each frame of DL_POLY; None if all frames have all fields of the file."""
     node = _variable(opened, "datalevel", (None,), "iu") if convention.has_steps else None
     if node is None:
         return None
@@ -272,7 +272,7 @@ def _levels(opened: H5mdFile, convention: Convention, n_rows: int) -> NDArray[np
 def _select_levels(
     opened: H5mdFile, field: FieldDescription, name: str, levels: NDArray[np.int64]
 ) -> FieldDescription | None:
-    """The field, absent in frames of a lower level; None where no frame has it."""
+    """The field, absent in frames of a lower level; None if no frame has it."""
     there = levels >= _LEVELS[name]
     if not there.any():
         return None
@@ -291,14 +291,14 @@ def _select_levels(
 
 
 def _known_cells(opened: H5mdFile, convention: Convention, restart: bool, n_rows: int) -> NDArray[np.float64] | None:
-    """As `_cells`; NaN, which is a cell that is not known, with a note, if its variables make none."""
+    """As `_cells`; NaN, which is an unknown cell, with a note, if the variables are invalid."""
     found = partial(_cells, opened, convention, restart, n_rows)
     cells = unless_wrong(opened, "cell", lambda: (found(),), "the cell of no frame is known", _OF_UNITS)
     return np.full((n_rows, 3, 3), np.nan) if cells is None else cells[0]
 
 
 def _cells(opened: H5mdFile, convention: Convention, restart: bool, n_rows: int) -> NDArray[np.float64] | None:
-    """(rows, 3, 3) in angstrom; None where no frame has a cell."""
+    """(rows, 3, 3) in angstrom; None if no frame has a cell."""
     rows = () if restart else (None,)
     vectors = _variable(opened, "cell", (*rows, 3, 3)) if convention.has_vectors_of_cells else None
     if vectors is not None and vectors.shape[0]:
@@ -313,7 +313,7 @@ def _cells(opened: H5mdFile, convention: Convention, restart: bool, n_rows: int)
         else:
             n_rows = min(n_rows, lengths.shape[0], angles.shape[0])
             both = [_rows(lengths, n_rows), _rows(angles, n_rows)]
-        # a scale factor may be negative, and the numbers with it
+        # a scale factor may be negative, as may the numbers
         scale = _length_scale(opened, lengths)
         both = [both[0] * np.sign(scale), both[1] * _degrees(opened, angles)]
         cells = _core.cells_of_lengths(np.concatenate(both, axis=1)) * abs(scale)

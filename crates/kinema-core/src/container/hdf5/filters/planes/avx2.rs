@@ -82,7 +82,7 @@ fn planes_of<const S: usize>(bytes: &[u8], length: usize) -> [&[[u8; WIDTH]]; S]
     })
 }
 
-/// The same for writing; `None` where there are fewer than S planes.
+/// The same for writing; `None` if there are fewer than S planes.
 fn planes_of_mut<const S: usize>(bytes: &mut [u8], length: usize) -> Option<[&mut [[u8; WIDTH]]; S]> {
     let mut planes = bytes.chunks_exact_mut(length.max(1)).map(|plane| plane.as_chunks_mut().0);
     let mut all: [&mut [[u8; WIDTH]]; S] = std::array::from_fn(|_| Default::default());
@@ -143,7 +143,7 @@ fn exchange<const SHIFT: i32>(low: &mut __m256i, high: &mut __m256i, mask: i8) {
     *low = _mm256_xor_si256(*low, _mm256_slli_epi16::<SHIFT>(differing));
 }
 
-/// Of each byte place, the 8 x 8 bits of the eight registers transposed; its own inverse.
+/// Transposes, for each byte place, the 8 x 8 bits of the eight registers; its own inverse.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn transpose_bits(mut rows: [__m256i; 8]) -> [__m256i; 8] {

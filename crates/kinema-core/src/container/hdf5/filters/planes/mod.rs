@@ -14,7 +14,7 @@ use avx2::Avx2;
 /// Byte planes to elements of `element` bytes; `out` is as long as `shuffled`, bytes of an incomplete element stay.
 pub(super) fn unshuffle(shuffled: &[u8], element: usize, out: &mut [u8]) {
     let count = shuffled.len() / element.max(1);
-    // where AVX2 is absent or has no code for the size, from the first element on
+    // without AVX2, or if it has no code for the size: from the first element on
     #[cfg(target_arch = "x86_64")]
     let done = Avx2::detect().map_or(0, |avx2| avx2.unshuffle(shuffled, element, count, out));
     #[cfg(not(target_arch = "x86_64"))]

@@ -2,10 +2,10 @@
 //!
 //! It is the safe twin of the AVX2 code, and does what that leaves over: each function begins at element `done`.
 
-/// Elements that are moved plane by plane, so that what is written with gaps stays in the first-level cache.
+/// Elements that are moved plane by plane, so that bytes written with gaps stay in the first-level cache.
 const TILE: usize = 512;
 
-/// Byte planes to elements, from element `done` on, and the bytes behind the last element.
+/// Byte planes to elements, from element `done` on, and the bytes after the last element.
 pub(super) fn unshuffle(shuffled: &[u8], element: usize, count: usize, done: usize, out: &mut [u8]) {
     let whole = count * element;
     let (Some(planes), Some(elements)) = (shuffled.get(..whole), out.get_mut(..whole)) else { return };
@@ -44,7 +44,7 @@ fn unshuffle_fixed<const S: usize>(planes: &[u8], count: usize, done: usize, out
     }
 }
 
-/// Elements to byte planes, from element `done` on, and the bytes behind the last element.
+/// Elements to byte planes, from element `done` on, and the bytes after the last element.
 pub(super) fn shuffle(elements: &[u8], element: usize, count: usize, done: usize, out: &mut [u8]) {
     let whole = count * element;
     let (Some(whole_elements), Some(planes)) = (elements.get(..whole), out.get_mut(..whole)) else { return };

@@ -1,0 +1,72 @@
+"""The page of pictures: one of each analysis, drawn by its command from a real trajectory.
+
+A picture is kept in dist/gallery, and drawn again when the command or the code of the package has changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+import shutil
+import tempfile
+from pathlib import Path
+
+from MDAnalysisTests import datafiles
+
+from kinema.analysis.registry import ANALYSES
+from kinema.cli.in_process import call_kinema
+
+__all__ = ["gallery"]
+
+ROOT = Path(__file__).resolve().parents[2]
+KEPT = ROOT / "dist" / "gallery"
+# options of each analysis; the files come before them
+OPTIONS = {
+    "rmsd": '--select "protein and name CA" --rmsd-select "resid 122-161"',
+    "rmsf": '--select "name CA" --align average',
+    "rgyr": "--select protein",
+    "gyration": "--select protein",
+    "centers": '--select "resid 122-161"',
+    "distances": '--ag1 "name CA and resid 56" --ag2 "name CA and resid 169"',
+    "end-to-end": '--select "name CA"',
+    "angles": '--ag1 "name CA and resid 90" --ag2 "name CA and resid 115" --ag3 "name CA and resid 35"',
+    "dihedrals": '--phi --psi --select "resid 50-52"',
+    "ramachandran": "--select protein",
+}
+
+
+def gallery() -> tuple[str, dict[str, bytes]]:
+    """The page, and its pictures by name. Raises RuntimeError if a command fails, KeyError if an analysis has none."""
+    lines = ["# Gallery", "", "Each picture comes from the line above it: 98 frames of adenylate kinase.", ""]
+    pictures = {}
+    code = _digest_of_code()
+    for name in ANALYSES:
+        command = f"kinema {name} -s adk.psf -f adk.dcd {OPTIONS[name]} --plot {name}.png"
+        pictures[f"gallery/{name}.png"] = _picture(name, command, code)
+        lines += [f"## {name}", "", f"[Formula, units and options](analyses.md#{name})", ""]
+        lines += ["```", command, "```", "", f"![{name}](gallery/{name}.png)", ""]
+    return "\n".join(lines), pictures
+
+
+def _digest_of_code() -> bytes:
+    digest = hashlib.sha256()
+    for file in sorted((ROOT / "python" / "kinema").rglob("*.py")):
+        digest.update(file.read_bytes())
+    return digest.digest()
+
+
+def _picture(name: str, command: str, code: bytes) -> bytes:
+    kept = KEPT / f"{name}-{hashlib.sha256(code + command.encode()).hexdigest()[:16]}.png"
+    if not kept.exists():
+        KEPT.mkdir(parents=True, exist_ok=True)
+        for old in KEPT.glob(f"{name}-*.png"):
+            old.unlink()
+        with tempfile.TemporaryDirectory() as folder:
+            here = Path(folder)
+            shutil.copy(datafiles.PSF, here / "adk.psf")
+            shutil.copy(datafiles.DCD, here / "adk.dcd")
+            done = call_kinema(*shlex.split(command)[1:], cwd=here)
+            if done.returncode:
+                raise RuntimeError(f"{command}: {done.stderr}")
+            shutil.copy(here / f"{name}.png", kept)
+    return kept.read_bytes()
