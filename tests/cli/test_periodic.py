@@ -264,4 +264,4 @@ def test_frames_are_fitted_on_a_reference_structure(run_kinema, files, tmp_path)
     np.testing.assert_allclose(found.run().results.values, expected, atol=0.006)
     assert run_kinema(*words, "--dump", "1", "--force").stderr.startswith("kinema: --dump is one frame")
     followed = run_kinema("rmsd", files.xtc, "--frames", "1,2", "--follow", "--follow-timeout", "1")
-    assert "--frames lists frames that are there" in followed.stderr
+    assert "--frames lists existing frames" in followed.stderr

@@ -294,11 +294,11 @@ def test_a_template_passes_the_schema(tmp_path: Path, name: str) -> None:
         ("run", "scheduler", "tcp://127.0.0.1:8786", "a scheduler may run code as you, so a job file names none"),
         ("run", "report", "../report.json", "is outside of the working folder and that of the job file"),
         ("run", "checkpoint", "link/job.checkpoint", "is outside of the working folder"),
-        ("run", "report", "run.sh", "is no file that ends in .json"),
+        ("run", "report", "run.sh", "is not a file that ends in .json"),
         ("run", "out", "/values.h5", "is outside of the working folder"),
         ("analysis.0", "output", ".bashrc", "is hidden"),
         ("analysis.0", "output", ".config/x.csv", "is hidden"),
-        ("analysis.0", "output", "run.sh", "is no file that ends in .csv, .xvg, "),
+        ("analysis.0", "output", "run.sh", "is not a file that ends in .csv, .xvg, "),
         ("analysis.0", "plot", "link/x.png", "is outside of the working folder"),
     ],
 )  # fmt: skip
@@ -348,7 +348,7 @@ def test_templates_and_what_a_command_refuses(files: Any, tmp_path: Path, run_ki
     assert done.stderr.startswith(f"kinema: {job}: analysis.0: [[analysis]] of rgyr: ")
     assert [path.name for path in tmp_path.glob("*.csv*")] == []
     done = run_kinema("run", "--template", "rgry")
-    assert (done.returncode, "rgry is no analysis" in done.stderr) == (2, True)
+    assert (done.returncode, "rgry is not an analysis" in done.stderr) == (2, True)
 
 
 def test_a_job_that_was_stopped_goes_on(

@@ -118,7 +118,7 @@ def test_a_file_that_is_replaced_by_a_longer_copy_or_by_another(
 
     path.write_bytes(made.data[: made.ends[2]])
     Stage(monkeypatch, others(), random.Random(1))
-    with pytest.raises(kn.errors.RewoundError, match="XTC frame 0: the file was written anew"):
+    with pytest.raises(kn.errors.RewoundError, match="XTC frame 0: the file was rewritten"):
         list(kn.open(path, stored=False).follow(timeout=5.0))
 
 

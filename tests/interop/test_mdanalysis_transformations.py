@@ -196,7 +196,7 @@ def test_what_cannot_be_bound_is_refused_by_name(walk: Path) -> None:
     with pytest.raises(ArgumentError, match="whole comes before center"):
         disordered.trajectory.add_transformations(transforms.center("name A"), transforms.whole())
     alone = interop.KinemaReader(str(walk))
-    with pytest.raises(ArgumentError, match="the time step is of no Universe in this process"):
+    with pytest.raises(ArgumentError, match="the time step belongs to no Universe in this process"):
         alone.add_transformations(transforms.whole())
 
 

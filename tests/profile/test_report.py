@@ -146,7 +146,7 @@ def test_many_blocks_are_cut_and_told(walk: kn.Trajectory) -> None:
 def test_other_files_are_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "other.json"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
-    with pytest.raises(CorruptFileError, match="is no report of kinema"):
+    with pytest.raises(CorruptFileError, match="is not a report of kinema"):
         Report.load(path)
 
 

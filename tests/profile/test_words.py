@@ -61,7 +61,7 @@ def test_all_figures_of_a_report(report: Report) -> None:
         "t_end_loop 0.125 s, t_wait 0.625 s, t_comm 0.250 s, t_comm with waiting 0.875 s, R_comp/IO (estimate) 2, "
         "R_comp/comm 24, R_comp/comm with waiting 6.86"
     )
-    assert lines[8] == "bytes read: 4.00 times those of the atoms used"
+    assert lines[8] == "bytes read: 4.00 times the bytes of the atoms used"
     assert lines[9:] == ["stragglers: none", "advice: a word"]
     alone = replace(report, timings=timings(worker(0)))
     assert "R_comp/IO 2, " in str(alone) and "estimate" not in str(alone)

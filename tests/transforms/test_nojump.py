@@ -414,7 +414,7 @@ def test_a_broken_reference_is_noted(molecules, tmp_path):
         whole.with_transform(transforms.nojump(first=reference))
     assert not notes
     reference[4] += molecules[0].cell[0]
-    with pytest.warns(kn.Note, match="1 molecule is broken at the faces of the periodic cell behind nojump"):
+    with pytest.warns(kn.Note, match="1 molecule is broken at the faces of the periodic cell after nojump"):
         whole.with_transform(transforms.nojump(first=reference))
 
 

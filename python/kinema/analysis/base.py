@@ -1,7 +1,7 @@
 """`Analysis`, the base class of all analyses: running, saving, plotting, provenance.
 
-How passes are carried out, and how several analyses share one, is in `kinema.execution.run`. What a method needs is
-imported when it is called.
+`kinema.execution.run` carries out the passes and lets several analyses share one. Methods import what they need when
+they are called.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ __all__ = ["Analysis", "KernelResults", "Pass", "Passes", "Results", "results_pe
 
 
 def results_per_frame(frames: FrameSelection, kernel_results: KernelResults) -> Results:
-    """Results that are one row a frame: frames, time, values.
+    """Results of one row per frame: frames, time, values.
 
-    Arrays in memory; or, if `kernel_results` has the numbers of frames already, arrays that stay in a file or on ranks.
+    The arrays are in memory; if `kernel_results` has the frame numbers already, they stay in a file or on ranks.
     """
     values, time = kernel_results["values"], kernel_results["time"]
     numbers = kernel_results["frames"] if "frames" in kernel_results else frames.numbers().astype(np.int64)
@@ -50,7 +50,7 @@ def results_per_frame(frames: FrameSelection, kernel_results: KernelResults) -> 
 
 
 class Analysis(Computation):
-    """An analysis of a trajectory. Subclasses give `_passes` and `_table`.
+    """An analysis of a trajectory. Subclasses define `_passes` and `_table`.
 
     Attributes
     ----------
@@ -61,11 +61,11 @@ class Analysis(Computation):
     timings : Timings
         Where the time of the last run went.
     plan : str
-        The plans of the last run in words.
+        The plans of the last run, in words.
     record : RunRecord or None
-        The last run, as `report` has it.
+        The last run, which `report` describes.
     command : str or None
-        What provenance gives as the call where it was not made from Python.
+        The command line that provenance names as the call; None if Python made the call.
     """
 
     def run(
@@ -97,51 +97,52 @@ class Analysis(Computation):
         frames : slice, list, array or mask, optional
             Frames in any order, instead of start, stop and step.
         verbose : bool, optional
-            The same as `progress`, as in MDAnalysis.
+            Same as `progress`, as in MDAnalysis.
         workers : int, optional
-            By default as many as this process may use. Results are the same to the bit for any number.
+            Number of workers; by default as many as this process may use. Results are the same to the bit for any
+            number.
         runner : {"threads", "processes", "serial", "dask", "mpi"} or Runner, optional
-            What the workers are; results are the same to the bit on each.
+            Kind of worker; results are the same to the bit on each.
         memory : int or str, optional
             Limit of working memory, "256 MiB".
         progress : bool or function, optional
-            By default a bar where stderr is a terminal, and with MPI, whose launchers pass stderr on, a line every ten
+            By default a bar if stderr is a terminal, and with MPI, whose launchers pass stderr on, a line every ten
             seconds; a function is called with (done, total).
         checkpoint : path or Checkpoint, optional
-            A file that what is done is saved to: every `checkpoint_interval` seconds, on SIGUSR1, and when the run is
-            ended by SIGTERM, Ctrl-C or an error. The same call goes on from there, with the same bits, also on another
-            runner or number of workers. Removed when the run is done.
+            File to save progress to: every `checkpoint_interval` seconds, on SIGUSR1, and when SIGTERM, Ctrl-C or an
+            error ends the run. The same call resumes from it, with the same bits, also on another runner or number of
+            workers. The file is removed when the run is done.
         checkpoint_interval : float, optional
             Seconds, 30 by default.
         out : path, optional
-            An HDF5 file (.h5) that results per frame are written to as they are done, and not held in memory;
+            HDF5 file (.h5) to write results per frame to as they are computed, instead of holding them in memory;
             `results` then reads from it (`kinema.execution.results_file`).
         overwrite : bool
-            Replace a file that Kinema did not write with `out`; its own files of results are replaced in any case.
+            Let `out` replace a file that Kinema did not write; its own results files are replaced in any case.
         access : str
             How frames are read, for comparisons; results are the same to the bit.
 
-            - "direct": blocks of as many frames as memory and cache allow, and of them the atoms of the analysis.
-            - "frame": one frame at a time with all of its atoms, of which those of the analysis are picked.
-            - "subset": one frame at a time, of which those atoms are read where the format allows.
+            - "direct": blocks of as many frames as memory and cache allow, and only the analysis's atoms.
+            - "frame": one frame at a time with all of its atoms, from which the analysis's atoms are picked.
+            - "subset": one frame at a time, with only the analysis's atoms if the format allows.
             - "in-memory": each worker reads all frames of its piece with all of their atoms before it computes the
-              first; the schedule is then "static", one piece a worker, unless the runner has other options.
-              MemoryLimitError before anything is read where that does not fit into `memory`.
+              first; the schedule is then "static", one piece per worker, unless the runner has other options. Raises
+              MemoryLimitError before anything is read if that does not fit into `memory`.
             - "hdf5-mpio-independent", "hdf5-mpio-collective": HDF5 files through libhdf5 and MPI-IO, with runner "mpi".
         skip_damaged : bool
-            Frames that cannot be decoded are left out, with a note, rather than an error: a pass before the first
-            decodes all frames of the run that are not known from an earlier one. `results.frames` says which are
-            there. Bytes of an XTC file without a frame header count as one frame. Frames whose coordinates are not
+            Leave out frames that cannot be decoded, with a note, instead of raising an error. An extra first pass
+            decodes all frames of the run that are not known from an earlier one. `results.frames` lists the frames
+            used. Bytes of an XTC file without a frame header count as one frame. Frames whose coordinates are not
             finite stay, with a note.
         **options
-            Of a runner that is chosen by name: `threads_per_worker`, `schedule`, `oversubscribe`, `gather`, `results`
-            (`kinema.runners.RunnerOptions`).
+            Options of a runner that is chosen by name: `threads_per_worker`, `schedule`, `oversubscribe`, `gather`,
+            `results` (`kinema.runners.RunnerOptions`).
 
         Raises
         ------
         ArgumentError, OutOfRangeError, CorruptFileError (also for coordinates that are not numbers),
-        TruncatedFileError, MemoryLimitError; with processes also WorkerError. ArgumentError for a checkpoint of
-        another run, saying what differs; CorruptFileError for a damaged one.
+        TruncatedFileError, MemoryLimitError; with processes also WorkerError. ArgumentError for another run's
+        checkpoint, saying what differs; CorruptFileError for a damaged one.
         """
         from kinema.execution.run import run
 
@@ -177,18 +178,18 @@ class Analysis(Computation):
         step: int | None = None,
         **options: Unpack[FollowOptions],
     ) -> Self:
-        """Runs the analysis over frames as they are written, and returns it when that has ended.
+        """Runs the analysis over frames as they are written, and returns it at the end.
 
-        The results are those of `run` over the same frames, to the bit. Threads compute. Results that are not one row
-        a frame are computed anew whenever there are a quarter more frames, and at the end.
+        The results are the same as `run` gives for the same frames, to the bit. Threads compute. Results that are not
+        one row per frame are recomputed whenever there are a quarter more frames, and at the end.
 
         Parameters
         ----------
         until, timeout, **options
-            As of `Trajectory.follow`, without `over` and `fields`: where it ends, how files are looked at, memory.
+            As in `Trajectory.follow`, without `over` and `fields`: when to stop, how to poll files, memory.
         callback : function of the analysis, optional
-            Called when frames have come, with the results so far: to show them, to choose what is simulated next. It
-            ends the run by returning what is true.
+            Called with the results so far when frames have arrived: to show them, or to choose what to simulate next.
+            A true return value ends the run.
         start, stop, step : int, optional
             Frames as in a slice, counted from the first.
 
@@ -215,7 +216,7 @@ class Analysis(Computation):
     def _dataset(
         self, name: str, unit: str, columns: Sequence[str], title: str, frames: FrameSelection
     ) -> ResultDataset:
-        """A data set for results per frame, with the provenance of this analysis."""
+        """A data set for results per frame, with this analysis's provenance."""
         from kinema.execution.results_file import ResultDataset
 
         return ResultDataset(name, unit, tuple(columns), title, self._provenance(None, frames).json())
@@ -231,9 +232,9 @@ class Analysis(Computation):
         return 0 if "positions" in self.trajectory.wide_fields else 7
 
     def table(self) -> Table:
-        """The results as named columns with units, atoms counted from 0; ArgumentError before `run`.
+        """The results as named columns with units, atoms counted from 0. Raises ArgumentError before `run`.
 
-        `table().from_one()` counts them from 1, as what `save` and `plot` write.
+        `table().from_one()` counts atoms from 1, as `save` and `plot` do.
         """
         if not self.results:
             raise ArgumentError(f"{type(self).__name__} has no results yet; call run() first")
@@ -260,20 +261,20 @@ class Analysis(Computation):
         output_time_unit: str = "ps",
         overwrite: bool = False,
     ) -> None:
-        """Writes the results; the suffix decides: .csv, .xvg, .dat, .npy, .parquet (see `kinema.storage.tables`).
+        """Writes the results; the suffix sets the format: .csv, .xvg, .dat, .npy, .parquet (`kinema.storage.tables`).
 
-        Atoms are counted from 1, but in .npy from 0, as in `results`.
+        Atoms count from 1; in .npy they count from 0, as in `results`.
 
         Parameters
         ----------
         path : path
-            "-", "/dev/stdout" and FIFOs are written into.
+            "-", "/dev/stdout" and FIFOs are streams: rows are written into them.
         format : {"csv", "xvg", "dat"}, optional
-            Instead of what the suffix says; "csv" where a stream has none.
+            Overrides the suffix; "csv" by default for a stream without one.
         command : str, optional
-            The call as the provenance gives it, by default the Python call.
+            The call that provenance names; by default the Python call.
         output_unit : {"angstrom", "nm"}
-            Of lengths.
+            Unit of lengths.
         output_time_unit : {"ps", "ns"}
         overwrite : bool
             Replace a file that Kinema did not write; its own tables are replaced in any case.
@@ -291,9 +292,9 @@ class Analysis(Computation):
         output_time_unit: str = "ps",
         overwrite: bool = False,
     ) -> Figure:
-        """A matplotlib figure of the results, written to `path` (.png, .pdf, .svg) where one is given.
+        """A matplotlib figure of the results, written to `path` (.png, .pdf, .svg) if one is given.
 
-        Units and `overwrite` are those of `save`.
+        Units and `overwrite` are the same as in `save`.
         """
         if path is not None:
             check_not_input(path, *self.trajectory.paths, *self.other_files)
@@ -314,8 +315,8 @@ class Analysis(Computation):
     def report(self, *, extra: Mapping[str, Any] | None = None) -> Report:
         """Where the time of the last run went: every second, stragglers, advice; to print, save and plot.
 
-        Analyses that ran together have one report; `extra` as in `kinema.report.Report`. ArgumentError before `run`,
-        and on ranks that have no results.
+        Analyses that ran together share one report; `extra` is as in `kinema.report.Report`. Raises ArgumentError
+        before `run`, and on ranks that have no results.
         """
         from kinema.report import report_of
 
@@ -324,14 +325,14 @@ class Analysis(Computation):
         return report_of(self.record, extra=extra)
 
     def provenance(self, command: str | None = None) -> Provenance:
-        """What made the results: version, call, files with fingerprints, selection, frames, date."""
+        """The origin of the results: version, call, files with fingerprints, selection, frames, date."""
         if self.record is None:
             return self._provenance(command, None)
         return replace(self._provenance(command, self.record.frames), date=self.record.date)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user of the results should know: of the trajectory, of this analysis' arguments, of its last run.
+        """Notes for users of the results: on the trajectory, on this analysis's arguments, on its last run.
 
         Each is also a warning of class `kinema.Note`.
         """
@@ -339,14 +340,14 @@ class Analysis(Computation):
         return tuple(dict.fromkeys((*self.trajectory.notes, *self._notes, *of_run)))
 
     def _add_notes(self, notes: Sequence[str]) -> None:
-        """Adds notes to those of this analysis and emits them."""
+        """Adds notes to this analysis and emits the new ones."""
         new = [note for note in dict.fromkeys(notes) if note not in self._notes]
         self._notes += new
         emit(new)
 
     @contextmanager
     def _noting(self) -> Iterator[None]:
-        """Within the block notes are those of this analysis, and are emitted behind it."""
+        """Collects notes within the block, adds them to this analysis, and emits them after the block."""
         with collected() as notes:
             yield
         self._add_notes(notes)

@@ -1,7 +1,7 @@
-"""Analyses of the user's own: a class with the kernel's methods, or a plain function of a frame or a block.
+"""The user's own analyses: a class with the kernel's methods, or a plain function of a frame or a block.
 
-They run on every runner, alone or with the analyses of this package. Frames are read and decoded in Rust on
-all workers; the Python code itself holds the interpreter lock: threads run it on one core, other runners on several.
+They run on every runner, alone or with the analyses of this package. Rust reads and decodes frames on all workers; the
+Python code itself holds the interpreter lock: threads run it on one core, other runners on several.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ __all__ = ["Custom", "FromFunction", "PythonKernel", "from_function"]
 class PythonKernel(ABC):
     """A kernel written in Python, for `Custom`.
 
-    What is gathered, the partial, is any object that pickle can store. It must hold sums and counts, never means, so
-    that merging partials is exact; then the results are the same for any number of workers. Several workers may use one
-    kernel object at a time: methods must not change it. A checkpoint holds numbers, text, arrays, and lists, tuples and
-    mappings of them as they are, any other partial pickled and signed with the user's key.
+    The partial, which gathers values, is any object that pickle can store. It must hold sums and counts, never means:
+    then merging partials is exact, and the results are the same for any number of workers. Several workers may use one
+    kernel object at a time, so methods must not change it. A checkpoint stores numbers, text, arrays, and lists, tuples
+    and mappings of them as they are; it pickles any other partial and signs it with the user's key.
 
     `fields` names the vectors that `accumulate` gets: "positions", "velocities", "forces".
     """
@@ -51,10 +51,10 @@ class PythonKernel(ABC):
 
     @abstractmethod
     def accumulate(self, partial: Any, block: Block) -> Any:
-        """The partial with the frames of a block added, in order; it may be changed and returned.
+        """The partial with the frames of a block added, in order; the method may change and return it.
 
-        `block.positions` is (frames, atoms, 3) float32 in angstrom, atoms in the order of the selection; velocities and
-        forces are there if `fields` names them, cells always.
+        `block.positions` is (frames, atoms, 3) float32 in angstrom, atoms in the order of the selection. The block has
+        velocities and forces if `fields` names them, and always cells.
         """
 
     @abstractmethod
@@ -67,18 +67,18 @@ class PythonKernel(ABC):
 
 
 class Custom(Analysis):
-    """An analysis by a kernel written in Python.
+    """An analysis with a kernel written in Python.
 
     Parameters
     ----------
     trajectory : Trajectory
     kernel : PythonKernel
     select : as `Trajectory.select`
-        Atoms that the kernel sees, in this order, one that is named several times as often; None: all.
+        Atoms that the kernel sees, in this order; an atom that is named n times appears n times. None: all.
 
     After `run`
     -----------
-    results.<name> : what `kernel.finish` gave
+    results.<name> : the values that `kernel.finish` returned
     """
 
     def __init__(self, trajectory: Trajectory, kernel: PythonKernel, select: AtomChoice = None) -> None:
@@ -94,7 +94,7 @@ class Custom(Analysis):
         return Results(**results)
 
     def __getstate__(self) -> dict[str, Any]:
-        """With the kernel as workers get it: code of the script or session is pickled along."""
+        """The state with the kernel as workers get it: the pickle includes code of the script or session."""
         return self.__dict__ | {"_kernel": Adapter(self._kernel)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -134,10 +134,10 @@ class FromFunction(Custom):
 
     def _passes(self, frames: FrameSelection) -> Passes:
         results: Mapping[str, Any] = yield replace(self._pass(), rows=Rows())
-        # where results go to a file, it has the numbers of frames
+        # if results go to a file, the file has the frame numbers
         frame_numbers = results["frames"] if "frames" in results else frames.numbers().astype(np.int64)
         values = results["values"]
-        # on ranks that keep their rows it is no array of NumPy
+        # on ranks that keep their rows it is not a NumPy array
         named = {name: values[name] for name in values.dtype.names or ()} if isinstance(values, np.ndarray) else {}
         return Results(frames=frame_numbers, values=values, time=results["time"], **named)
 
@@ -172,22 +172,22 @@ def from_function(
     Parameters
     ----------
     function : callable
-        over="frames": takes a `Frame`, returns a number or an array of one shape, or a dict of these by name: then each
-        is a result, and a column of tables, of its name. over="blocks": takes a `Block`, returns an array with one row
-        for each frame of the block, or a dict of such arrays; blocks differ in length.
+        over="frames": takes a `Frame` and returns a number, an array of one shape, or a dict of these by name; each
+        entry of a dict is a result, and a column of tables, under its name. over="blocks": takes a `Block` and returns
+        an array with one row per frame of the block, or a dict of such arrays; blocks differ in length.
     trajectory : Trajectory
     select : as `Trajectory.select`
         Atoms in the vectors; None: all.
     over : {"frames", "blocks"}
     fields : str or list of str
-        What frames and blocks hold besides cells, steps and times: "positions", "velocities", "forces".
+        Vectors in frames and blocks, beside cells, steps and times: "positions", "velocities", "forces".
 
     Returns
     -------
     FromFunction
-        After `run`: results.values (frames, ...), results.time (frames,) in ps, results.frames (frames,). Of a dict
-        results.<name> (frames, ...), and results.values is a structured array of them. An exception of the function has
-        a note that names the frame.
+        After `run`: results.values (frames, ...), results.time (frames,) in ps, results.frames (frames,). For a dict,
+        results.<name> (frames, ...), and results.values is a structured array of them. If the function raises, the
+        exception has a note that names the frame.
 
     Examples
     --------
@@ -200,12 +200,12 @@ def from_function(
 
 # names of results of `FromFunction`
 _TAKEN = ("frames", "time", "values")
-# what the function returned of frames: rows, or rows by name
+# return values of the function: rows, or rows by name
 _Rows = NDArray[Any] | dict[str, NDArray[Any]]
 
 
 class _Applied(PythonKernel):
-    """Gathers times and what the function returned, row by row."""
+    """Gathers times and the function's return values, row by row."""
 
     def __init__(self, function: Callable[..., Any], over: str, fields: tuple[str, ...]) -> None:
         self.function = function
@@ -269,21 +269,23 @@ class _Applied(PythonKernel):
 
 
 def _named_arrays(value: Mapping[Any, Any]) -> dict[str, NDArray[Any]]:
-    """The arrays of a dict; ArgumentError for what cannot be results of these names."""
+    """The arrays of a dict. Raises ArgumentError for names or values that cannot be results."""
     parts = {name: np.asarray(one) for name, one in value.items()}
     for name, one in parts.items():
         if not isinstance(name, str) or not name.isidentifier() or name in _TAKEN or name.startswith("_"):
             taken = ", ".join(_TAKEN)
             raise ArgumentError(f"the function returned a dict with {name!r}, expected names, and none of {taken}")
         if one.dtype.kind not in "biufc":
-            raise ArgumentError(f"the function returned a dict whose {name} is no number and no array of numbers")
+            raise ArgumentError(
+                f"the function returned a dict whose {name} is neither a number nor an array of numbers"
+            )
     if not parts:
         raise ArgumentError("the function returned an empty dict; it must have a number or an array of each name")
     return parts
 
 
 def _check_alike(first: _Rows, other: _Rows, *, rows: bool) -> None:
-    """ArgumentError for other names or shapes, of rows but for their number."""
+    """Raises ArgumentError if names or shapes differ; with `rows`, the number of rows may differ."""
     skipped = 1 if rows else 0
     expected, found = (
         {name: value.shape[skipped:] for name, value in one.items()} if isinstance(one, dict) else one.shape[skipped:]
@@ -296,12 +298,12 @@ def _check_alike(first: _Rows, other: _Rows, *, rows: bool) -> None:
 
 
 def _name_of(code: Any) -> str:
-    """Of a function or an object, for messages."""
+    """The name of a function or an object, for messages."""
     return getattr(code, "__qualname__", type(code).__qualname__)
 
 
 class Adapter:
-    """The object that the core calls for a `PythonKernel`: makes blocks of arrays, and bytes of partials."""
+    """The object that the core calls for a `PythonKernel`: turns arrays into blocks, and partials into bytes."""
 
     def __init__(self, kernel: PythonKernel) -> None:
         self.kernel = kernel
@@ -316,7 +318,7 @@ class Adapter:
         try:
             gathered = self.kernel.accumulate(partial, block)
         except Exception as error:
-            # of a function of frames with the frame
+            # a function of frames has its note, with the frame, already
             if not any(note.startswith("raised by ") for note in getattr(error, "__notes__", ())):
                 error.add_note(f"raised by {self._name()} in frames {int(block.frames[0])} to {int(block.frames[-1])}")
             raise
@@ -340,11 +342,11 @@ class Adapter:
         return to_bytes(partial)
 
     def from_bytes(self, data: bytes) -> Any:
-        """The partial of another process of this run, or of a checkpoint, which was checked when it was read."""
+        """The partial from another process of this run, or from a checkpoint, which was checked when it was read."""
         return from_bytes(data)
 
     def identity(self) -> dict[str, tuple[str, str]]:
-        """What a checkpoint compares: name, exact value, words; see `code_identity`."""
+        """Values that a checkpoint compares: name, exact value, words; see `code_identity`."""
         from kinema.base.code_identity import code_digest
 
         function = getattr(self.kernel, "function", None)
@@ -356,11 +358,11 @@ class Adapter:
         return _name_of(getattr(self.kernel, "function", self.kernel))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Sent to other processes with the code of the script or session, whichever pickler is at work."""
+        """Sends the kernel to other processes with the code of the script or session, for any pickler."""
         try:
             return _deserialized, (serialize(self.kernel),)
         except Exception as error:
-            # what the user's objects raise can be anything
+            # the user's objects may raise anything
             raise ArgumentError(
                 f"{self._name()} cannot be sent to workers ({error}): it must refer only to what pickle can store; "
                 "or use runner='threads'"

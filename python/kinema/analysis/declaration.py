@@ -1,10 +1,10 @@
-"""What an analysis declares of itself: its arguments as options, and its quantities. Nothing is imported for it.
+"""Declarations of analyses: arguments as options, and quantities. Reading them imports nothing.
 
-A constructor argument is declared where it is written:
+A constructor argument is declared in its annotation:
 
     axes: Annotated[bool, Option("--axes", help="Also the radii about the x, y and z axis.")] = False
 
-From this come the command, its --help, job files and the documents; `arguments_of` gives all that is declared as data.
+The command, its --help, job files and the documents are made from this; `arguments_of` returns it as data.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ __all__ = [
     "takes_select",
 ]
 
-# what a frame or an atom is counted in
+# the largest number of a frame or an atom
 _LARGEST = (1 << 63) - 1
 
-#: What an argument takes, as words: a flag, numbers, one of several names, the name of a file that is read, atoms as
-#: `select` takes them, a list of these, or tuples of so many atoms each (an array of atom numbers, or a file of them).
+#: Kinds of arguments: a flag, numbers, one of several names, the name of an input file, atoms as `select` takes them, a
+#: list of these, or tuples of `atoms_each` atoms (an array of atom numbers, or a file of them).
 Kind = Literal["flag", "integer", "number", "choice", "file", "atoms", "list of atoms", "tuples"]
 _PANEL = Literal["Frames", "Reading", "Output"]
 
@@ -47,15 +47,15 @@ class Quantity:
     Attributes
     ----------
     name : str
-        Of the result and of its column: "rgyr".
+        Name of the result and of its column: "rgyr".
     unit : str
-        "angstrom", "degree"; "1" for a number without one.
+        "angstrom", "degree"; "1" for a number without a unit.
     description : str
-        In words, as they stand within a sentence: "radius of gyration".
+        In words that fit within a sentence: "radius of gyration".
     columns : str
-        What its columns are where it has several, or may have: "one for each pair".
+        Meaning of its columns, if it has or may have several: "one for each pair".
     period : float
-        After which values are the same again: 360 of a dihedral angle; 0 for none.
+        Period of the values: 360 for a dihedral angle; 0 for none.
     """
 
     name: str
@@ -72,29 +72,29 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Option:
-    """How a constructor argument is given on the command line; stands in `Annotated`.
+    """The command-line option of a constructor argument; goes into `Annotated`.
 
     Attributes
     ----------
     flag : str
-        "--axes"; of a flag that is on by default "--superposition/--no-superposition".
+        "--axes"; for a flag that is on by default "--superposition/--no-superposition".
     help : str
     choices : tuple of str
-        Names of which it takes one. "none" is None in Python.
+        Names of which the option takes one. "none" is None in Python.
     takes : str
-        What it takes (`Kind`), where neither the type nor choices say it.
+        Kind of value (`Kind`), if neither the type nor choices imply it.
     by_group : str
-        Of a list of atoms: the option that names groups of the index file instead, "--groups".
+        For a list of atoms: the option that names groups of the index file instead, "--groups".
     atoms_each : int
-        Of tuples: how many atoms each has, 2 for pairs.
+        For tuples: atoms per tuple, 2 for pairs.
     least, most : float
         Range of a number.
     unit : str
-        Of a number: "angstrom".
+        Unit of a number: "angstrom".
     show_default : bool
-        False: the help says it in words.
+        False: the help gives the default in words.
     panel : str
-        The part of the help that it stands in, if it is none of its own.
+        Another part of the help to list the option in.
     """
 
     flag: str
@@ -117,10 +117,11 @@ class Argument:
     Attributes
     ----------
     name : str
-        In Python, and in job files.
+        Name in Python and in job files.
     kind : str
-        What it takes, as words (`Kind`).
-    default : the value in Python where it is not given; `inspect.Parameter.empty` where it must be
+        Kind of value (`Kind`).
+    default : any
+        The Python value if it is not given; `inspect.Parameter.empty` if it is required.
     option : Option
     """
 
@@ -131,17 +132,17 @@ class Argument:
 
     @property
     def flag(self) -> str:
-        """ "--superposition" of "--superposition/--no-superposition"."""
+        """ "--superposition" from "--superposition/--no-superposition"."""
         return self.option.flag.partition("/")[0]
 
     @property
     def help(self) -> str:
-        """What the command says of it."""
+        """The help text of its option."""
         return self.option.help
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """Names of which it takes one, as written on the command line: "none" is None in Python."""
+        """Names of which the argument takes one, as written on the command line: "none" is None in Python."""
         return self.option.choices
 
     @property
@@ -151,16 +152,16 @@ class Argument:
 
     @property
     def written_default(self) -> Any:
-        """The default as it is written on the command line."""
+        """The default, as written on the command line."""
         return "none" if self.default is None and "none" in self.choices else None if self.required else self.default
 
 
-#: Arguments that several analyses have: weights of atoms, by default their masses or none ...
+#: Arguments that several analyses share: weights of atoms, by default their masses or none ...
 MassWeights = Annotated[
     Any,
     Option(
         "--weights",
-        "Weight of an atom; mass by default where there is a topology.",
+        "Weight of an atom; by default mass, if there is a topology.",
         choices=WEIGHTS,
         show_default=False,
     ),
@@ -175,12 +176,12 @@ Match = Annotated[
     str,
     Option(
         "--match",
-        "What must agree with the atoms of --reference; masses by default, where both have them.",
+        "Property that must agree with the atoms of --reference; by default masses, if both have them.",
         choices=MATCH,
         show_default=False,
     ),
 ]
-# names of those above
+# names of the shared arguments above
 _SHARED = ("MassWeights", "Match", "ReferenceFrame", "ReferenceStructure", "Weights")
 
 
@@ -197,12 +198,12 @@ def arguments_of(analysis: type) -> list[Argument]:
 
 
 def takes_select(analysis: type) -> bool:
-    """Whether its atoms are given by `select=`: --select, or -n and --group."""
+    """Whether `select=` gives its atoms: --select, or -n and --group."""
     return "select" in inspect.signature(analysis.__init__).parameters  # type: ignore[misc]
 
 
 def _declared(annotation: Any, module: str) -> tuple[Option | None, Any]:
-    """The option of an annotation and its type. Of others nothing is evaluated: they may name what is not imported."""
+    """The option of an annotation, and its type. Other annotations may name unimported types and are not evaluated."""
     if isinstance(annotation, str):
         if not (annotation.startswith("Annotated[") or annotation in _SHARED):
             return None, None

@@ -1,6 +1,6 @@
-"""`DeclaredAnalysis`: an analysis that says of itself what the command line, the documents and the tests are made of.
+"""`DeclaredAnalysis`: an analysis with the declarations from which command line, documents and tests are made.
 
-`PerFrameAnalysis` is one whose results are one row a frame: it names its kernel and its columns, and has all else.
+`PerFrameAnalysis` is one whose results are one row per frame: a subclass names only its kernel and columns.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ __all__ = ["DeclaredAnalysis", "PerFrameAnalysis"]
 
 
 class DeclaredAnalysis(Analysis):
-    """An analysis that a command is made of. A subclass declares, besides the options of its constructor:
+    """An analysis that becomes a command. A subclass declares, beside the options of its constructor:
 
     Attributes
     ----------
     command_name : str
-        The command, `kinema rgyr`; its module is called so, with _ for -.
+        The command, `kinema rgyr`; its module has the same name, with _ for -.
     summary : str
-        What the command says of itself, one sentence.
+        One sentence for the command's help.
     quantities : tuple of Quantity
-        Its results; the first one is what it is about.
+        Its results, the main one first.
     reference : str
         The publication or program that defines them.
     """
@@ -49,18 +49,18 @@ class DeclaredAnalysis(Analysis):
     quantities: ClassVar[tuple[Quantity, ...]]
     reference: ClassVar[str]
 
-    #: whether results are one row a frame
+    #: whether results are one row per frame
     is_per_frame: ClassVar[bool] = False
-    #: the column of `results.values` that the summary of a command is of; None: all
+    #: the column of `results.values` that a command's summary covers; None: all
     summarised_column: ClassVar[int | None] = None
 
     @property
     def measures_whole_molecules(self) -> bool:
-        """Whether broken molecules make results wrong, so that a run looks for them."""
+        """Whether broken molecules make results wrong; if so, a run looks for them."""
         return True
 
     def notes_before(self, frames: FrameSelection) -> Sequence[str]:
-        """See `Computation`: whether molecules are broken."""
+        """See `Computation`: notes on broken molecules."""
         if not self.measures_whole_molecules:
             return ()
         from kinema.trajectory.broken_molecules import broken_notes
@@ -68,7 +68,7 @@ class DeclaredAnalysis(Analysis):
         return broken_notes(self.trajectory, self.selection, frames)
 
     def __init__(self, trajectory: Trajectory, select: AtomChoice, **arguments: Any) -> None:
-        """`arguments` are those of the constructor that decide the results: provenance and checkpoints name them."""
+        """`arguments` are the constructor's arguments that affect results; provenance and checkpoints name them."""
         from kinema.transforms.arguments import describe, select_atoms
 
         selection = select_atoms(trajectory, select)
@@ -77,10 +77,10 @@ class DeclaredAnalysis(Analysis):
 
     @classmethod
     def check_arguments(cls, given: Mapping[str, Any], *, followed: bool = False) -> None:
-        """ArgumentError for arguments of a command that exclude each other, or mean nothing without another one.
+        """Raises ArgumentError for a command's arguments that exclude or need each other.
 
-        It is asked before files are opened. `given` has those that are not their defaults; `followed`: of frames that
-        are still being written.
+        It is called before files are opened. `given` has the arguments that differ from their defaults; `followed` says
+        that frames are still being written.
         """
         if "match" in given and "reference" not in given:
             raise ArgumentError("match= says how atoms are compared with those of reference=; name that file")
@@ -89,41 +89,41 @@ class DeclaredAnalysis(Analysis):
 
     @property
     def subject(self) -> str:
-        """What the summary of a command is of: "radius of gyration of 214 atoms"."""
+        """The subject of a command's summary: "radius of gyration of 214 atoms"."""
         return f"{self.quantities[0].description} of {self.selection.count(self.trajectory.n_atoms)}"
 
     @property
     def summarised_over(self) -> str | None:
-        """What mean, least and largest value of a command's summary are over: "98 frames"; None: it has no such values.
+        """The range of the mean, least and largest value in a command's summary: "98 frames"; None: no such values.
 
-        It has none of quantities that are not alike, as x, y and z, and those of each of several angles.
+        Quantities that are not alike, such as x, y and z, or several angles, have no such values.
         """
         return None
 
     @property
     def _title(self) -> str:
-        """Of tables and pictures."""
+        """Title of tables and pictures."""
         return self.quantities[0].title
 
     def _weights_of(
         self, weights: Any, selection: Selection | None = None, what: str = "weights"
     ) -> NDArray[np.float64] | None:
-        """(n,) weights of the atoms of a selection, by default of `self.selection`, or None for equal ones."""
+        """(n,) weights of the atoms of a selection, by default `self.selection`; None for equal weights."""
         from kinema.transforms.arguments import weights_of
 
         return weights_of(weights, self.selection if selection is None else selection, self.trajectory, what)
 
 
 class PerFrameAnalysis(DeclaredAnalysis):
-    """An analysis whose results are one row a frame. A subclass gives `_kernel`, and `_columns` if there are several.
+    """An analysis whose results are one row per frame. A subclass defines `_kernel`, and `_columns` if it has several.
 
     After `run`
     -----------
-    results.<quantity> : (frames,) float64, or (frames, columns) of one that declares columns
+    results.<quantity> : (frames,) float64, or (frames, columns) if it declares columns
         Values alone.
     results.frames, results.time : (frames,)
     results.values : (frames, columns)
-        Those of all quantities.
+        The columns of all quantities.
     """
 
     is_per_frame = True
@@ -139,15 +139,15 @@ class PerFrameAnalysis(DeclaredAnalysis):
         """The kernel; its results are "time" (frames,) and "values" (frames, columns)."""
 
     def _columns(self) -> Sequence[tuple[str, Quantity]]:
-        """Name and quantity of each column of the values; by default one for each quantity, of its name."""
+        """Name and quantity of each column of the values; by default one column per quantity, with its name."""
         return [(one.name, one) for one in self.quantities]
 
     def _columns_from_one(self) -> Sequence[tuple[str, Quantity]]:
-        """The same with names that count atoms from 1, of tables that people read."""
+        """The same, with names that count atoms from 1, for tables that people read."""
         return self._columns()
 
     def _transforms(self) -> Sequence[_core.Transform]:
-        """What each frame goes through before the kernel sees it."""
+        """Transforms that are applied to each frame before the kernel sees it."""
         return ()
 
     def _passes(self, frames: FrameSelection) -> Passes:
@@ -156,7 +156,7 @@ class PerFrameAnalysis(DeclaredAnalysis):
         return Results(**self._quantity_values(found, results), **dict(found))
 
     def _quantity_values(self, found: Results, kernel_results: KernelResults) -> dict[str, Any]:
-        """The values of each quantity by its name."""
+        """The values of each quantity, by name."""
         from kinema.execution.result_arrays import columns_of
 
         columns = self._columns()
@@ -171,7 +171,7 @@ class PerFrameAnalysis(DeclaredAnalysis):
 
     @property
     def _result_name(self) -> str:
-        """Of the data set in a file."""
+        """Name of the data set in a file."""
         return self.command_name.replace("-", "_")
 
     def _table(self) -> Table:

@@ -1,7 +1,7 @@
-"""`GrowingOutputs`: the table and the picture of an analysis while its frames are still coming.
+"""`GrowingOutputs`: the table and the picture of an analysis while its frames are still being written.
 
-A file is whole at any time: it is replaced by one that has more rows, at most once a second. Into a stream rows are
-written as they come.
+A file is whole at any time: it is replaced by one with more rows, at most once a second. A stream gets rows as soon as
+they are computed.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ if TYPE_CHECKING:
 
 __all__ = ["GrowingOutputs"]
 
-# seconds from one picture or table to the next, and in multiples of what it takes to make one
+# shortest time between two pictures or tables: in seconds, and in multiples of the time to make one
 _INTERVAL = 1.0
 _REST = 5.0
 
 
 class GrowingOutputs:
-    """What is written of an analysis, with `update` whenever it has new results.
+    """Writer of a growing analysis; call `update` whenever there are new results.
 
     Parameters
     ----------
     values, plot : path, optional
-        A table, of which a stream gets rows; a picture.
+        The table, to a file or as rows to a stream; the picture.
     format : {"csv", "xvg", "dat"}, optional
-        Of the table, as `Analysis.save`.
-    output_unit, output_time_unit, overwrite : as of `Analysis.save`
+        Format of the table, as in `Analysis.save`.
+    output_unit, output_time_unit, overwrite : as in `Analysis.save`
 
     Attributes
     ----------
     times : int
-        How often the files were written.
+        Number of times that the files were written.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class GrowingOutputs:
             check_plot_path(self._plot, overwrite=overwrite)
 
     def update(self, analysis: Analysis, *, last: bool = False) -> None:
-        """Writes rows that are new; with `last`, or where it is time, the files anew."""
+        """Writes new rows to a stream; rewrites the files if they are due, or with `last`."""
         if self._values is not None and is_stream(self._values):
             self._write_rows(analysis, self._values)
         now = time.monotonic()
@@ -79,7 +79,7 @@ class GrowingOutputs:
         if self._values is not None and not is_stream(self._values):
             analysis.save(self._values, format=self._format, overwrite=self._overwrite, **self._units)
             if not last:
-                # nobody else begins to write it before the next time
+                # nobody else may start to write it before the next time
                 reserve(self._values)
         if self._plot is not None:
             analysis.plot(self._plot, overwrite=self._overwrite, **self._units)
@@ -93,9 +93,9 @@ class GrowingOutputs:
         table = analysis.table().change_units(self._units["output_unit"], self._units["output_time_unit"])
         n_rows = len(table.columns[0].values)
         if n_rows < self._rows:
-            # the run has begun anew
+            # the run has started again
             self._rows = 0
-        # what stands before the rows is of all that are still to come
+        # the header also covers rows to come
         made_of = replace(analysis.provenance(), frames="as they are written", inputs=(), notes=())
         head, rows = table_lines(name, table[self._rows :], made_of, format=self._format)
         try:
@@ -113,7 +113,7 @@ class GrowingOutputs:
     def close(self) -> None:
         """Ends a stream that was opened here."""
         if self._stream is not None and self._stream is not sys.stdout.buffer:
-            # what could not be written is still in its buffer, and was an error before
+            # its buffer may hold rows that could not be written, which was an error before
             with suppress(OSError):
                 self._stream.close()
         self._stream = None

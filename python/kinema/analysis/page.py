@@ -1,4 +1,4 @@
-"""docs/analyses.md: the table of all registered analyses and a section for each, made from what they declare."""
+"""docs/analyses.md: the table of all registered analyses and a section for each, made from their declarations."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ __all__ = ["analyses_page"]
 _HEAD = """\
 # Analyses
 
-Written by `python tools/write_analyses_page.py` from what the classes of `kinema.analysis` declare; a test keeps it
-current. Each is a class in Python and a command; `kinema COMMAND --help` has the options that all commands share:
-files, frames, workers, outputs. Lengths are in angstrom, times in ps, angles in degrees; `output_unit="nm"` and
-`--output-unit nm` change what is written. Those of one row a frame can be written as they are computed (`out=`,
+Written by `python tools/write_analyses_page.py` from the declarations of the classes of `kinema.analysis`; a test keeps
+it current. Each analysis is a Python class and a command; `kinema COMMAND --help` lists the options that all commands
+share: files, frames, workers, outputs. Lengths are in angstrom, times in ps, angles in degrees; `output_unit="nm"` and
+`--output-unit nm` change the written values. Results of one row per frame can be written as they are computed (`out=`,
 `-o values.h5`) and followed (`--follow`).
 
 Tables and pictures count atoms from 1, as `--pairs` and PDB do: `atom` of RMSF, `1-100` of distances. Python counts
 from 0, and so do saved arrays (`.npy` with its column `index`, `.npz`, columns of `.h5`).
 
-Each quantity is a result of its name, values alone: (frames,), or (frames, columns) of those with columns below;
+Each quantity is a result under its own name, values alone: (frames,), or (frames, columns) if columns are given below;
 `results.frames` and `results.time` are beside, and `results.values` has all columns. Classes of MDAnalysis keep their
 shapes: `results.rmsd` of `RMSD` is (frames, 3) with frame and time before the values (more with groups), `results.rmsf`
 of `RMSF` is (atoms,), `results.angles` of `Ramachandran` is (frames, residues, 2). `results.distances` of `Distances`

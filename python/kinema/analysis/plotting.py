@@ -1,4 +1,4 @@
-"""Figures of result tables. It imports matplotlib, and so is imported only when a plot is asked for."""
+"""Figures of result tables. This module imports matplotlib; import it only when a plot is asked for."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 __all__ = ["draw", "draw_plane"]
 
 _MANY_POINTS = 2000
-# more lines than colours
+# with more lines, colours repeat
 _MOST_LINES = 10
-# more names than there is room for beside the lines
+# with more names, there is no room beside the lines
 _FEW_NAMES = 4
-# so few that each is marked: one alone would make no line
+# up to this number each point is marked: a single point makes no line
 _FEW_POINTS = 30
 
 
 def draw(table: Table) -> Figure:
-    """The columns that have a unit over the column `table.x`: a panel for each unit, with a line each.
+    """The columns that have a unit, over the column `table.x`: one panel per unit, one line per column.
 
-    A line ends where `x` goes back, and where values that repeat, as angles do, begin anew. Many columns are rows of an
-    image.
+    A line breaks where `x` goes back, and where periodic values such as angles wrap around. Many columns become rows of
+    an image.
     """
     x, curves = table.curves()
     units = list(dict.fromkeys(column.unit for column in curves))
-    # without pyplot, so that no window system is chosen and nothing stays open
+    # without pyplot: no window system is chosen and nothing stays open
     figure = Figure(figsize=(7.0, 4.0 if len(units) < 2 else 2.4 * len(units)), layout="constrained")
     panels = figure.subplots(max(len(units), 1), sharex=True, squeeze=False)[:, 0]
     for axes, unit in zip(panels, units, strict=False):
@@ -61,7 +61,7 @@ def draw(table: Table) -> Figure:
 def draw_plane(
     values: tuple[NDArray[np.float64], NDArray[np.float64]], labels: tuple[str, str], title: str, limit: float = 180.0
 ) -> Figure:
-    """How often pairs of values occur in the plane, from -limit to limit; few are points."""
+    """A histogram of pairs of values in the plane, from -limit to limit; few pairs are drawn as points."""
     figure = Figure(figsize=(5.6, 5.0), layout="constrained")
     axes = figure.subplots()
     x, y = (one.ravel() for one in values)
@@ -83,7 +83,7 @@ def draw_plane(
 def _draw_lines(axes: Axes, x: Column, columns: list[Column]) -> None:
     width = 0.6 if len(x.values) > _MANY_POINTS else 1.2
     marker = "o" if len(x.values) <= _FEW_POINTS else None
-    # a line is not drawn back to where time starts again
+    # no line leads back to where time starts again
     turns = np.diff(x.values.astype(np.float64)) < 0
     for column in columns:
         jumps = np.abs(np.diff(column.values)) > column.period / 2 if column.period else np.zeros_like(turns)
@@ -99,14 +99,14 @@ def _draw_lines(axes: Axes, x: Column, columns: list[Column]) -> None:
 
 
 def _draw_image(figure: Figure, axes: Axes, x: Column, columns: list[Column], label: str) -> None:
-    """A row a column, the first one on top; rows are frames in their order."""
+    """Draws each column as a row of the image, the first on top, with frames in their order."""
     values = np.stack([column.values for column in columns])
     period = columns[0].period
     limits = {"vmin": -period / 2, "vmax": period / 2, "cmap": "twilight"} if period else {"cmap": "viridis"}
     step = max(1, values.shape[1] // _MANY_POINTS)
     times = x.values[::step].astype(np.float64)
     if (np.diff(times) > 0).all():
-        # each value reaches to the next one
+        # each value extends to the next
         edges = np.append(times, times[-1] + (times[-1] - times[-2] if len(times) > 1 else 1.0))
         rows = np.arange(len(columns) + 1) - 0.5
         image: Any = axes.pcolormesh(edges, rows, values[:, ::step], rasterized=True, **limits)
@@ -122,12 +122,12 @@ def _draw_image(figure: Figure, axes: Axes, x: Column, columns: list[Column], la
 
 
 def _broken(values: NDArray[Any], places: NDArray[np.intp]) -> NDArray[Any]:
-    """The values with NaN, where a line ends, before each of the places."""
+    """The values with a NaN, which breaks a line, before each of the places."""
     return np.insert(np.asarray(values, np.float64), places, np.nan) if len(places) else values
 
 
 def _named(numbers: NDArray[np.integer], names: NDArray[np.str_]) -> FuncFormatter:
-    """Labels of ticks: the name of a number and the number; the number alone where it has several names."""
+    """Labels of ticks: the name of a number and the number; the number alone if it has several names."""
     found: dict[int, set[str]] = {}
     for number, name in zip(numbers.tolist(), names.tolist(), strict=True):
         found.setdefault(number, set()).add(name)

@@ -1,4 +1,4 @@
-"""The command `kinema`: arguments in, exit code out; every failure is one line that says what to do.
+"""The command `kinema`: takes arguments, returns an exit code; every failure prints one line that says what to do.
 
 Each command calls one public function of the package. Exit codes: 0 done, 1 problems found
 (`kinema check`), 2 bad input or arguments, 70 a defect of Kinema, 130 stopped by Ctrl-C, 143 stopped by SIGTERM.
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-# the variable by which a shell asks for the words that may follow; typer's scripts set it
+# typer's scripts set this variable when a shell asks for completions
 COMPLETION = "_KINEMA_COMPLETE"
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs `kinema` with the arguments (those of the process by default) and exits the process."""
-    # modules make objects that stay: looking for garbage among them takes a tenth of a start; see `_invoke`
+    """Runs `kinema` with the arguments (by default the process's own) and exits the process."""
+    # imports make objects that live on: collecting garbage among them takes a tenth of a start; see `_invoke`
     gc.disable()
     if arguments is None:
-        # and at the end of the process, which gives back all of them at once, a quarter
+        # and a quarter of the process's end, which frees everything anyway
         atexit.register(_leave_garbage)
     try:
         _run_and_exit(arguments)
@@ -46,9 +46,10 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _leave_garbage() -> None:
-    """The interpreter does not search for garbage at its end.
+    """Stops the interpreter from collecting garbage at its end.
 
-    Not with h5py: identifiers of libhdf5 within circles would be given back behind libhdf5 itself, which crashes.
+    Does nothing if h5py is loaded: HDF5 identifiers in reference cycles would be released after libhdf5 has closed,
+    which crashes.
     """
     if "h5py" not in sys.modules:
         gc.freeze()
@@ -72,17 +73,17 @@ def _run_and_exit(arguments: list[str] | None) -> NoReturn:
             code = _run_traced(command)
             sys.stdout.flush()
     except BrokenPipeError:
-        # the reader, `head` for example, has seen enough: nothing is left to say, also not at interpreter exit
+        # the reader, `head` for example, has closed the pipe: print nothing more, not even at interpreter exit
         give_up_stdout()
         code = exit_codes.DONE
     except OSError as error:
-        # of the flush: all else is a line of `_run`
+        # from the flush; `_run` prints all other errors
         code = _failed(command, str(stdout_error(error)), exit_codes.BAD_INPUT)
     sys.exit(code)
 
 
 def _run_traced(command: Command) -> int:
-    """The exit code of a command, or of this rank of several, with the trace that is asked for."""
+    """Runs the command, or this rank of it, with the trace asked for. Returns the exit code."""
     from kinema.base.tracing.recording import traced
     from kinema.runners.mpi.launcher import launched
 
@@ -91,7 +92,7 @@ def _run_traced(command: Command) -> int:
         with traced(command.trace, command.print_note) as recording:
             code = _run_on_ranks(command, launch) if launch is not None and launch.size > 1 else _run(command)
     except Error as error:
-        # of the trace alone: all others are a line of `_run`
+        # from the trace; `_run` prints all other errors
         return _failed(command, str(error), exit_codes.BAD_INPUT)
     if recording is not None and not command.quiet and (launch is None or launch.rank == 0):
         print(recording, file=sys.stderr, flush=True)
@@ -99,7 +100,7 @@ def _run_traced(command: Command) -> int:
 
 
 def _run_on_ranks(command: Command, launch: Launch) -> int:
-    """The exit code of this rank of several."""
+    """Runs this rank of several. Returns its exit code."""
     from kinema.cli.ranks import run_on_ranks, stopped_early
 
     try:
@@ -109,7 +110,7 @@ def _run_on_ranks(command: Command, launch: Launch) -> int:
 
 
 def _run(command: Command) -> int:
-    """The exit code of a command; with --debug failures are raised instead."""
+    """Runs a command and returns its exit code; a failure prints one line, with --debug after the traceback."""
     try:
         return _invoke(command)
     except (KeyboardInterrupt, Terminated) as stop:
@@ -129,7 +130,7 @@ def _run(command: Command) -> int:
 
 
 def _invoke(command: Command) -> int:
-    """Parses the arguments and calls the command's function; without arguments it shows what there is."""
+    """Parses the arguments and calls the command's function; without arguments it prints the help."""
     import typer
 
     from kinema.base.notes import collected
@@ -147,7 +148,7 @@ def _invoke(command: Command) -> int:
     group = parser_of(path_of(words) or tuple(words))
     gc.freeze()
     gc.enable()
-    # not the application itself: that takes every end of a file, EOFError, for a wish to stop
+    # not the application itself, which takes every EOFError for a request to stop
     try:
         with (
             _warnings_in_lines(command),
@@ -159,7 +160,7 @@ def _invoke(command: Command) -> int:
             try:
                 group.invoke(context)
             finally:
-                # what no reader has reported
+                # troubles that no reader has reported
                 emit_troubles()
     except typer.Exit as end:
         command.print_node_cache()
@@ -170,14 +171,14 @@ def _invoke(command: Command) -> int:
 
 @contextmanager
 def _warnings_in_lines(command: Command) -> Iterator[None]:
-    """Within the block warnings of libraries are a line on stderr each, without a place in their code."""
+    """Within the block, each warning of a library is a line on stderr, without its source location."""
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_args, **_keywords: command.print_warning(str(message))
         yield
 
 
 def _bad_input(error: Exception, command: Command) -> str | None:
-    """The line for a failure that the user can mend; None for a defect of Kinema."""
+    """The line for a failure that the user can fix; None for a defect of Kinema."""
     format_message = getattr(error, "format_message", None)  # typer's own errors about arguments
     if format_message is not None:
         place = getattr(error, "ctx", None)
@@ -197,12 +198,12 @@ def _bad_input(error: Exception, command: Command) -> str | None:
 
 
 def _exception_notes(error: BaseException) -> str:
-    """The notes of an exception, PEP 678: where the work that was done is."""
+    """The notes of an exception (PEP 678), which say where finished work lies."""
     return "; ".join(getattr(error, "__notes__", []))
 
 
 def _failed(command: Command, message: str, code: int) -> int:
-    """Prints on one line of stderr why the command failed; with --debug the traceback stands before it."""
+    """Prints why the command failed, as one line on stderr; with --debug the traceback comes first."""
     from kinema.base.printable import printable
 
     if command.debug:

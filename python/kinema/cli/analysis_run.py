@@ -1,4 +1,4 @@
-"""What all commands that are analyses do: open, choose frames, run, save, plot, print a summary.
+"""Steps of every analysis command: open, choose frames, run, save, plot, print a summary.
 
 `kinema.cli.commands.analyses` makes the analysis object.
 """
@@ -34,10 +34,10 @@ _DECIMALS = {"angstrom": 4, "nm": 5}
 
 
 def statistics(analysis: DeclaredAnalysis, output_unit: str) -> tuple[str, dict[str, float]]:
-    """A unit, and mean, least and largest value in it; of values in a file some are in memory at a time.
+    """The unit, and mean, least and largest value in it; values in a file are read chunk by chunk.
 
-    Of values that repeat, as dihedral angles do, the circular mean alone: least and largest depend on where they are
-    cut. Nothing if values are of different things (`DeclaredAnalysis.summarised_over`).
+    Periodic values such as dihedral angles have only a circular mean: least and largest depend on the cut. The
+    dictionary is empty if the values are of different things (`DeclaredAnalysis.summarised_over`).
     """
     values, quantity = analysis.results.values, analysis.quantities[0]
     own = quantity.unit
@@ -47,10 +47,10 @@ def statistics(analysis: DeclaredAnalysis, output_unit: str) -> tuple[str, dict[
     count, total, least, largest = 0, 0.0 + 0.0j, np.inf, -np.inf
     for chunk in [values] if isinstance(values, np.ndarray) else values.chunks():
         chosen = chunk if analysis.summarised_column is None else chunk[:, analysis.summarised_column]
-        # angles of atoms at one place are not defined, which was noted
+        # NaN: angles of coincident atoms, already noted
         chosen = chosen[~np.isnan(chosen)]
         if chosen.size:
-            # the mean of what repeats is that of its directions
+            # the mean of periodic values is the mean of their directions
             turns = np.exp(2j * np.pi / quantity.period * chosen) if quantity.period else chosen
             count, total = count + chosen.size, total + complex(np.sum(turns))
             least, largest = min(least, float(np.min(chosen))), max(largest, float(np.max(chosen)))
@@ -73,9 +73,9 @@ def open_inputs(
     window: FrameOptions,
     files: Sequence[Path | None] = (),
 ) -> tuple[kn.Trajectory, kn.Selection]:
-    """The trajectory and its atoms; outputs that cannot be written are refused before anything is read.
+    """The trajectory and its atoms. Refuses outputs that cannot be written before it reads anything.
 
-    `files` are those that the analysis reads besides. Files that are to be followed are waited for.
+    `files` are the analysis's other inputs. With --follow, waits until the files exist.
     """
 
     following.check(outputs, workers, opening)
@@ -96,31 +96,31 @@ def open_inputs(
 
 
 def _check_followed(inputs: UnselectedInputs, following: FollowedFiles) -> None:
-    """ArgumentError for transforms that are made of frames that are still to come, or may change."""
+    """Raises ArgumentError for transforms that depend on frames that are not written yet, or may change."""
     words = [word.strip() for word in (inputs.pbc or "").split(",")]
     viewed_trajectory = {f"--pbc {word}": word in words for word in ("nojump", "displacement")}
     for option, given in {**viewed_trajectory, "--fit progressive": inputs.fit == "progressive"}.items():
         if given:
             raise ArgumentError(
-                f"{option} is made by a pass over all frames, so that it cannot follow frames that are still coming; "
+                f"{option} is made by a pass over all frames, so it cannot follow frames that are still being written; "
                 "run it when all are there"
             )
     for option, given in (("--fit", inputs.fit is not None), ("--bonds guess", inputs.bonds == "guess")):
         if given and following.on_rewind == "restart":
             raise ArgumentError(
-                f"{option} is made of the first frame, which is another one where files are written anew; leave "
-                "--on-rewind restart out"
+                f"{option} is made of the first frame, which changes if the files are rewritten; leave out --on-rewind "
+                "restart"
             )
 
 
 def _wait_for_first_frame(trajectory: kn.Trajectory, following: FollowedFiles) -> None:
-    """Returns when the first frame is complete, of which transforms are made; ArgumentError where none comes."""
+    """Waits for the first frame, which transforms need. Raises ArgumentError if none is written."""
     if not sum(1 for _ in trajectory.follow(1, following.follow_timeout)):
-        raise ArgumentError(f"{trajectory.paths[0]}: no frame has come, of which the transforms are made")
+        raise ArgumentError(f"{trajectory.paths[0]}: no frame was written, and the transforms need the first one")
 
 
 def opened(inputs: UnselectedInputs, opening: Opening) -> kn.Trajectory:
-    """The trajectory as its files have it."""
+    """The trajectory, without transforms."""
     topology = None if inputs.topology is None else str(inputs.topology)
     trajectory = kn.open([str(path) for path in inputs.paths], topology, **opening.arguments)
     if topology is not None:
@@ -137,7 +137,7 @@ def transformed(
     window: FrameOptions,
     outputs: Outputs,
 ) -> kn.Trajectory:
-    """The trajectory with the transforms that the options ask for; its frames are found first where these need them."""
+    """The trajectory with the transforms of the options; finds its frames first if a transform needs them."""
 
     def scan() -> None:
         progress = False if command.quiet else None
@@ -167,7 +167,7 @@ def run(
     workers: Workers,
     following: FollowedFiles,
 ) -> None:
-    """Runs the analysis on the frames of the window, writes what is to be written and prints the summary."""
+    """Runs the analysis on the frames of the window, writes the outputs and prints the summary."""
     if following.follow:
         analysis.command = command.typed
         _follow(analysis, window, outputs, workers, following)
@@ -187,7 +187,7 @@ def run_together(
     window: FrameOptions,
     workers: Workers,
 ) -> None:
-    """Runs analyses in one pass and writes values and pictures of each; checkpoint, rows and report are of all."""
+    """Runs analyses in one pass and writes values and pictures of each; they share checkpoint, rows and report."""
     progress = False if command.quiet else None
     runner = workers.chosen(command)
     with outputs.checkpoint_noted():
@@ -225,13 +225,13 @@ def run_together(
 def _follow(
     analysis: DeclaredAnalysis, window: FrameOptions, outputs: Outputs, workers: Workers, following: FollowedFiles
 ) -> None:
-    """Runs the analysis on frames as they come; what is written of it grows."""
+    """Runs the analysis on frames as they arrive; its outputs grow."""
     from kinema.analysis.growing_outputs import GrowingOutputs
     from kinema.execution.following import follow, frames_by_number, frames_in_time
 
     choose = None
     if window.frames is not None:
-        raise ArgumentError("--frames lists frames that are there, and --follow takes frames as they come; use one")
+        raise ArgumentError("--frames lists existing frames, and --follow takes frames as they arrive; use one")
     if _is_by_time(window):
         choose = frames_in_time(lambda trajectory: frames_between(trajectory, window.begin, window.end, window.dt))
     elif (window.start, window.stop, window.step) != (None, None, None):
@@ -258,10 +258,10 @@ def _follow(
             options={"workers": workers.workers, "memory": workers.memory, "on_rewind": following.on_rewind},
         )
     except (KeyboardInterrupt, Terminated) as stop:
-        # which is how one without an end is ended
+        # the usual end of a run without --until
         if analysis.results and outputs.written:
             names = ", ".join("stdout" if name == "-" else name for name in outputs.written)
-            stop.add_note(f"written, of {counted(analysis.timings.frames, 'frame')}: {names}")
+            stop.add_note(f"written, from {counted(analysis.timings.frames, 'frame')}: {names}")
         raise
     finally:
         if analysis.results:
@@ -278,7 +278,7 @@ def _print_summary(command: Command, trajectory: kn.Trajectory, analysis: Declar
 
 
 def _is_by_time(window: FrameOptions) -> bool:
-    """Whether frames are chosen by time; ArgumentError where they are by number as well."""
+    """Whether frames are chosen by time. Raises ArgumentError if they are also chosen by number."""
     by_time = any(value is not None for value in (window.begin, window.end, window.dt))
     by_number = any(value is not None for value in (window.start, window.stop, window.step))
     if window.frames is not None and (by_time or by_number):

@@ -1,7 +1,7 @@
-"""The typer application: which commands there are, and what all of them share.
+"""The typer application: the list of commands, and what they share.
 
-The commands themselves are a file each, those of a group (`kinema ml ...`) in a folder; analyses are made of what they
-declare, by one file. Only the one that is called is imported, as typer takes its time for each.
+Each command is a file, each group (`kinema ml ...`) a folder of files; one file makes the commands of all analyses from
+their declarations. Only the called command is imported, because typer is slow to build each.
 """
 
 import difflib
@@ -18,18 +18,18 @@ from kinema.analysis.registry import ANALYSES
 from kinema.base.errors import ArgumentError
 from kinema.cli.options.single import SingleOptionsCommand
 
-# in the order of --help; each is a function in a module of its name, with _ for -, but for analyses
+# in the order of --help; each, except the analyses, is a function in a module of its name, with _ for -
 COMMANDS = (
     "info", *ANALYSES, "run", "check", "index", "convert", "repack", "split", "join", "formats", "demo",
     "report", "trace", "scaling", "bench-write", "cache", "ml", "doctor",
 )  # fmt: skip
-# those of them that are groups: packages with COMMANDS of their own, and a docstring for --help
+# commands that are groups: packages with COMMANDS of their own, and a docstring for --help
 GROUPS = ("cache", "ml")
 # options that have another name now
 _RENAMED = {(command, "--group"): "--particles" for command in ("info", "repack", "split", "join")} | {
     ("scaling", "--cache"): "--page-cache"
 }
-# what other programs call a command (gmx, cpptraj, MDAnalysis, MDTraj, VMD), without hyphens and underscores
+# names that other programs (gmx, cpptraj, MDAnalysis, MDTraj, VMD) use for a command, without hyphens and underscores
 _CALLED_OTHERWISE = {
     "analyze": "the command of a quantity, such as rmsd", "trajectory": "info", "dump": "info", "stat": "info",
     "rms": "rmsd", "rmsdtraj": "rmsd", "rmsfluct": "rmsf", "fluct": "rmsf", "atomicfluct": "rmsf", "bfactor": "rmsf",
@@ -53,7 +53,7 @@ _CALLED_OTHERWISE = {
     "center": "the option --center", "select": "the option --select", "makendx": "the option --select",
     "version": "the option --version", "help": "the option --help",
 }  # fmt: skip
-# what there is no command for
+# quantities without a command
 _ABSENT = {
     "hydrogen bonds": ("hbond", "hbonds", "hydrogenbonds", "hbondanalysis"),
     "clusters of structures": ("cluster", "clustering", "cluster2"),
@@ -72,7 +72,7 @@ _SHORT = {"sel": "select", "skip": "step", "tu": "output-time-unit"}
 
 
 def refuse_unknown(words: list[str]) -> None:
-    """ArgumentError for a word that is no command, with what it is called here."""
+    """Raises ArgumentError for a word that is not a command; the message suggests Kinema's name for it."""
     if not words or words[0].startswith("-") or words[0] in COMMANDS:
         return
     word = words[0]
@@ -80,7 +80,7 @@ def refuse_unknown(words: list[str]) -> None:
     absent = next((what for what, names in _ABSENT.items() if plain in names), None)
     if absent is not None:
         raise ArgumentError(
-            f"{word!r} is no command, as kinema computes no {absent} yet; it computes {', '.join(ANALYSES)}, and in "
+            f"{word!r} is not a command, as kinema computes no {absent} yet; it computes {', '.join(ANALYSES)}, and in "
             "Python any function of a frame: kinema.analysis.from_function (see kinema --help)"
         )
     near = difflib.get_close_matches(word.lower(), COMMANDS, n=3)
@@ -89,11 +89,11 @@ def refuse_unknown(words: list[str]) -> None:
         hint = f"here it is {here}"
     else:
         hint = f"did you mean {' or '.join(near)}?" if near else f"expected one of {', '.join(COMMANDS)}"
-    raise ArgumentError(f"{word!r} is no command; {hint} (see kinema --help)")
+    raise ArgumentError(f"{word!r} is not a command; {hint} (see kinema --help)")
 
 
 def refuse_single_hyphens(words: list[str], options: Collection[str]) -> None:
-    """ArgumentError for -select and the like, as GROMACS and VMD spell options; `options` are those of the command."""
+    """Raises ArgumentError for -select and the like, as GROMACS and VMD spell the command's `options`."""
     own = words[: words.index("--")] if "--" in words else words
     for word in own[1:]:
         given = word.partition("=")[0]
@@ -103,7 +103,7 @@ def refuse_single_hyphens(words: list[str], options: Collection[str]) -> None:
 
 
 def refuse_renamed(words: list[str]) -> None:
-    """ArgumentError with the new name of an option that has moved."""
+    """Raises ArgumentError for a renamed option, with the new name."""
     for word in words[1:]:
         new = _RENAMED.get((words[0], word.partition("=")[0]))
         if new is not None:
@@ -112,14 +112,14 @@ def refuse_renamed(words: list[str]) -> None:
 
 @functools.cache
 def parser_of(words: tuple[str, ...]) -> Any:
-    """What parses a line that begins with these words: typer takes its time to make it, and notes ask for it again."""
+    """The parser for a line that begins with these words; cached, because typer is slow and notes need it again."""
     return typer.main.get_command(application(list(words)))
 
 
 def complete(variable: str) -> int:
-    """Prints the words that may follow on a shell's line, in the form of typer's script for that shell.
+    """Prints the words that may complete a shell's line, in the form of typer's script for that shell.
 
-    `variable` is the environment variable that names the shell. Gives the exit code.
+    `variable` is the environment variable that names the shell. Returns the exit code.
     """
     from typer._completion_classes import completion_init
     from typer.completion import shell_complete
@@ -133,7 +133,7 @@ def complete(variable: str) -> int:
 
 
 def application(words: list[str]) -> typer.Typer:
-    """The application with the command that the words name, or with all of them where they name none."""
+    """The application with the command that the words name, or with all commands if they name none."""
     app = typer.Typer(
         no_args_is_help=True,
         # --install-completion and --show-completion, which stand before any command
@@ -149,7 +149,7 @@ def application(words: list[str]) -> typer.Typer:
 
 
 def path_of(words: list[str]) -> tuple[str, ...]:
-    """The words that name a command: one, or a group and one of its commands; () where there is no such command."""
+    """The words that name a command: one, or a group and one of its commands; () if there is no such command."""
     if words[:1] and words[0] in GROUPS:
         return tuple(words[:2]) if words[1:] and words[1] in _commands_of(words[0]) else ()
     return tuple(words[:1]) if words[:1] and words[0] in COMMANDS else ()
@@ -161,7 +161,7 @@ def _commands_of(group: str) -> Sequence[str]:
 
 
 def _add_commands(app: typer.Typer, package: str, commands: Sequence[str], words: list[str]) -> None:
-    """Adds the command that the first word names, or all of them where it names none."""
+    """Adds the command that the first word names, or all commands if it names none."""
     for name in words[:1] if words[:1] and words[0] in commands else commands:
         python_name = name.replace("-", "_")
         if commands is COMMANDS and name in ANALYSES:
@@ -190,7 +190,7 @@ def _kinema(
     _version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
-    # the four below are taken out of the line before typer sees it; they stand here for --help
+    # the next four are for --help only: `prepare` takes them out of the line before typer sees it
     _quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
     _json: Annotated[bool, typer.Option("--json", help="Print a summary for machines on stdout.")] = False,
     _debug: Annotated[bool, typer.Option("--debug", help="Print the traceback of an error.")] = False,

@@ -1,4 +1,4 @@
-"""One call of `kinema`: its arguments before typer parses them, and its output as --json and --quiet ask for it."""
+"""One call of `kinema`: its arguments before typer parses them, and its output, which obeys --json and --quiet."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from kinema.cli.streams import print_out
 if TYPE_CHECKING:
     from kinema.runners.mpi.runner import MPIRunner
 
-# allowed at any place of the line, and known to the function above all commands only
+# allowed anywhere on the line; only the application itself declares them
 ANYWHERE = {"--debug", "--json", "--quiet", "-q"}
-# the same, with a value
+# likewise, with a value
 TRACE = "--trace"
 _NEVER_EMPTY = {TRACE, "--pbc", "--node-cache"}
-# take all words up to the next option, as in GROMACS: -f part1.xtc part2.xtc
+# options that take all words up to the next option, as in GROMACS: -f part1.xtc part2.xtc
 WITH_MANY_VALUES = {"-f", "--trajectory"}
 
 
@@ -39,15 +39,16 @@ class Command:
     typed : str
         The command line.
     arguments : list of str
-        What typer parses.
+        The words that typer parses.
     debug, json, quiet : bool
     trace : str or None
         The folder of `--trace`.
-    ranks : the MPI ranks that work for it, where a launcher has started several
+    ranks : MPIRunner or None
+        The MPI ranks that work for it, if a launcher has started several.
     notes : list of str
         The notes so far (`kinema.base.notes`).
     counted : CacheCounts
-        What node caches of this process had counted before.
+        The counts of this process's node caches before the call.
     """
 
     typed: str
@@ -61,9 +62,9 @@ class Command:
     counted: CacheCounts = field(default_factory=counts_of_all)
 
     def print_result(self, facts: Callable[[], Any], text: Callable[[], object], *, on_stderr: bool = False) -> None:
-        """Prints the result on stdout: with --json `facts`, a dict with the notes added; with --quiet nothing.
+        """Prints the result: `text`; with --json `facts`, with the notes added to a dict; with --quiet nothing.
 
-        On stderr where an output is written into stdout.
+        It goes to stdout, or to stderr if an output is written to stdout.
         """
         if self.json:
             found = facts()
@@ -84,7 +85,7 @@ class Command:
         return {"node_cache": counts.as_dict()} if counts else {}
 
     def print_node_cache(self) -> None:
-        """Prints on stderr, behind the result, what node caches gave and fetched; nothing where none was used."""
+        """Prints on stderr, after the result, what node caches gave and fetched; nothing if none was used."""
         if not (self.quiet or self.json) and (counts := counts_of_all() - self.counted):
             print(f"node cache: {counts}", file=sys.stderr, flush=True)
 
@@ -97,18 +98,18 @@ class Command:
                 print(f"note: {note}", file=sys.stderr, flush=True)
 
     def print_warning(self, warning: str) -> None:
-        """Prints what a library warns of on stderr, but for --quiet."""
+        """Prints a library's warning on stderr; nothing with --quiet."""
         if not self.quiet:
             print(f"warning: {printable(' '.join(warning.split()))}", file=sys.stderr, flush=True)
 
     def print_progress(self, text: str) -> None:
-        """Prints on stderr what is going on, but for --quiet and --json."""
+        """Prints progress on stderr; nothing with --quiet or --json."""
         if not (self.quiet or self.json):
             print(printable_lines(text), file=sys.stderr, flush=True)
 
 
 def _replace_nan(found: Any) -> Any:
-    """What is no finite number becomes null: JSON has no other numbers, and programs refuse a file with NaN."""
+    """Replaces NaN and infinity by null, because JSON has neither and programs refuse a file with NaN."""
     if isinstance(found, dict):
         return {name: _replace_nan(value) for name, value in found.items()}
     if isinstance(found, (list, tuple)):
@@ -117,7 +118,7 @@ def _replace_nan(found: Any) -> Any:
 
 
 def _refuse_empty(words: list[str]) -> None:
-    """ArgumentError for an empty value of an option whose value is never empty, as of a variable that is not set."""
+    """Raises ArgumentError for an empty value of an option that needs one, such as from an unset variable."""
     own = words.index("--") if "--" in words else len(words)
     for word, value in pairwise([*words[:own], "--"]):
         name, joined, rest = word.partition("=")
@@ -126,7 +127,7 @@ def _refuse_empty(words: list[str]) -> None:
 
 
 def _take_trace(words: list[str]) -> tuple[list[str], str | None]:
-    """The words without `--trace DIR`, and the folder: what stands behind `--` is another program's."""
+    """The words without `--trace DIR`, and the folder. Words after `--` belong to another program."""
     own = words.index("--") if "--" in words else len(words)
     places = [i for i, word in enumerate(words[:own]) if word.partition("=")[0] == TRACE]
     if not places:
@@ -144,7 +145,7 @@ def _take_trace(words: list[str]) -> tuple[list[str], str | None]:
 def prepare(words: list[str]) -> Command:
     """Takes out the options that may stand anywhere and repeats `-f` before each of its values.
 
-    What stands behind `--` is no option: the command of `kinema trace` keeps its own.
+    Words after `--` are not options: the command of `kinema trace` keeps its own.
     """
     typed = words
     _refuse_empty(words)

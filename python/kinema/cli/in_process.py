@@ -1,7 +1,7 @@
-"""The command `kinema`, called in this process: for tests of what it says and makes.
+"""The command `kinema`, called in this process, for tests of its output and files.
 
-A process of its own costs a second; tests of signals, streams, `-P` and MPI need one:
-`kinema.testing.programs.children.start_child`. tests/cli/test_starting.py starts each command in a new one.
+A new process costs a second. Tests of signals, streams, `-P` and MPI need one:
+`kinema.testing.programs.children.start_child`. tests/cli/test_starting.py starts each command in a new process.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from kinema.cli import main
 
 __all__ = ["call_kinema"]
 
-# what Python itself leaves out if nobody asks for it
+# warnings that Python ignores by default
 _SILENT = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)
 
 
 def call_kinema(
     *words: object, cwd: Path | None = None, environment: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Exit code, stdout and stderr of `kinema` with these words, in a folder and an environment.
+    """Runs `kinema` with these words in a folder and an environment. Returns exit code, stdout and stderr.
 
-    What it prints through Python and through the descriptors 1 and 2 is caught. Folder, environment, streams and
-    filters of warnings are afterwards as they were.
+    It captures output through Python and through the descriptors 1 and 2. Afterwards it restores folder, environment,
+    streams and warning filters.
     """
-    # what the files of a process show once is shown once a call
+    # notes that a process shows once are shown once a call
     notes._ONCE.clear()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         with (
@@ -64,7 +64,7 @@ def _exit_code(words: list[str]) -> int:
 
 @contextlib.contextmanager
 def _stream(name: str, descriptor: int, file: IO[bytes]) -> Iterator[None]:
-    """Within the block `sys.<name>` and its descriptor write into the file."""
+    """Within the block, `sys.<name>` and its descriptor write to the file."""
     kept, before = os.dup(descriptor), getattr(sys, name)
     before.flush()
     os.dup2(file.fileno(), descriptor)
@@ -82,7 +82,7 @@ def _stream(name: str, descriptor: int, file: IO[bytes]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _default_warnings() -> Iterator[None]:
-    """Within the block the filters of warnings are those of a process that starts."""
+    """Within the block, warnings are filtered as in a new process."""
     with warnings.catch_warnings():
         warnings.resetwarnings()
         for category in _SILENT:

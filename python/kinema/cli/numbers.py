@@ -1,4 +1,4 @@
-"""Numbers of the command line: each option says its range once, for typer and for lists with commas."""
+"""Numbers on the command line: each option states its range once, for typer and for comma-separated lists."""
 
 import math
 import re
@@ -8,9 +8,9 @@ import typer
 
 __all__ = ["COUNT", "FRAME", "LARGEST", "MOST_WORKERS", "TIME", "decimal", "whole", "whole_number"]
 
-# what the core holds a number of a frame, an atom or a byte in
+# the core's integer for numbers of frames, atoms and bytes
 LARGEST = (1 << 63) - 1
-# of workers, ranks and threads: beyond it a number is a slip
+# of workers, ranks and threads; a larger number is a typing error
 MOST_WORKERS = 1 << 16
 
 
@@ -20,9 +20,9 @@ def whole(least: int, most: int) -> dict[str, Any]:
 
 
 def whole_number(text: object, least: int, most: int) -> int:
-    """The number; typer.BadParameter for another text or one beyond the range."""
+    """The number. Raises typer.BadParameter for other text, and for a number out of range."""
     word = str(text)
-    # longer ones are beyond every range, and Python refuses to read very long ones
+    # longer words are out of every range, and Python refuses to parse very long ones
     if not re.fullmatch(r"[+-]?[0-9]{1,30}", word) or not least <= int(word) <= most:
         raise typer.BadParameter(f"expected a whole number from {least} to {most}, found {_short(word)}")
     return int(word)
@@ -48,7 +48,7 @@ def _short(word: str) -> str:
 
 
 COUNT = whole(1, LARGEST)
-# from the end where it is negative
+# negative: counted from the end
 FRAME = whole(-LARGEST, LARGEST)
 # ps
 TIME = decimal(-1e18, 1e18)

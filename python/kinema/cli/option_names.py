@@ -1,4 +1,4 @@
-"""Messages of the package in the words of the command line: options in the place of Python's arguments."""
+"""The package's messages in the words of the command line: options replace Python's arguments."""
 
 import functools
 import re
@@ -7,7 +7,7 @@ from typing import Any
 
 __all__ = ["option_names", "rewrite_names"]
 
-# arguments, or values of them, that are options of another name
+# arguments, or values of them, whose option has another name
 _ALIASES = {
     "overwrite": "--force",
     "compression": "--compress",
@@ -18,7 +18,7 @@ _ALIASES = {
     "stored=False": "--no-stored",
     "coordinates=False": "--headers-only",
 }
-# a value, as messages print them
+# a value, as messages print it
 _VALUE = r"""(?:\{[^}]*\}|"[^"]*"|'[^']*'|[\w.]+|)"""
 # further values: "average", 'iterative' or 'reference'
 _MORE = r"""((?:(?:, | or | and )(?:"[^"]*"|'[^']*'|None\b))*)"""
@@ -39,7 +39,7 @@ def _options_of(path: tuple[str, ...]) -> Mapping[str, str]:
 
 
 def option_names(words: list[str]) -> Mapping[str, str]:
-    """The options of the command that the words call, by the name of their argument, or by "argument=value"."""
+    """The options of the command that the words call, keyed by argument name or by "argument=value"."""
     from kinema.cli.app import path_of
 
     path = path_of(words)
@@ -47,15 +47,15 @@ def option_names(words: list[str]) -> Mapping[str, str]:
 
 
 def rewrite_names(message: str, options: Mapping[str, str], path: str | None = None) -> str:
-    """The message with `name=value`, names with an underscore, and a name at its beginning as options.
+    """Rewrites `name=value`, names with an underscore, and a name at the start of the message as options.
 
-    Where the message itself has the option behind the argument, in brackets, that is taken. `path` is a file that the
-    message is about: where it begins with that, this is no argument.
+    If the message gives the option itself, in brackets after the argument, that option is used. `path` is the file that
+    the message is about: a message that begins with `path` does not begin with an argument.
     """
     if not options:
         return message
     message = re.sub(rf"(?<![\w./=-])\w+={_VALUE} \((--[^)]+)\)", r"\1", message)
-    # most messages have few of them, and to look for all takes as long as to open a file
+    # most messages have few of them, and looking for all takes as long as opening a file
     options = {name: option for name, option in options.items() if name.partition("=")[0] in message}
     if not options:
         return message

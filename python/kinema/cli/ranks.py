@@ -1,4 +1,4 @@
-"""The command on the ranks of an MPI program: rank 0 carries it out, the others work for it and print nothing."""
+"""The command on the ranks of an MPI program: rank 0 runs it, the others work for it and print nothing."""
 
 import signal
 import sys
@@ -14,18 +14,21 @@ from kinema.runners.mpi.launcher import Launch
 
 
 def run_on_ranks(command: Command, launch: Launch, run: Callable[[Command], int]) -> int:
-    """The exit code of this rank: that of the command on rank 0, else 0; 2 on all where there is no MPI that fits."""
-    # While MPI starts a signal ends this one at once, also within MPI's own code, which waits for the
-    # others without end and lets no handler of Python's run; the launcher then ends them.
+    """Runs the command on this rank. Returns the command's exit code on rank 0, else 0; 2 on all ranks if MPI fails.
+
+    MPI fails if none is installed that fits the launcher.
+    """
+    # While MPI starts, a signal ends this rank at once, even within MPI's own code, which waits endlessly for the
+    # other ranks and lets no Python handler run. The launcher then ends the other ranks.
     before = {number: replace_handler(number, signal.SIG_DFL) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         with warnings.catch_warnings():
-            # mpi4py, too, says that the launcher is another library's; the error below says what to do
+            # mpi4py also warns that the launcher is another library's; the error below says what to do
             warnings.filterwarnings("ignore", "suspicious MPI execution environment", RuntimeWarning)
             from kinema.runners.mpi.runner import MPIRunner
         ranks = MPIRunner()
     except (ArgumentError, MissingPackageError) as error:
-        # without MPI each rank has its number from the launcher all the same
+        # the launcher numbers the ranks even without MPI
         if launch.rank == 0:
             print(f"kinema: {error}", file=sys.stderr)
         return exit_codes.BAD_INPUT
@@ -43,7 +46,7 @@ def run_on_ranks(command: Command, launch: Launch, run: Callable[[Command], int]
 def stopped_early(launch: Launch, code: int) -> int:
     """The exit code of a rank that got a signal before MPI had started; rank 0 prints a line.
 
-    Where MPI has begun all ranks end at once: some may wait for this one, and MPI's end would wait for them.
+    If MPI has begun to start, it aborts all ranks: some may wait for this one, and MPI's end would wait for them.
     """
     if launch.rank == 0:
         print("kinema: stopped", file=sys.stderr, flush=True)

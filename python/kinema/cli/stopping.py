@@ -1,10 +1,10 @@
-"""Signals as exceptions: a run that is stopped closes its files and leaves no partial output.
+"""Signals as exceptions: a stopped run closes its files and leaves no partial output.
 
-Python drops an exception that comes up in a destructor or in the callback of a weak reference, of which h5py has many:
-a signal that came there is sent once more.
+Python drops an exception that is raised in a destructor or in the callback of a weak reference, and h5py has many of
+these: a signal that arrives there is sent again.
 
 A signal that was ignored when the process started stays ignored, as for jobs that a shell starts in the background:
-Ctrl-C in its terminal is for others.
+Ctrl-C in that terminal is not meant for them.
 """
 
 import os
@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any
 
-# seconds until a signal that was dropped is sent again
+# seconds until a dropped signal is sent again
 _AGAIN = 0.01
 
 
@@ -27,7 +27,7 @@ class Terminated(BaseException):
 
 @contextmanager
 def stop_on_signals() -> Iterator[None]:
-    """Within the block SIGTERM raises Terminated in the main thread, unless it is ignored; no signal is lost."""
+    """Within the block, SIGTERM raises Terminated in the main thread, unless it is ignored; no signal is lost."""
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         raise Terminated
@@ -39,7 +39,7 @@ def stop_on_signals() -> Iterator[None]:
         if number is None:
             hook(what)
         else:
-            # not here, where it would be dropped as well
+            # not here: it would be dropped again
             threading.Thread(target=_send_after, args=(number, dropped.__code__), daemon=True).start()
 
     sys.unraisablehook = dropped
@@ -51,7 +51,7 @@ def stop_on_signals() -> Iterator[None]:
 
 
 def _send_after(number: signal.Signals, hook: CodeType) -> None:
-    """Sends a signal to this process when the main thread is out of this hook, which a busy machine may hold up."""
+    """Sends a signal to this process once the main thread has left this hook; a busy machine may delay that."""
     frame: FrameType | None
     while True:
         time.sleep(_AGAIN)
@@ -64,7 +64,7 @@ def _send_after(number: signal.Signals, hook: CodeType) -> None:
 
 
 def replace_handler(number: signal.Signals, handler: Any) -> Any:
-    """Sets the handler of a signal that is not ignored; gives the one before."""
+    """Sets the handler of a signal unless the signal is ignored. Returns the previous handler."""
     before = signal.getsignal(number)
     if before is not signal.SIG_IGN:
         signal.signal(number, handler)

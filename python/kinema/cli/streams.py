@@ -1,4 +1,4 @@
-"""The standard streams of the command: those that are closed, full, or cannot encode a name end in no traceback."""
+"""The standard streams of the command: a closed or full stream, or one that cannot encode a name, is an error line."""
 
 import errno
 import io
@@ -13,14 +13,14 @@ __all__ = ["give_up_stdout", "prepare_streams", "print_out", "stdout_error"]
 
 
 class _ClosedStdout(io.TextIOBase):
-    """What takes the place of a stdout that was closed when the process started: all that is written is an error."""
+    """Replaces a stdout that was closed when the process started: every write is an error."""
 
     def write(self, text: str, /) -> int:
         raise stdout_error(OSError(errno.EBADF, os.strerror(errno.EBADF)))
 
 
 class _Stdout(io.TextIOWrapper):
-    """The stdout of the process with errors that name it, whoever prints, as `--help` is printed by a library."""
+    """The stdout of the process, with errors that name it even if a library prints, as for `--help`."""
 
     def write(self, text: str, /) -> int:
         with _named_errors():
@@ -33,7 +33,7 @@ class _Stdout(io.TextIOWrapper):
 
 @contextmanager
 def _named_errors() -> Iterator[None]:
-    """FileIOError for a stdout that cannot be written, but for a reader that has gone, BrokenPipeError."""
+    """Within the block, raises FileIOError if stdout cannot be written, and BrokenPipeError if its reader has gone."""
     try:
         yield
     except (BrokenPipeError, Error):
@@ -43,12 +43,12 @@ def _named_errors() -> Iterator[None]:
 
 
 def prepare_streams() -> None:
-    """Escapes what an encoding lacks, and fills the places of streams that are closed."""
+    """Escapes characters that an encoding lacks, and replaces closed streams."""
     for descriptor in range(3):
         try:
             os.fstat(descriptor)
         except OSError:
-            # the next file to be opened would take the number, and what libraries print would go into it
+            # else the next open file would get this number, and libraries would print into it
             os.open(os.devnull, os.O_RDWR)
     if sys.stdout is None:
         sys.stdout = _ClosedStdout()
@@ -64,13 +64,13 @@ def prepare_streams() -> None:
 
 
 def print_out(text: str) -> None:
-    """Prints on stdout at once; FileIOError where that fails, but for a reader that has gone, BrokenPipeError."""
+    """Prints on stdout and flushes. Raises FileIOError if that fails, and BrokenPipeError if the reader has gone."""
     with _named_errors():
         print(text, flush=True)
 
 
 def stdout_error(error: OSError) -> Error:
-    """The exception for a stdout that cannot be written, which takes nothing from now on."""
+    """The exception for a stdout that cannot be written; stdout discards everything from now on."""
     give_up_stdout()
     if isinstance(error, Error):
         return error
@@ -78,6 +78,6 @@ def stdout_error(error: OSError) -> Error:
 
 
 def give_up_stdout() -> None:
-    """What is still to be written, also at the end of the interpreter, goes nowhere."""
+    """Discards all further output, including the flush at interpreter exit."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""Options that take several values with commas between."""
+"""Options that take several values, separated by commas."""
 
 import typer
 
@@ -9,12 +9,12 @@ __all__ = ["list_of_numbers", "list_of_words", "named_words"]
 
 
 def list_of_words(text: str) -> tuple[str, ...]:
-    """Words with commas between, each once."""
+    """Comma-separated words, each once."""
     return tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
 
 
 def list_of_numbers(option: str, text: str) -> tuple[int, ...]:
-    """Numbers of workers or ranks, each once; ArgumentError that names the option."""
+    """Numbers of workers or ranks, each once. Raises ArgumentError that names the option."""
     words = list_of_words(text)
     try:
         found = [numbers.whole_number(word, 1, numbers.MOST_WORKERS) for word in words]
@@ -28,7 +28,7 @@ def list_of_numbers(option: str, text: str) -> tuple[int, ...]:
 
 
 def named_words(option: str, text: str, takes: str = "NAME=VALUE") -> dict[str, str]:
-    """{"cb_nodes": "4"} of "cb_nodes=4"; ArgumentError that says what the option takes."""
+    """{"cb_nodes": "4"} from "cb_nodes=4". Raises ArgumentError that says what the option takes."""
     found: dict[str, str] = {}
     for word in text.split(","):
         name, equals, value = (part.strip() for part in word.partition("="))

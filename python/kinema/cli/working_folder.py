@@ -1,4 +1,4 @@
-"""Settings that libraries would take from the working folder, which may be anybody's: those of matplotlib."""
+"""Keeps matplotlib from taking settings from the working folder, which may belong to anybody."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from kinema.base.notes import emit
 
 __all__ = ["leave_out_matplotlibrc"]
 
-# what the user says of matplotlib's settings, relative to the working folder
+# variables with the user's own paths of matplotlib's settings, perhaps relative to the working folder
 _STATED = ("MATPLOTLIBRC", "MPLCONFIGDIR")
 
 
 def leave_out_matplotlibrc() -> None:
-    """Imports matplotlib in a folder of this package, where the working folder has a `matplotlibrc`; emits a note.
+    """If the working folder has a `matplotlibrc`, imports matplotlib in a folder of this package and emits a note.
 
-    matplotlib reads that file before all others and wherever it is imported. It may say that texts go through TeX, and
-    what TeX includes, or be a FIFO that never ends. One that the environment variable MATPLOTLIBRC names is used.
+    matplotlib reads that file first, on every import. The file may send text through TeX and name files for TeX to
+    include, or be a FIFO that never ends. A file that the environment variable MATPLOTLIBRC names is still used.
     """
     if not os.path.lexists("matplotlibrc"):
         return
@@ -30,6 +30,4 @@ def leave_out_matplotlibrc() -> None:
         os.fchdir(here)
         os.close(here)
     if "MATPLOTLIBRC" not in os.environ:
-        emit(
-            ["matplotlibrc of the working folder is not used for pictures; the variable MATPLOTLIBRC names one that is"]
-        )
+        emit(["matplotlibrc of the working folder is not used for pictures; set the variable MATPLOTLIBRC to use one"])

@@ -1,7 +1,7 @@
 """The demo: Kinema, MDAnalysis and a plain read of the same bytes, measured on this machine.
 
-It makes its files (`case`), starts one process a measurement (`measure`) and gives the rows of a table;
-`kinema demo` prints it.
+It makes its files (`case`), starts one process per measurement (`measure`) and returns the rows of a table, which
+`kinema demo` prints.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from kinema.runners.mpi.launcher import own_environment
 
 __all__ = ["SELECTION", "Case", "Row", "kinema_command", "make_case", "measurements", "run_json"]
 
-# MDAnalysis is shown on this many frames: enough for a steady rate, few enough to wait for
+# frames for MDAnalysis: enough for a steady rate, few enough to wait for
 _MDANALYSIS_FRAMES = 4900
-# the same of text, which takes it some 20 ms a frame
+# frames of text for MDAnalysis, which takes some 20 ms per frame
 _MDANALYSIS_FRAMES_OF_TEXT = 98
-# where a run does not report the size of its reads
+# used if a run does not report the size of its reads
 _BUFFER_BYTES = 1 << 20
-# the best of several: other programs take turns on the cores
+# the best of several counts, because other programs share the cores
 _TRIES = 3
 
 
@@ -64,8 +64,8 @@ def kinema_command(case: Case, path: Path, workers: int, output: Path) -> list[s
 
 
 def run_json(command: list[str]) -> dict[str, Any]:
-    """Runs a command and gives the JSON that it prints; InternalError with its last words where it fails."""
-    # `mpiexec -n 4 kinema demo` is one demo, not one on ranks that are waiting for it
+    """Runs a command and returns the JSON that it prints. Raises InternalError with its stderr if it fails."""
+    # under `mpiexec -n 4 kinema demo` the command must not wait for the other ranks
     done = subprocess.run(command, env=own_environment(), capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise InternalError(f"{' '.join(command)}: exit code {done.returncode}: {done.stderr.strip()}")
@@ -82,7 +82,7 @@ def measurements(case: Case, folder: Path, report: Callable[[str], None]) -> Ite
         reference_file = folder / f"mdanalysis_{name.lower().replace(' ', '_')}.npy"
         yield _mdanalysis(case, one, reference_file)
         reference = np.load(reference_file)
-        # once for the index, and so that the file is in the page cache where it fits
+        # once to build the index, and to bring the file into the page cache if it fits
         report(f"{name}: index")
         first = run_json(kinema_command(case, path, all_cores, folder / "rmsd.npy"))
         buffer = first["bytes_read"] // first["reads"] if first["reads"] else _BUFFER_BYTES

@@ -1,7 +1,7 @@
 """The papers' benchmark case: 98 real frames of adenylate kinase, repeated to a long XTC and DCD trajectory; shorter
 trajectories of the same frames in the other formats.
 
-It measures nothing; `repeat` does the repeating, `kinema.convert` makes the other formats.
+`repeat` repeats the frames, `kinema.convert` makes the other formats. This module measures nothing.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _GROUP = "C-alpha"
 # the part of a disk's free space that the demo may fill
 _SHARE_OF_DISK = 0.6
 
-# formats besides XTC and DCD: what they are called, suffix, frames at most, enough for a steady rate, options; the
-# dialect is that of MDAnalysis, text is 12 times as large
+# formats beside XTC and DCD: name, suffix, most frames (enough for a steady rate), options; the dialect is
+# MDAnalysis', and text is 12 times as large
 _OTHERS: tuple[tuple[str, str, int, dict[str, Any]], ...] = (
     ("TRR", "trr", 9_800, {}),
     ("NetCDF", "nc", 9_800, {}),
@@ -41,7 +41,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class LongTrajectory:
-    """One of the files that are measured.
+    """A measured file.
 
     Attributes
     ----------
@@ -62,13 +62,13 @@ class Case:
     Attributes
     ----------
     topology, source : Path
-        The real PSF and DCD of 98 frames, as MDAnalysisTests ships them.
+        The real PSF and DCD of 98 frames from MDAnalysisTests.
     xtc, dcd : Path
         The long trajectories.
     index_file, group : Path, str
         The C-alpha atoms as an index file, for runs without a topology.
     n_frames : int
-        Of XTC and DCD.
+        Number of frames of XTC and DCD.
     others : tuple of LongTrajectory
         The first frames in other formats.
     """
@@ -84,7 +84,7 @@ class Case:
 
     @property
     def trajectories(self) -> tuple[LongTrajectory, ...]:
-        """All of them."""
+        """All measured files."""
         long = (LongTrajectory(path.suffix[1:].upper(), path, self.n_frames) for path in (self.xtc, self.dcd))
         return (*long, *self.others)
 
@@ -92,14 +92,14 @@ class Case:
 def make_case(
     folder: Path, frames: int = 100_000, progress: Progress | None = None, *, overwrite: bool = False
 ) -> Case:
-    """Makes the case in `folder`, or takes what is there from an earlier call.
+    """Makes the case in `folder`, or reuses the files of an earlier call.
 
     Parameters
     ----------
     folder : Path
-        Made where it does not exist.
+        Made if it does not exist.
     frames : int
-        Whole repetitions of the 98 frames are written, fewer where the disk is small.
+        Largest number of frames; whole repetitions of the 98 frames are written, fewer if the disk is small.
     progress : function, optional
         Called with bytes written and bytes in all.
     overwrite : bool
@@ -110,7 +110,7 @@ def make_case(
     FileNotFound
         Without MDAnalysisTests.
     ArgumentError
-        For fewer than 98 frames, a disk without space for these, long trajectories of another number of frames.
+        For fewer than 98 frames, a disk without space for 98, and long trajectories of another number of frames.
     """
     topology, source = _real_files()
     folder.mkdir(parents=True, exist_ok=True)
@@ -130,8 +130,8 @@ def make_case(
     for name, path in targets.items():
         if path.exists() and path.stat().st_size != sizes[name] and not overwrite:
             raise ArgumentError(
-                f"{path}: has not the {repeats * short:,} frames of this call; name another folder, or overwrite=True "
-                "replaces it",
+                f"{path}: does not have the {repeats * short:,} frames of this call; name another folder, or "
+                "overwrite=True replaces it",
                 path=str(path),
             )
     total, done = sum(sizes.values()), 0
@@ -147,7 +147,7 @@ def make_case(
 
 
 def _other_formats(source: Path, topology: Path, n_frames: int) -> tuple[LongTrajectory, ...]:
-    """The first frames of the long DCD in other formats, beside it; those that are there are taken as they are."""
+    """The first frames of the long DCD in other formats, beside it; existing files are reused as they are."""
     others = []
     for name, suffix, most, options in _OTHERS:
         frames = min(n_frames, most)

@@ -1,4 +1,4 @@
-"""`follow_demo`: a simulation runs in a process of its own, an analysis follows it, and its picture grows."""
+"""`follow_demo`: runs a simulation in its own process, and an analysis that follows it and draws a growing picture."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from kinema.trajectory.following import when_there
 
 __all__ = ["Followed", "follow_demo"]
 
-# seconds without a frame after which the simulation is taken to have failed
+# seconds without a frame after which the simulation counts as failed
 _TIMEOUT = 60.0
 
 
 class Followed(NamedTuple):
-    """What the demo has made: the analysis, its picture, and how often this was drawn."""
+    """The demo's analysis, its picture, and the number of times that it was drawn."""
 
     analysis: kn.analysis.RadiusOfGyration
     picture: Path
@@ -31,9 +31,9 @@ class Followed(NamedTuple):
 
 
 def follow_demo(folder: Path, n_frames: int, show: Callable[[str], None], *, overwrite: bool = False) -> Followed:
-    """Radius of gyration of a chain of beads while it is simulated; `show` is called with a line whenever it is drawn.
+    """Radius of gyration of a chain of beads while it is simulated; each drawing calls `show` with a line.
 
-    `overwrite` replaces files that are there: the trajectory, and what Kinema did not write.
+    `overwrite` replaces existing files: the trajectory, and files that Kinema did not write.
 
     Raises WorkerError if the simulation ends early.
     """

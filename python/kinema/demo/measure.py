@@ -1,4 +1,4 @@
-"""One measurement in a process of its own, so that its peak memory is its own: run as `python -m`.
+"""One measurement, run as `python -m` in its own process, so that peak memory is measured for it alone.
 
 It prints one line of JSON: seconds, frames, peak_memory in bytes. `kinema.demo` makes files and tables.
 """
@@ -19,7 +19,7 @@ from kinema.storage.output_file import write_whole
 
 
 def plain_read(path: str, buffer_bytes: int, threads: int) -> dict[str, Any]:
-    """Positional reads of the whole file into one buffer a thread, each thread a stretch of the file."""
+    """Reads the whole file by positional reads; each thread reads a stretch of the file into its own buffer."""
     size = os.path.getsize(path)
     handle = os.open(path, os.O_RDONLY)
     stretch = -(-size // threads)
@@ -52,7 +52,7 @@ def mdanalysis_rmsd(topology: str, path: str, frames: int, output: str) -> dict[
     from MDAnalysis.analysis.rms import RMSD
 
     warnings.simplefilter("ignore")  # after the import, which sets filters of MDAnalysis' own
-    # of DL_POLY's files the name says nothing
+    # the names of DL_POLY's files do not tell the format
     universe = MDAnalysis.Universe(topology, path, format="HISTORY" if path.endswith(".history") else None)
     analysis = RMSD(universe, select=SELECTION, ref_frame=0)
     began, cpu = time.perf_counter(), time.process_time()

@@ -1,7 +1,7 @@
 """A small simulation that writes its trajectory while others read it: a chain of beads that collapses.
 
-`python -m kinema.demo.simulation FILE.xtc FRAMES` runs it with OpenMM where that is installed, else with Langevin
-dynamics in NumPy. It serves to be looked at: beads of 100 u at 300 K, bonds of 3.8 angstrom, attraction between all.
+`python -m kinema.demo.simulation FILE.xtc FRAMES` runs it with OpenMM if that is installed, else with Langevin dynamics
+in NumPy. It is a demonstration: beads of 100 u at 300 K, bonds of 3.8 angstrom, attraction between all.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _STIFFNESS = 60.0  # kJ/(mol angstrom^2)
 _MASS, _KT, _FRICTION = 100.0, 2.494, 1.0  # u, kJ/mol at 300 K, 1/ps
 # u angstrom^2/ps^2 in a kJ/mol
 _UNIT = 100.0
-# seconds that a frame takes at least, so that there is something to be followed
+# least seconds per frame, so that there is something to follow
 _LEAST = 0.04
 
 
 def engine() -> str:
-    """What simulates: "OpenMM" or "NumPy"."""
+    """The simulation engine: "OpenMM" or "NumPy"."""
     return "OpenMM" if importlib.util.find_spec("openmm") is not None else "NumPy"
 
 
@@ -81,7 +81,7 @@ def numpy_frames() -> Iterator[NDArray[np.float64]]:
 
 
 def openmm_frames() -> Iterator[NDArray[np.float64]]:
-    """The same by OpenMM."""
+    """The same trajectory, simulated by OpenMM."""
     import openmm  # type: ignore[import-not-found,unused-ignore]
     from openmm import unit  # type: ignore[import-not-found,unused-ignore]
 

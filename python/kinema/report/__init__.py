@@ -1,7 +1,7 @@
 """Where the time of runs went: reports with every second accounted for, stragglers, advice, scaling, pictures; traces.
 
-It measures nothing itself; runners and the Rust half do, and `kinema.base.timings` holds what they found. `traces/`
-reads what tracers have written, and runs commands under strace.
+Runners and the Rust half measure, and `kinema.base.timings` holds their findings; this package measures nothing.
+`traces/` reads trace files, and runs commands under strace.
 """
 
 from kinema.report.report import Report, report_of

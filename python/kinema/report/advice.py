@@ -1,8 +1,8 @@
-"""What to do about where the time went, in sentences: the publications' heuristics on a run's own numbers.
+"""Advice on a run's times, in sentences: the publications' heuristics applied to the run's own numbers.
 
 Khoshlessan et al. (2020): compute R_comp/IO and R_comp/comm; above 1 any layout scales; R_comp/comm below 1: one-sided
-communication; R_comp/IO up to 1: not one shared file, but HDF5 with parallel reads, else one file a worker. Commands in
-backquotes run as they are printed. It changes nothing and measures nothing.
+communication; R_comp/IO up to 1: not one shared file, but HDF5 with parallel reads, else one file per worker. Commands
+in backquotes run as printed. This module changes nothing and measures nothing.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ _SOME = 0.05
 _AMPLIFIED = 2.0
 # seconds of reading and computing below which chance decides
 _JUDGED = 0.02
-# of the time in which workers decode and compute: what is below they did not have their cores for
+# share of CPU time in decoding and computing; below it workers had to share their cores
 _OWN_CORE = 0.75
 
 
 @dataclass(frozen=True)
 class Circumstances:
-    """What a run was like, beside its times.
+    """Facts about a run, beside its times.
 
     Attributes
     ----------
-    format : of the files
-    paths : of the files
-    cores : of the machine that leads
-    runner : its name
-    one_sided : whether MPI's ranks put their results in place
+    format : format of the files
+    paths : paths of the files
+    cores : cores of the root's machine
+    runner : name of the runner
+    one_sided : whether MPI ranks put their results in place
     access : how frames were read (`kinema.runners.access`)
-    bytes_wanted : of the selected atoms in all frames read, as numbers of 4 bytes; 0 where that is not known
+    bytes_wanted : bytes of the selected atoms in all frames read, as numbers of 4 bytes; 0 if not known
     layouts : {path: {way of reading: bytes touched / bytes wanted}}, of HDF5 files (`PATTERNS` of `edit.layout`)
     layout_advice : sentences about the files' layout
-    temporary : whether the files were made for this run and are gone after it: no command that reads them is given
+    temporary : whether the files exist for this run only, so that advice must not name commands that read them
     """
 
     format: str
@@ -66,7 +66,7 @@ def advise(
     slow_files: Sequence[SlowFile],
     run: Circumstances,
 ) -> tuple[str, ...]:
-    """Sentences: what binds the run, then what else costs time, files to be stored otherwise, who is slow."""
+    """Sentences: the limit of the run, other costs, files to store in another layout, slow workers and files."""
     if not timings.workers:
         return ("nothing was read: all results came from a checkpoint",)
     working = sum(worker.io + worker.decode + worker.compute for worker in timings.workers)
@@ -116,7 +116,7 @@ def _reading(timings: Timings, found: Quantities, run: Circumstances) -> Iterato
 
 
 def _amplified(run: Circumstances) -> Iterator[str]:
-    """Chunks, or ways to read, that make readers touch more than they want."""
+    """Chunks, or ways to read, that make readers touch more bytes than they want."""
     if run.access != "direct":
         yield f"frames were read with access {run.access}; without it blocks of frames are read, and the atoms used"
     for path, cost in ({} if run.temporary else run.layouts).items():
@@ -145,7 +145,7 @@ def _instead(timings: Timings, run: Circumstances) -> str:
 
 
 def _split(timings: Timings, run: Circumstances) -> str:
-    """The command that makes a file for each worker; a run with one is the measure of those to come."""
+    """The command that makes one file per worker; after a run with one worker, one per core."""
     if run.temporary:
         return "`--formats subfiles`"
     parts = timings.n_workers if timings.n_workers > 1 else max(2, run.cores)
@@ -167,7 +167,7 @@ def _communication(timings: Timings, found: Quantities, run: Circumstances) -> I
     elif run.runner == "mpi":
         yield f"{measured}; one-sided gathering (`--gather one-sided`) lets each rank put its results in place"
     else:
-        yield f"{measured}; fewer workers, or threads where they are on one machine, send less"
+        yield f"{measured}; fewer workers, or threads if they are on one machine, send less"
 
 
 def _waiting(timings: Timings, stragglers: Sequence[Straggler], run: Circumstances) -> Iterator[str]:
@@ -195,7 +195,7 @@ def _starting(timings: Timings, run: Circumstances) -> Iterator[str]:
 
 
 def _shared_cores(timings: Timings) -> Iterator[str]:
-    """Whether workers had their cores; a run on a machine that is busy otherwise measures that."""
+    """Whether workers had their cores to themselves; a run on a busy machine measures the other load."""
     working = sum(worker.decode + worker.compute for worker in timings.workers)
     share = timings.cpu / working if working > 0 else 1.0
     if working > _MUCH * sum(worker.total for worker in timings.workers) and share < _OWN_CORE:

@@ -1,6 +1,6 @@
-"""What machine a report is of: processor, cores, memory, operating system, versions, file systems.
+"""The machine of a report: processor, cores, memory, operating system, versions, file systems.
 
-It says nothing about other machines of a run; a worker's `node` names its own.
+It covers one machine of a run; a worker's `node` names its own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ __all__ = ["file_systems", "machine_facts"]
 
 
 def machine_facts() -> dict[str, str | int | list[str]]:
-    """By name; memory in bytes. What the operating system does not report is left out."""
+    """Facts about this machine, by name; memory in bytes. Facts that the operating system does not report are left
+    out."""
     facts: dict[str, str | int | list[str]] = {
         "host": platform.node(),
         "system": f"{platform.system()} {platform.release()}",
@@ -43,7 +44,7 @@ def machine_facts() -> dict[str, str | int | list[str]]:
 
 
 def file_systems(paths: Iterable[str]) -> list[str]:
-    """Type and device of the file systems that hold the files, "ext4 on /dev/sda1"; empty where they are not known."""
+    """Type and device of the file systems that hold the files, "ext4 on /dev/sda1"; empty if they are not known."""
     try:
         lines = Path("/proc/self/mountinfo").read_text(errors="replace").splitlines()
     except OSError:
@@ -59,5 +60,5 @@ def file_systems(paths: Iterable[str]) -> list[str]:
 
 
 def _unescaped(word: str) -> str:
-    """Of blanks and the like, which stand there as numbers in base 8."""
+    """Decodes blanks and the like, which `mountinfo` writes as octal numbers."""
     return re.sub(r"\\(\d{3})", lambda found: chr(int(found[1], 8)), word)

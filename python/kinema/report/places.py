@@ -1,4 +1,4 @@
-"""Where the frames of a block lie: numbers in the trajectory, the file, bytes of it.
+"""The place of a block's frames: numbers in the trajectory, the file, bytes in it.
 
 It reads nothing but what the index knows.
 """
@@ -53,7 +53,7 @@ class Places:
         parts = core.parts()
         self.paths = [part["path"] for part in parts]
         self._hdf5 = {part["path"] for part in parts if part["hdf5"]}
-        # a part of which nothing is kept begins where the next does: the last that begins there holds the frame
+        # a part without kept frames begins where the next part does: the last part that begins there has the frame
         kept = [i for i, part in enumerate(parts) if part["kept"][1] > part["kept"][0]]
         self._kept = np.array(kept, dtype=np.int64)
         self._firsts = np.array([parts[i]["first_frame"] for i in kept], dtype=np.int64)
@@ -65,7 +65,7 @@ class Places:
         return at
 
     def place(self, position: int, n_frames: int, times: float | None) -> Place:
-        """Where a block is that begins there; of several files that of its first frame."""
+        """The place of a block that begins there; if it covers several files, in the file of its first frame."""
         first = self._number(position)
         path, _, offset, length = self._core.locate(first)
         last_position = position + n_frames - 1

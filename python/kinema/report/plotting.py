@@ -43,7 +43,7 @@ _COLOURS = {
     "close": "#7A5195",
     UNACCOUNTED: "#5A5A5A",
 }
-# phases that are called otherwise in pictures
+# phases that have another name in pictures
 _NAMES = {"io": "I/O", "frames": "more work"}
 _SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _MARKERS = "osD^vP*"
@@ -51,23 +51,23 @@ _MARKERS = "osD^vP*"
 _VISIBLE = 2e-3
 _MANY_WORKERS = 24
 _CROWD = 60
-# of the width of a picture, what the words on a straggler take
+# share of a picture's width that a straggler's label takes
 _WORDS = 0.16
-# by how much points of one number of workers stand apart, and all of them at the most
+# distance between points with the same number of workers, and the most for all of them
 _APART = 0.02
 _ALL_APART = 0.08
 _PLAIN_NUMBERS = FuncFormatter(lambda value, _: f"{value:g}")
 
 
 def write(figure: Figure, path: str | os.PathLike[str], provenance: Sequence[str] | None = None) -> None:
-    """Whole or not at all; the suffix decides how. The lines of `provenance` are its metadata, else the version."""
+    """Writes a figure, whole or not at all, in the suffix's format, with `provenance` or the version as metadata."""
     suffix = os.path.splitext(os.fspath(path))[1]
     metadata = picture_metadata(suffix, provenance or [f"kinema {__version__}"])
     write_whole(path, lambda file: figure.savefig(file, format=suffix[1:], dpi=150, metadata=metadata))
 
 
 def draw_bars(report: Report) -> Figure:
-    """Seconds of each worker by phase, passes added up; stragglers are marked."""
+    """Seconds of each worker by phase, summed over passes; stragglers are marked."""
     n_workers = _rows_for(report)
     sums = {phase: np.zeros(n_workers) for phase in (*PHASES, UNACCOUNTED)}
     for worker in report.timings.workers:
@@ -91,7 +91,7 @@ def _analyses(report: Report) -> str:
 
 
 def _rows_for(report: Report) -> int:
-    """Places for workers: one more than the largest number, as there may be passes in which some had no work."""
+    """Number of rows for workers: the largest worker number plus one, because some passes may lack workers."""
     numbers = [worker.worker for worker in report.timings.workers]
     if not numbers:
         raise ArgumentError("nothing was read, all results came from a checkpoint: there is no time to be drawn")
@@ -107,11 +107,11 @@ def stack_phases(
     for phase, values in sums.items():
         if values.sum() > _VISIBLE * total or phase == UNACCOUNTED:
             label = _NAMES.get(phase, phase)
-            # without gaps where a bar has few pixels: gaps of a pixel or none would make patterns
+            # no gaps if a bar has few pixels: gaps of one pixel or none would make patterns
             width = 0.7 if n <= _MANY_WORKERS else 0.9 if n <= _CROWD else 1.0
             axes.bar(np.arange(n), values, width, bottom, color=_COLOURS[phase], label=label, linewidth=0)
         bottom = bottom + values
-    # words where they have room beside each other
+    # words if they have room beside each other
     places = sorted(worker for worker, _ in marked)
     in_words = len(marked) <= 3 and all(right - left >= _WORDS * n for left, right in pairwise(places))
     for worker, phase in marked:
@@ -132,7 +132,7 @@ def stack_phases(
 
 
 def draw_timeline(report: Report) -> Figure:
-    """What each worker did when: blocks as I/O, decoding and computing one after the other; then the next pass."""
+    """Each worker's activity over time: I/O, decoding and computing of its blocks in turn; then the next pass."""
     n_workers = _rows_for(report)
     figure = Figure(figsize=(9.0, min(10.0, 1.6 + 0.34 * max(2, n_workers))), layout="constrained")
     axes = figure.subplots()
@@ -196,7 +196,7 @@ def _bars_of_blocks(blocks: NDArray[np.float64], offset: float) -> dict[str, dic
 def draw_scaling(scaling: Scaling) -> Figure:
     """Time, speed-up and efficiency over the number of workers, with deviations; ideal scaling as a line.
 
-    Of runs on one number of workers the times of the series alone, side by side: there is nothing else to be seen.
+    If all runs have the same number of workers, draws only the times of the series, side by side.
     """
     numbers_of_workers = {point.n_workers for points in scaling.series.values() for point in points}
     if len(numbers_of_workers) == 1:
@@ -205,7 +205,7 @@ def draw_scaling(scaling: Scaling) -> Figure:
     time_axes, speed_axes, efficiency_axes = figure.subplots(1, 3, gridspec_kw={"wspace": 0.12})
     series = []
     for number, (label, points) in enumerate(scaling.series.items()):
-        # side by side, so that bars of deviations do not hide each other
+        # side by side, so that error bars do not hide each other
         shift = 1 + min(_APART, _ALL_APART / len(scaling.series)) * (number - (len(scaling.series) - 1) / 2)
         series.append(
             (
@@ -255,9 +255,9 @@ def _draw_times(scaling: Scaling, n_workers: int) -> Figure:
 
 
 def series_style(number: int) -> dict[str, Any]:
-    """How a series is drawn."""
+    """The style of a series."""
     colour = _SERIES[number % len(_SERIES)]
-    # the next time that a colour comes it has another marker
+    # when colours repeat, the marker changes
     marker = _MARKERS[(number + number // len(_SERIES)) % len(_MARKERS)]
     return {"color": colour, "marker": marker, "capsize": 3, "linewidth": 1.3, "markersize": 5}
 
@@ -267,7 +267,7 @@ def draw_speed_up(
     efficiency_axes: Axes,
     series: Sequence[tuple[Sequence[float], Sequence[ScalingPoint], dict[str, Any]]],
 ) -> list[int]:
-    """S(N) and E(N) with deviations, series as (places, points, style), and what is ideal; gives the numbers N."""
+    """Draws S(N) and E(N) with deviations, series as (places, points, style), and the ideal. Returns the numbers N."""
     for n, points, style in series:
         speed_axes.errorbar(n, [p.speed_up for p in points], yerr=[p.speed_up_deviation for p in points], **style)
         efficiency_axes.errorbar(
@@ -292,14 +292,14 @@ def draw_speed_up(
 
 
 def _logarithmic(axes: Axes) -> None:
-    """The other axis as that of the numbers of workers: then what is ideal is a straight line."""
+    """Scales the other axis like the axis of the numbers of workers: then the ideal is a straight line."""
     axes.set_yscale("log", base=2)
     axes.yaxis.set_major_formatter(_PLAIN_NUMBERS)
     axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _number_axis(axes: Axes, numbers: Sequence[int]) -> None:
-    """Marks at the numbers of workers themselves, in powers of two where these span much."""
+    """Sets ticks at the numbers of workers, or at powers of two if the range is large."""
     if len(numbers) > 1 and numbers[-1] >= 8 * numbers[0]:
         axes.set_xscale("log", base=2)
         axes.xaxis.set_minor_formatter(NullFormatter())

@@ -1,8 +1,8 @@
 """The quantities of the publications on parallel MDAnalysis, by their names, from the timings of a run.
 
 Source: Khoshlessan et al., Concurrency Computat. Pract. Exper. 32, e5789 (2020), and Jakupovic and Beckstein, Proc.
-20th Python in Science Conf. (2021). There t_IO contains decompression, so R_comp/IO is compute / (I/O + decode); it is
-that of a run with one worker, and an estimate otherwise. It gives no advice.
+20th Python in Science Conf. (2021). There t_IO contains decompression, so R_comp/IO is compute / (I/O + decode). It is
+defined for a run with one worker, and is an estimate otherwise. This module gives no advice.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ class Quantities:
 
     Attributes
     ----------
-    t_opening_topology : of the one process that reads it
-    t_opening_trajectory : headers and finding frames, once, and what a worker needs until it can begin
-    t_IO : reading bytes and decoding them, as the publications have it; `t_read` and `t_decode` apart
+    t_opening_topology : in the one process that reads it
+    t_opening_trajectory : headers and finding frames, once, and the time that a worker needs to start
+    t_IO : reading bytes and decoding them, as in the publications; `t_read` and `t_decode` separately
     t_comp : kernels and transforms
     t_end_loop : closing files
     t_wait : for a core, for work, and for others at the end
-    t_comm : in messages, without waiting; `t_comm_with_wait` with it, as the publication of 2020 has it
-    t_unaccounted : what no clock saw
+    t_comm : in messages, without waiting; `t_comm_with_wait` with it, as in the publication of 2020
+    t_unaccounted : time that no clock measured
     t_rounds, t_total : wall time of the passes, and of the whole run with opening
-    R_comp_IO : t_comp / t_IO; None where nothing was read. `R_comp_IO_is_estimate`: more than one worker ran
-    R_comp_comm, R_comp_comm_with_wait : None where nothing was sent
+    R_comp_IO : t_comp / t_IO; None if nothing was read. `R_comp_IO_is_estimate`: more than one worker ran
+    R_comp_comm, R_comp_comm_with_wait : None if nothing was sent
     """
 
     t_opening_topology: float
@@ -59,7 +59,7 @@ class Quantities:
 
 
 def quantities_of(timings: Timings) -> Quantities:
-    """The quantities of a run; passes are added up. All are 0 or None where nothing ran."""
+    """The quantities of a run, summed over passes. All are 0 or None if nothing ran."""
     totals = timings.totals
     n_workers = max(1, timings.n_workers)
     mean = {phase: seconds / n_workers for phase, seconds in totals.items()}
@@ -67,7 +67,7 @@ def quantities_of(timings: Timings) -> Quantities:
     reading = mean["io"] + mean["decode"]
     comm = mean["communicate"]
     once = opening.get("trajectory", 0.0) + opening.get("frames", 0.0)
-    # where the whole is not known it is at least the passes
+    # if the time of the whole is not known, it is at least the time of the passes
     total = max(timings.whole, timings.wall) + sum(opening.values())
     return Quantities(
         t_opening_topology=opening.get("topology", 0.0),
@@ -93,7 +93,7 @@ def quantities_of(timings: Timings) -> Quantities:
 
 
 def _threads(wall: float, workers: Sequence[WorkerTimings]) -> int:
-    """Threads of a worker, whose seconds add up."""
+    """Threads of a worker; their seconds add up."""
     return round(workers[0].total / wall) if workers and wall > 0 else 1
 
 

@@ -1,6 +1,6 @@
 """`Report`: a run with every second accounted for, as text, JSON and pictures.
 
-It runs nothing; it is made of what a run left behind, or read from a file.
+It is made from the record of a run, or read from a file; it runs nothing.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Report", "report_of"]
 
-# what an HDF5 file, or a DCD, holds of an atom in a frame
+# bytes of an atom in a frame of an HDF5 or DCD file
 _ATOM_BYTES = 12
-# files of a trajectory whose layout is looked at
+# most files of a trajectory whose layout is checked
 _LAYOUTS = 4
-# reports have timings of every block; larger files are something else
+# reports have timings of every block; larger files are not reports
 _MOST_BYTES = 1 << 30
 
 
@@ -58,7 +58,7 @@ class Report:
     stragglers, slow_files : worst first
     advice : tuple of str
     extra : mapping
-        What the maker of the run adds: the repeat, the page cache, the work multiplier of `kinema scaling`.
+        Additions by the caller: the repeat, the page cache, the work multiplier of `kinema scaling`.
     """
 
     machine: Mapping[str, Any]
@@ -77,16 +77,16 @@ class Report:
 
     @property
     def n_workers(self) -> int:
-        """Workers that a round had."""
+        """Number of workers of a round."""
         return self.timings.n_workers
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it as plain values, for JSON; `kinema.report.stored` says how."""
+        """The report as plain values, for JSON; see `kinema.report.stored`."""
         return stored.report_as_dict(self)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Writes it as JSON, whole or not at all; raises as other outputs do for a folder that is not there, and for
-        the trajectory or topology of the run. `overwrite` replaces a file that Kinema did not write."""
+        """Writes the report as JSON, whole or not at all. Raises as other outputs do if the folder is missing, and if
+        `path` is the run's trajectory or topology. `overwrite` replaces a file that Kinema did not write."""
         self._check_not_input(path)
         check_remade(path, overwrite=overwrite)
         text = json.dumps(self.as_dict(), allow_nan=False)
@@ -94,22 +94,27 @@ class Report:
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Report:
-        """What `save` has written; CorruptFileError for another file, ArgumentError for a newer version of reports."""
+        """Reads a report that `save` wrote.
+
+        Raises CorruptFileError for other files, ArgumentError for a newer version of reports.
+        """
         name = os.fspath(path)
         try:
             text = read_regular(name, "report", most=_MOST_BYTES).decode()
         except UnicodeDecodeError:
-            raise CorruptFileError(f"{name}: is no report of kinema, expected JSON", path=name) from None
+            raise CorruptFileError(f"{name}: is not a report of kinema, expected JSON", path=name) from None
         try:
             found = json.loads(text, parse_constant=_no_number)
         except (ValueError, RecursionError) as error:
-            raise CorruptFileError(f"{name}: is no report of kinema, expected JSON, found {error}", path=name) from None
+            raise CorruptFileError(
+                f"{name}: is not a report of kinema, expected JSON, found {error}", path=name
+            ) from None
         return Report(**stored.report_from_dict(found, name))
 
     def plot(
         self, path: str | os.PathLike[str] | None = None, *, kind: str = "bars", overwrite: bool = False
     ) -> Figure:
-        """A matplotlib figure, written to `path` (.png, .pdf, .svg) where one is given.
+        """A matplotlib figure, written to `path` (.png, .pdf, .svg) if one is given.
 
         `kind`: "bars", where the time of each worker went; "timeline", the blocks of each worker.
         `overwrite` replaces a file that Kinema did not write.
@@ -179,7 +184,7 @@ def report_of(run: RunRecord, *, extra: Mapping[str, Any] | None = None) -> Repo
 
 
 def _no_number(name: str) -> None:
-    """For what Python's JSON knows beyond the standard: NaN, Infinity."""
+    """Refuses the numbers that Python's JSON accepts beyond the standard: NaN, Infinity."""
     raise ValueError(f"the number {name}")
 
 
@@ -202,7 +207,7 @@ def _circumstances(run: RunRecord) -> Circumstances:
 
 
 def _layouts(paths: Sequence[str]) -> tuple[dict[str, Mapping[str, float]], tuple[str, ...]]:
-    """Amplification of the positions of each file, and why files are read slowly or are not known."""
+    """Read amplification of each file's positions, and reasons why a file is slow or was not judged."""
     from kinema.files.layout import layout_of
 
     layouts: dict[str, Mapping[str, float]] = {}
@@ -240,7 +245,7 @@ def _lines(report: Report) -> list[str]:
         "quantities: " + ", ".join(_quantity(name, value) for name, value in _described(found)),
     ]
     if wanted and timings.bytes_read:
-        lines.append(f"bytes read: {timings.bytes_read / wanted:.2f} times those of the atoms used")
+        lines.append(f"bytes read: {timings.bytes_read / wanted:.2f} times the bytes of the atoms used")
     if report.run.get("node_cache") is not None:
         lines.append(f"node cache: {CacheCounts.from_core(report.run['node_cache'])}")
     lines += [_block_line(name, values) for name, values in stored.block_summary(timings).items()]

@@ -1,7 +1,7 @@
 """Speed-up S(N) = t(1) / t(N) and efficiency E(N) = S(N) / N across runs, with deviations.
 
-Deviations are of a sample (n - 1); those of S and E follow from those of both times, taken as independent. It runs
-nothing.
+Deviations are sample deviations (n - 1); the deviations of S and E follow from those of both times, taken as
+independent. This module runs nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ScalingPoint:
     ----------
     n_workers, repeats : int
     mean, deviation : seconds; the deviation is 0 for a single repeat
-    base : the number of workers that S and E are measured against, 1 where there is a run with one
+    base : the number of workers that S and E are measured against, 1 if there is a run with one
     speed_up, speed_up_deviation : S(N), t(base) / t(N)
     efficiency, efficiency_deviation : S(N) base / N
     """
@@ -54,7 +54,7 @@ class ScalingPoint:
 class Scaling:
     """Series of points by label, and for each the means of the publications' quantities by number of workers.
 
-    `print(scaling)` gives a table. `R_comp_IO` by label: from the runs with one worker; absent where there are none.
+    `print(scaling)` prints a table. `R_comp_IO` by label comes from the runs with one worker; absent without such runs.
     """
 
     series: Mapping[str, tuple[ScalingPoint, ...]]
@@ -146,7 +146,7 @@ def scaling_of(
 
 
 def label_of(report: Report) -> str:
-    """What a series is called: runner, format, what varies in `kinema scaling`, the access where it is not direct."""
+    """Name of a series: runner, format, the values that `kinema scaling` varies, and the access if it is not direct."""
     extra = report.extra
     words = [report.timings.runner or "runs", str(extra.get("format", report.input["format"]))]
     usual = ("", "warm", "file")
@@ -182,7 +182,7 @@ def _told_apart(labels: Sequence[str], values: Sequence[tuple[str, ...]]) -> lis
     for label, (words, *identity) in zip(labels, values, strict=True):
         known = kinds[label]
         if tuple(identity) not in known:
-            # the same words of another thing: a file that was written anew
+            # the same words for something else, such as a rewritten file
             number = sum(other.partition(" #")[0] == words for other in known.values())
             known[tuple(identity)] = f"{words} #{number + 1}" if number else words
     return [
@@ -198,7 +198,7 @@ def _machine_of(report: Report) -> tuple[str, ...]:
 
 
 def _file_systems_of(report: Report) -> tuple[str, ...]:
-    """Of the files; reports of earlier versions do not have them."""
+    """The file systems of the files; reports of earlier versions do not have them."""
     found = ", ".join(map(str, report.input.get("file_systems", ())))
     return (found or "file system not known", found)
 

@@ -1,4 +1,4 @@
-"""Reports as JSON, with a version: what is in the file, and how it is read again.
+"""Reports as JSON, with a version: the contents of the file, and how to read it.
 
     schema        "kinema-report", version 1
     machine, input, run, extra, advice    as `Report` has them
@@ -46,9 +46,9 @@ R = TypeVar("R")
 
 SCHEMA = "kinema-report"
 VERSION = 1
-# of a pass, in a file: enough for a picture
+# blocks of a pass in a file: enough for a picture
 MOST_BLOCKS = 20_000
-# of workers of a pass, and any number of a report: beyond them it is no measurement
+# largest number of workers of a pass, and largest number in a report; larger ones were not measured
 _MOST_WORKERS = 100_000
 _LARGEST = 1e18
 _DIGITS = 9  # of seconds: the clocks count nanoseconds
@@ -78,7 +78,7 @@ def report_as_dict(report: Report) -> dict[str, Any]:
 
 
 def block_summary(timings: Timings) -> dict[str, dict[str, float]]:
-    """Seconds of a block by phase: count, mean, median, p95, max. "between" is what passes until the worker's next one:
+    """Seconds per block by phase: count, mean, median, p95, max. "between" is the time until the worker's next block:
     merging, waiting, asking for work; absent for workers with several threads. Empty without blocks."""
     found: dict[str, list[NDArray[np.float64]]] = {name: [] for name in (*BLOCK_PHASES, "between")}
     for one in timings.passes:
@@ -94,7 +94,7 @@ def _gaps(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     rows = rows[np.argsort(block_column(rows, "start"), kind="stable")]
     begun = block_column(rows, "start")
     gaps = begun[1:] - (begun + _seconds(rows))[:-1]
-    # blocks of one worker that overlap are those of its threads
+    # overlapping blocks of a worker belong to its threads
     return gaps.clip(min=0.0) if (gaps > -1e-3).all() else np.empty(0)
 
 
@@ -124,7 +124,7 @@ def _round(one: PassTimings) -> dict[str, Any]:
         "block_columns": list(BLOCK_COLUMNS),
         "blocks": [[int(n) for n in row[:3]] + [round(float(s), _DIGITS) for s in row[3:]] for row in one.blocks[kept]],
         "blocks_left_out": len(one.blocks) - len(kept),
-        # no transitions: these are thousands, and the runner keeps them
+        # without transitions: there are thousands, and the runner keeps them
         "tasks": None if one.tasks is None else _tasks(one.tasks),
     }
 
@@ -136,12 +136,12 @@ def _tasks(tasks: TaskTimes) -> dict[str, Any]:
 
 
 def report_from_dict(found: Any, path: str) -> dict[str, Any]:
-    """The arguments of `Report`; CorruptFileError for anything but a report, ArgumentError for a newer version.
+    """The arguments of `Report`. Raises CorruptFileError for other files, ArgumentError for a newer version.
 
     All that is printed or drawn of a report is checked here, so that nothing after it meets a value of another kind.
     """
     if not isinstance(found, dict) or found.get("schema") != SCHEMA:
-        raise CorruptFileError(f"{path}: is no report of kinema, written with --report", path=path)
+        raise CorruptFileError(f"{path}: is not a report of kinema, written with --report", path=path)
     if found.get("version") != VERSION:
         raise ArgumentError(
             f"{path}: version of the report, expected {VERSION}, found {found.get('version')}", path=path
@@ -165,7 +165,7 @@ def report_from_dict(found: Any, path: str) -> dict[str, Any]:
         _check(extra, {name: int for name in ("workers", "workload") if name in extra})
         _check(found, {"whole": float, "advice": list})
         opening = {str(name): _checked(float, value, name) for name, value in _mapping(found, "opening").items()}
-        # reports of earlier versions have no access: there was one
+        # reports of earlier versions have no access: there was only one
         access = str(run.get("access", "direct"))
         passes = tuple(_round_from(one) for one in found["rounds"])
         return {
@@ -205,14 +205,14 @@ def _straggler_from(found: Mapping[str, Any]) -> Straggler:
 
 
 def _record(cls: type[R], found: Mapping[str, Any]) -> R:
-    """A dataclass of a mapping whose values are of the kinds that its annotations name; other names are left out."""
+    """A dataclass from a mapping; its annotations name the kinds of the values, and other names are ignored."""
     kinds = get_type_hints(cls)
     return cls(**{name: _checked(kind, found[name], name) for name, kind in kinds.items() if name in found})
 
 
 def _mapping(found: Mapping[str, Any], name: str) -> dict[str, Any]:
     if not isinstance(found[name], dict):
-        raise TypeError(f"{name} is no object")
+        raise TypeError(f"{name} is not an object")
     return dict(found[name])
 
 
@@ -222,13 +222,13 @@ def _check(found: Any, kinds: Mapping[str, Any]) -> None:
 
 
 def _checked(kind: Any, value: Any, name: str) -> Any:
-    """The value; TypeError or ValueError where it is of another kind, or a number that nothing measured can be."""
+    """The value. Raises TypeError or ValueError for another kind, and for numbers that cannot be measurements."""
     allowed = get_args(kind) or (kind,)
     if float in allowed:
         allowed = (*allowed, int)
     if name == "phase" and value not in PHASE_NAMES:
         raise ValueError(f"phase, found {value!r}")
-    # true and false are whole numbers for Python alone
+    # only Python takes true and false for whole numbers
     if get_origin(kind) is not tuple and type(value) not in allowed:
         raise TypeError(f"{name}, found {value!r}")
     if isinstance(value, int | float) and not abs(value) < _LARGEST:

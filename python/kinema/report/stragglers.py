@@ -21,9 +21,9 @@ __all__ = ["PHASE_NAMES", "THRESHOLD", "SlowFile", "Straggler", "find_slow_files
 
 #: times the median of the others
 THRESHOLD = 1.5
-# of the pass's wall time: what is less is not worth a line
+# share of the pass's wall time; less is not worth a line
 _WORTH = 0.05
-# seconds; below them chance decides
+# seconds; smaller differences are chance
 _JUDGED = 0.01
 _PLACES = 3
 
@@ -92,7 +92,7 @@ class Straggler:
 
 @dataclass(frozen=True)
 class SlowFile:
-    """A file whose frames take longer than those of the others: `times` the median, `seconds` more in all."""
+    """A file whose frames take longer than other files': `times` the median, `seconds` more in all."""
 
     path: str
     phase: str
@@ -122,7 +122,7 @@ def _judge(number: int, one: PassTimings, worker: WorkerTimings, places: Places 
     if not others or worker.busy <= 0:
         return None
     usual = _usual(worker, others)
-    # seconds of threads where a worker has several
+    # if a worker has several threads, their seconds are summed
     worth = max(_WORTH * worker.total, _JUDGED)
     lost = {name: getattr(worker, name) - usual[name] for name in (*_PER_FRAME, *_ONCE)}
     rate, usual_rate = sum(getattr(worker, phase) for phase in _PER_FRAME), sum(usual[phase] for phase in _PER_FRAME)
@@ -130,7 +130,7 @@ def _judge(number: int, one: PassTimings, worker: WorkerTimings, places: Places 
     if rate >= THRESHOLD * usual_rate > 0 and rate - usual_rate >= worth:
         slow.append(max(_PER_FRAME, key=lambda name: lost[name]))
     if slow:
-        # where it is slow in several ways, that which costs most
+        # if the worker is slow in several phases, the phase that costs most
         phase = max(slow, key=lambda name: lost[name])
         seconds, expected = getattr(worker, phase), usual[phase]
         if phase in _ONCE:
@@ -145,7 +145,7 @@ def _judge(number: int, one: PassTimings, worker: WorkerTimings, places: Places 
 
 
 def _usual(worker: WorkerTimings, others: Sequence[WorkerTimings]) -> dict[str, float]:
-    """What each phase would have taken at the median speed of the others."""
+    """The time that each phase would have taken at the median speed of the other workers."""
     usual = {name: float(median(getattr(other, name) for other in others)) for name in _ONCE}
     working = [other for other in others if other.frames]
     for name in _PER_FRAME:
@@ -155,7 +155,7 @@ def _usual(worker: WorkerTimings, others: Sequence[WorkerTimings]) -> dict[str, 
 
 
 def _located(made: Straggler, one: PassTimings, places: Places) -> Straggler:
-    """With the blocks that were slow."""
+    """The straggler, with its slow blocks."""
     own = block_column(one.blocks, "worker") == made.worker
     frames = block_column(one.blocks, "frames")
     cost = block_column(one.blocks, _COLUMNS[made.phase]) / np.maximum(frames, 1)

@@ -1,6 +1,6 @@
-"""Bonds, for transforms that keep molecules together: of the topology, of another file, guessed, or by residues.
+"""Bonds, for transforms that keep molecules together: from the topology or another file, guessed, or by residues.
 
-Where nothing is known each atom is taken as bonded to the one before it in its residue, and a note says so; so is each
+If no bonds are known, each atom counts as bonded to the atom before it in its residue, with a note. So does each
 virtual site, which has neither a mass nor bonds.
 """
 
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
 __all__ = ["GUESS", "WATERS", "Bonds", "bonds_near_by", "bonds_of", "first_atoms", "is_of_any_atoms", "states_bonds"]
 
 GUESS = "guess"
-# as MDAnalysis' selection "water" has them
+# as in MDAnalysis' selection "water"
 WATERS = (
     *("H2O", "HOH", "OH2", "HHO", "OHH", "T3P", "T4P", "T5P", "SOL", "WAT"),
     *("TIP", "TIP2", "TIP3", "TIP4", "TP3", "TP4", "TP5", "SPC"),
 )
-# files of these state bonds of some atoms: those of ligands, and between chains
+# files that state bonds of some atoms only: of ligands, and between chains
 _PARTIAL = re.compile(r"\.(pdb|ent|xpdb)(\.|$)", re.IGNORECASE)
-# van der Waals radii in angstrom (Mantina et al., J. Phys. Chem. A 113, 5806 (2009)) of what is found in molecules
+# van der Waals radii in angstrom (Mantina et al., J. Phys. Chem. A 113, 5806 (2009)) of elements in molecules
 _RADII = {
     **{"H": 1.10, "C": 1.70, "N": 1.55, "O": 1.52, "F": 1.47, "P": 1.80, "S": 1.80},
     **{"SI": 2.10, "SE": 1.90, "CL": 1.75, "BR": 1.83, "I": 1.98},
 }
-# two atoms are bonded if they are nearer than this part of the sum of their radii, as VMD and MDAnalysis have it
+# two atoms are bonded if they are nearer than this part of the sum of their radii, as in VMD and MDAnalysis
 _NEARER_THAN = 0.55
-# pairs of atoms that are measured for a look, and the share of atoms that need a bond for the guess to be trusted
+# most pairs of atoms to measure for a look, and the least share of bonded atoms for a guess to be trusted
 _MOST_CANDIDATES = 20_000_000
 _BONDED_SHARE = 0.9
 _PLACED = (
@@ -50,13 +50,14 @@ _PLACED = (
 
 
 class Bonds(NamedTuple):
-    """Bonds, and how they are known.
+    """Bonds and their origin.
 
     Attributes
     ----------
     pairs : (n_bonds, 2) uint32
         Atoms, counted from 0.
-    notes : what a user must know of them
+    notes : tuple of str
+        Notes for the user.
     known : bool
         Whether a topology states them.
     """
@@ -73,13 +74,13 @@ def bonds_of(trajectory: Trajectory, bonds: Any = None) -> Bonds:
     ----------
     trajectory : Trajectory
     bonds : None, "guess", a file, or (n_bonds, 2) pairs of atoms
-        None: those of the topology. "guess": by distances in the first frame, as MDAnalysis guesses them, but within
+        None: the topology's bonds. "guess": by distances in the first frame, as MDAnalysis guesses them, but within
         each water from its first atom to the others. A file: a topology of the same atoms that has bonds.
 
     Raises
     ------
     ArgumentError
-        For a file without bonds or of other atoms, pairs that are none, and where nothing is known of residues.
+        For a file without bonds or of other atoms, invalid pairs, and if residues are needed but not known.
     """
     if bonds is None:
         table = None if trajectory.topology is None else trajectory.atoms
@@ -93,26 +94,26 @@ def bonds_of(trajectory: Trajectory, bonds: Any = None) -> Bonds:
 
 
 def states_bonds(table: Atoms) -> bool:
-    """Whether a topology states the bonds of its atoms, and not of some of them only, as PDB files do."""
+    """Whether a topology states the bonds of all its atoms; PDB files state only some."""
     stated = _stated(table)
     return stated is not None and stated.known
 
 
 def is_of_any_atoms(bonds: Any) -> bool:
-    """Whether `bonds=` can be asked of any structure: those that it states, or those that are guessed in it."""
+    """Whether `bonds=` works for any structure: its own bonds, or guessed ones."""
     return bonds is None or (isinstance(bonds, str) and bonds == GUESS)
 
 
 def first_atoms(n_atoms: int, pairs: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """For each atom the first atom of its molecule: (n_atoms,)."""
+    """For each atom, the first atom of its molecule: (n_atoms,)."""
     return _core.first_atoms_of_molecules(n_atoms, pairs)
 
 
 def bonds_near_by(trajectory: Trajectory, selection: Selection, frame: int) -> Bonds | str:
-    """Bonds guessed for a look at molecules: within residues, and between residues that follow each other.
+    """Guesses bonds to look for broken molecules: within residues, and between successive residues.
 
-    They are of the residues from the first to the last one with a selected atom, by nearest images in one frame. This
-    takes no MDAnalysis and little time; bonds that move atoms are `bonds_of(trajectory, "guess")`.
+    It covers the residues from the first to the last with a selected atom, by nearest images in one frame. It needs no
+    MDAnalysis and little time; to move atoms, use `bonds_of(trajectory, "guess")`.
 
     Returns
     -------
@@ -132,7 +133,7 @@ def bonds_near_by(trajectory: Trajectory, selection: Selection, frame: int) -> B
     if first is None or second is None:
         return f"{table.name} has no bonds, and residues too large to guess them of"
     radii = np.array([_RADII.get(kind.upper(), 0.0) for kind in kinds[atoms].tolist()])
-    # unknown elements, such as those of ions and virtual sites, have no bonds
+    # atoms of unknown elements, such as ions and virtual sites, have no bonds
     both = (radii[first] > 0) & (radii[second] > 0)
     first, second = first[both], second[both]
     order = np.argsort(atoms, kind="stable")
@@ -141,7 +142,7 @@ def bonds_near_by(trajectory: Trajectory, selection: Selection, frame: int) -> B
     positions[order] = read["positions"][0]
     apart = positions[first].astype(np.float64) - positions[second]
     cell, periodic = read["cells"][0], read["periodic"][0]
-    # a vector that is shorter than half of each height of the cell is the nearest image if it is so by fractions
+    # a vector shorter than half of each height of the cell is the nearest image if its fractions are within 1/2
     turns = np.where(periodic, np.round(apart @ np.linalg.inv(cell)), 0.0)
     apart -= turns @ cell
     bonded = np.linalg.norm(apart, axis=1) < _NEARER_THAN * (radii[first] + radii[second])
@@ -159,8 +160,10 @@ def bonds_near_by(trajectory: Trajectory, selection: Selection, frame: int) -> B
 def _neighbours_by_residue(
     residues: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64] | None, NDArray[np.int64] | None]:
-    """Places of all pairs of atoms of the same residue or of one and the next, of residues in ascending order; None
-    if they are too many."""
+    """Places of all pairs of atoms in the same residue or in successive ones; None if there are too many pairs.
+
+    `residues` are in ascending order.
+    """
     begins = np.flatnonzero(np.r_[True, residues[1:] != residues[:-1]])
     ends = np.r_[begins[1:], len(residues)]
     of_atom = np.searchsorted(begins, np.arange(len(residues)), side="right") - 1
@@ -200,7 +203,7 @@ def _file_bonds(trajectory: Trajectory, path: str) -> Bonds:
 
 
 def _stated(table: Atoms) -> Bonds | None:
-    """The bonds that a topology states, and those of atoms that it leaves out; None where it states none."""
+    """The bonds that a topology states, and bonds for atoms that it leaves out; None if it states none."""
     bonds, residues = table.get("bonds"), table.get("resindices")
     if bonds is None or not len(bonds):
         return None
@@ -220,7 +223,7 @@ def _stated(table: Atoms) -> Bonds | None:
     if masses is None:
         return Bonds(pairs, (), known=True)
     sites = alone & (masses == 0)
-    # with the atom before them; one that begins its residue with the next one
+    # a site is bonded to the atom before it, or to the next atom if it begins its residue
     begins = np.ones(table.n_atoms, bool)
     begins[chain[:, 1]] = False
     of_sites = sites[chain[:, 1]] | (sites & begins)[chain[:, 0]]
@@ -248,7 +251,7 @@ def _join_residues(trajectory: Trajectory, table: Atoms | None) -> Bonds:
 
 
 def _residue_pairs(residues: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """Each atom and the one before it of the same residue, whose atoms need not be neighbours."""
+    """Each atom with the atom before it in the same residue; a residue's atoms need not be neighbours."""
     order = np.argsort(residues, kind="stable")
     same = residues[order[1:]] == residues[order[:-1]]
     return np.stack([order[:-1][same], order[1:][same]], axis=1).astype(np.uint32)
@@ -281,14 +284,14 @@ def _guessed(trajectory: Trajectory) -> Bonds:
 def _boxed(
     positions: NDArray[np.float32], cell: NDArray[np.float64], periodic: NDArray[np.bool_]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
-    """Positions, and lengths and angles of a cell, whose first edge is along x and the second in the plane xy."""
+    """Positions rotated to a cell with its first edge along x and its second in the xy plane; lengths and angles."""
     import_mdanalysis()
     from MDAnalysis.lib.mdamath import triclinic_box, triclinic_vectors
 
     if not cell.any():
         return positions, None
     heights = 1 / np.linalg.norm(np.linalg.inv(cell), axis=0)
-    # along an open edge there is room for all, and more than a bond between images
+    # along an open edge the cell is long enough for all atoms, and keeps images farther apart than a bond
     longer = np.maximum(1.0, (np.linalg.norm(np.ptp(positions, axis=0)) + 20) / heights)
     edges = cell * np.where(periodic, 1.0, longer)[:, None]
     box = triclinic_box(*edges)
@@ -298,7 +301,7 @@ def _boxed(
 def _guessed_by_distance(
     trajectory: Trajectory, atoms: NDArray[np.int64], positions: NDArray[np.float32], box: NDArray[np.float32] | None
 ) -> NDArray[np.int64]:
-    """Pairs of MDAnalysis' `guess_bonds`, with nearest images."""
+    """Pairs from MDAnalysis' `guess_bonds`, with nearest images."""
     topology = trajectory.topology
     assert topology is not None, "its types are what bonds are guessed of"
     import_mdanalysis()

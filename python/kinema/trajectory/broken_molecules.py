@@ -1,4 +1,4 @@
-"""Whether molecules are broken at the faces of the cell: frames are looked at, and what is found is said."""
+"""The look for molecules that are broken at the faces of the cell, and notes on the findings."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ __all__ = [
     "sampled_frames",
 ]
 
-# between the first and the last one
+# frames between the first and the last
 _BETWEEN = 16
-# transforms behind which bonded atoms stay side by side, or apart
+# transforms after which bonded atoms stay together, or apart, as in the first frame
 _AS_IN_THE_FIRST_FRAME = {"nojump", "displacement"}
 
 
 @dataclass(frozen=True)
 class BrokenMolecules:
-    """What was found.
+    """The findings of a look at frames.
 
     Attributes
     ----------
     frame : int
         The first frame with a broken molecule.
     broken : int
-        How many of its molecules are.
+        Number of broken molecules in that frame.
     frames : int
-        In how many frames there are such.
+        Number of frames with broken molecules.
     seen : int
-        Number of frames that were looked at.
+        Number of frames looked at.
     most : int
-        The most broken molecules in a frame.
+        Largest number of broken molecules in a frame.
     guessed : bool
         Whether bonds were guessed for the look, by distance.
     """
@@ -85,7 +85,7 @@ class NobodyLooked:
     Attributes
     ----------
     why : str
-        What is missing.
+        The missing information.
     has_atoms : bool
         Whether a topology names the atoms, so that `bonds="guess"` can be asked for.
     """
@@ -101,16 +101,16 @@ class NobodyLooked:
 
 
 class MoleculeSearch:
-    """Counts broken molecules, of those with a selected atom, in frames that it is given.
+    """Counts broken molecules that have a selected atom, in the frames given to `add`.
 
     Attributes
     ----------
     atoms : (n,) uint32 or None
-        Those that it is given; None: all.
+        The atoms to give to `add`; None: all.
     """
 
     def __init__(self, n_atoms: int, bonds: Bonds, selection: Selection | None, *, all_atoms: bool = False) -> None:
-        """`all_atoms`: it is given all atoms, whatever is selected."""
+        """With `all_atoms`, `add` gets all atoms, whatever is selected."""
         pairs, self.atoms = bonds.pairs, None
         if selection is not None:
             first = first_atoms(n_atoms, pairs)
@@ -133,8 +133,10 @@ class MoleculeSearch:
         periodic: NDArray[np.bool_],
         frames: NDArray[Any],
     ) -> None:
-        """Looks at frames, in ascending order; those without a periodic cell, with positions that are not finite, or
-        too far away for a bond to be followed, are not counted as seen.
+        """Looks at frames, in ascending order.
+
+        Frames do not count as seen if they have no periodic cell, positions that are not finite, or positions too far
+        away to follow a bond.
         """
         try:
             counts = self._counter.count(positions, cells, periodic)
@@ -155,7 +157,7 @@ class MoleculeSearch:
 
     @property
     def found(self) -> BrokenMolecules | None:
-        """What was found; None where no molecule is broken."""
+        """The findings; None if no molecule is broken."""
         return None if self._first is None else BrokenMolecules(*self._first, self._frames, self._seen, self._most)
 
 
@@ -166,10 +168,9 @@ def sampled_frames(n_frames: int) -> list[int]:
 
 
 def broken_notes(trajectory: Trajectory, selection: Selection, frames: FrameSelection) -> list[str]:
-    """A note if molecules of a selection are broken in some of at most 18 of the frames that are chosen, or if nobody
-    looked.
+    """A note if molecules of a selection are broken in some of at most 18 of the chosen frames, or if nobody looked.
 
-    It is found once for a trajectory, its transforms and a selection, and remembered: later calls look at no frame.
+    The result is remembered for the trajectory, its transforms and the selection: later calls read no frame.
     """
     if not len(frames) or trajectory.is_one_frame:
         return []
@@ -187,10 +188,10 @@ def find_broken(
 ) -> BrokenMolecules | NobodyLooked | None:
     """Looks for broken molecules of selected atoms; None if there are none.
 
-    `frames` are those that are looked at, by default `sampled_frames`; after `nojump` and `displacement`, which keep
-    molecules as they are in the first frame, that one alone, as each other one takes a run from a station. Frames
-    without a periodic cell have none; those that cannot be decoded are passed over. If no bonds are stated they are
-    guessed of distances in the first frame that is looked at.
+    It looks at `frames`, by default `sampled_frames`. After `nojump` and `displacement`, which keep molecules as in the
+    first frame, it looks at that frame only, because each other frame needs a run from a station. Frames without a
+    periodic cell have no broken molecules; frames that cannot be decoded are skipped. If no bonds are stated, they are
+    guessed from distances in the first frame looked at.
     """
     names = {transform.name for transform in trajectory.core.transforms}
     if "whole" in names or not len(trajectory) or selection.n_atoms < 2:
@@ -204,7 +205,7 @@ def find_broken(
         return bonds
     search = MoleculeSearch(trajectory.n_atoms, bonds, selection)
     for frame in frames:
-        # one at a time: they may be large
+        # one frame at a time: frames may be large
         read = _read(trajectory, frame, search.atoms)
         if read is not None and read["present"]["positions"][0]:
             search.add(read["positions"], read["cells"], read["periodic"], read["frames"])
@@ -214,8 +215,10 @@ def find_broken(
 def bonds_for_a_look(
     trajectory: Trajectory, selection: Selection, frame: int
 ) -> tuple[Bonds | NobodyLooked | None, bool]:
-    """Bonds as the topology states them, or guessed in a frame, and whether they are guessed; None if there is no need
-    to look: the frame has no periodic cell, or the bonds that are stated are of some of the atoms only."""
+    """The topology's bonds, or bonds guessed in a frame, and whether they are guessed.
+
+    None if a look is pointless: the frame has no periodic cell, or the topology states bonds of some atoms only.
+    """
     try:
         stated = None if trajectory.topology is None else trajectory.atoms.get("bonds")
     except ArgumentError as error:
@@ -232,7 +235,7 @@ def bonds_for_a_look(
 
 
 def _read(trajectory: Trajectory, frame: int, atoms: NDArray[np.uint32] | None) -> Mapping[str, Any] | None:
-    """One frame; None if it cannot be decoded: whoever asks for the frame gets the error."""
+    """One frame; None if it cannot be decoded: reading that frame later raises the error."""
     try:
         return trajectory.read([frame], atoms, fields=["positions"])
     except (CorruptFileError, TruncatedFileError):

@@ -1,4 +1,4 @@
-"""`TrajectoryDescription`: what is known of the frames, atoms and files of a trajectory without reading coordinates."""
+"""`TrajectoryDescription`: facts about a trajectory's frames, atoms and files, without reading coordinates."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 __all__ = ["UNITS", "TrajectoryDescription"]
 
-# of everything that `read`, `blocks` and frames give, whatever the file's own units are
+# units of all values from `read`, `blocks` and frames, whatever the file's own units are
 UNITS: Mapping[str, str] = MappingProxyType(
     {"length": "angstrom", "time": "ps", "velocity": "angstrom/ps", "force": "kJ/(mol*angstrom)"}
 )
 
 
 class TrajectoryDescription(OpenedFiles):
-    """What a trajectory says of itself."""
+    """The properties of a trajectory."""
 
     @property
     def n_atoms(self) -> int:
@@ -39,7 +39,7 @@ class TrajectoryDescription(OpenedFiles):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """What the files hold for each frame: "positions", "cell", "step", "time", ..."""
+        """The quantities in each frame of the files: "positions", "cell", "step", "time", ..."""
         return tuple(self._core.fields)
 
     @property
@@ -49,17 +49,17 @@ class TrajectoryDescription(OpenedFiles):
 
     @property
     def units(self) -> Mapping[str, str]:
-        """Units of the arrays that Kinema gives; the same for every format."""
+        """Units of the arrays that Kinema returns; the same for every format."""
         return UNITS
 
     @property
     def stated(self) -> Mapping[str, str]:
-        """What was stated of the files when they were opened, by argument: `units`, `dt`, `particles`, ..."""
+        """Facts stated when the files were opened, by argument: `units`, `dt`, `particles`, ..."""
         return MappingProxyType(self._stated)
 
     @property
     def hdf5(self) -> h5md.H5mdOptions | None:
-        """How HDF5 files are understood; None for other formats."""
+        """Options for reading HDF5 files; None for other formats."""
         return self._hdf5
 
     @property
@@ -69,23 +69,23 @@ class TrajectoryDescription(OpenedFiles):
 
     @property
     def times(self) -> NDArray[np.float64]:
-        """(frames,) in ps; from the index, or read from the frames where a format's index has none."""
+        """(frames,) in ps; from the index, or read from the frames if the format's index has no times."""
         known = self._core.times()
         return self._read_stamps()["times"] if known is None else self._view_values(known)
 
     @property
     def steps(self) -> NDArray[np.int64]:
-        """(frames,) numbers of the simulation's steps; from the index, or read where a format's index has none."""
+        """(frames,) numbers of the simulation's steps; from the index, or read if the format's index has none."""
         known = self._core.steps()
         return self._read_stamps()["steps"] if known is None else self._view_values(known)
 
     @property
     def dt(self) -> float | None:
-        """Time between the first two frames in ps; None where there are fewer than two."""
+        """Time between the first two frames in ps; None if there are fewer than two."""
         if self.n_frames < 2:
             return None
         pair = self._with(self._core, self._frames(slice(2)))
-        # not of all frames, of which a file with holes may have any number
+        # not the times of all frames: a file with holes may have any number of them
         first, second = (self._core.time(frame) for frame in pair.frame_numbers.tolist())
         if first is None or second is None:
             first, second = pair._read_stamps()["times"].tolist()
@@ -95,7 +95,7 @@ class TrajectoryDescription(OpenedFiles):
     def topology(self) -> Topology | None:
         """The topology, with its atom count checked; None if there is none.
 
-        Raises ArgumentError where it has another number of atoms.
+        Raises ArgumentError if it has another number of atoms.
         """
         if self._topology is not None and not self._topology_fits:
             n_atoms = self._topology.n_atoms
@@ -109,11 +109,12 @@ class TrajectoryDescription(OpenedFiles):
 
     @property
     def atoms(self) -> Atoms:
-        """What is known of the atoms: of the topology, or what an HDF5 file says itself. It is read now.
+        """The table of the atoms, from the topology or from the HDF5 file itself. It is read now.
 
             traj.atoms.masses, traj.atoms[traj.select("name CA")].resnames
 
-        Also of a view. Raises ArgumentError where nothing is known, and where the topology has another number of atoms.
+        Views have the same table. Raises ArgumentError if nothing is known, and if the topology has another number of
+        atoms.
         """
         topology = self.topology
         if topology is None:
@@ -124,18 +125,17 @@ class TrajectoryDescription(OpenedFiles):
 
     @property
     def topology_name(self) -> str | None:
-        """Name of the topology without reading it."""
+        """Name of the topology, without reading it."""
         return None if self._topology is None else self._topology.name
 
     @property
     def observables(self) -> Mapping[str, Observable]:
-        """Energies and whatever else an H5MD file records beside its particles, by name, with steps of their own.
+        """Energies and other values that an H5MD file records beside its particles, by name, with their own steps.
 
             traj.observables["potential_energy"].read()
 
-        Empty for other formats. They are those of the whole file, also of a view. Their times are shifted as those of
-        the frames; `dt=` is about frames alone, and a note says so. Raises ArgumentError for a trajectory of several
-        files.
+        Empty for other formats. A view has the observables of the whole file. Their times are shifted like the frames'
+        times; `dt=` applies to frames only, and a note says so. Raises ArgumentError for a trajectory of several files.
         """
         if self._hdf5 is None:
             return MappingProxyType({})
@@ -150,7 +150,7 @@ class TrajectoryDescription(OpenedFiles):
 
     @property
     def transforms(self) -> tuple[str, ...]:
-        """What is done to each frame, in words; empty where frames are those of the files."""
+        """The transforms applied to each frame, in words; empty if frames are as in the files."""
         return tuple(transform.label for transform in self._core.transforms)
 
     @property
@@ -161,9 +161,9 @@ class TrajectoryDescription(OpenedFiles):
 
     @property
     def timings(self) -> Timings | None:
-        """Where the time of the last `read`, or of the last loop over frames or `blocks` that has ended, went.
+        """Where the time of the last `read`, or of the last finished loop over frames or `blocks`, went.
 
-        As the timings of a run; "compute" is putting atoms into the order asked for. None before the first.
+        As the timings of a run; "compute" is the time to put atoms into the order asked for. None before the first.
         """
         return self._timings
 
@@ -175,7 +175,7 @@ class TrajectoryDescription(OpenedFiles):
         return f"<Trajectory {self.paths[0]}{more}: {self.format}, {number}{self.n_atoms} atoms{changed}>"
 
     def _repr_html_(self) -> str:
-        """Files, format, frames (if they are known) and atoms, as notebooks show them."""
+        """Files, format, frames (if known) and atoms, for notebooks."""
         known = self._view is not None or self._core.scanned
         rows = [("files", ", ".join(self.paths)), ("format", self.format)]
         rows += [("frames", f"{self.n_frames:,}")] if known else []

@@ -1,6 +1,6 @@
-"""`OpenedFiles`: opened files as one sequence of frames, a view of some of them, and how other processes get the same.
+"""`OpenedFiles`: opened files as one sequence of frames, or a view of some of them, and their transfer to processes.
 
-The frame index is stored by the Rust half; nothing else is written.
+The Rust half stores the frame index; nothing else is written.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["OpenedFiles"]
 
 
 class OpenedFiles:
-    """Opened files, or some of their frames; all else of a `Trajectory` derives from it."""
+    """Opened files, or some of their frames; the base class of `Trajectory`."""
 
     def __init__(
         self,
@@ -60,37 +60,37 @@ class OpenedFiles:
         self._topology = topology
         self._view = view
         self._topology_fits = False
-        #: what `broken_molecules.py` found, by transforms and selection; shared by all views of the same files
+        #: findings of `broken_molecules.py`, by transforms and selection; shared by all views of the same files
         self.broken_molecules: dict[Any, Any] = {}
-        #: for each transform the same for a reference of other atoms, None for what names atoms by number
+        #: each transform for a reference of other atoms, None for a transform that names atoms by number
         self.for_other_atoms: tuple[Transform | None, ...] = (None,) * len(core.transforms)
-        #: whether it stands for a Universe of MDAnalysis at one of its frames: no other can be read
+        #: whether it stands for an MDAnalysis Universe at one frame: no other frame can be read
         self.is_one_frame = False
 
     def snapshot(self) -> bytes:
-        """The topology, which is read now, and the options of HDF5 files, serialized for other processes.
+        """The topology, which is read now, and the options of HDF5 files, serialised for other processes.
 
-        With the snapshot of the core (`_core.Trajectory.pack`) `from_snapshot` makes the same trajectory and opens no
-        file.
+        From this and the core's snapshot (`_core.Trajectory.pack`), `from_snapshot` makes the same trajectory without
+        opening a file.
         """
         topology = None if self._topology is None else self._topology.snapshot()
         return pickle.dumps((topology, self._hdf5, self._stated), protocol=pickle.HIGHEST_PROTOCOL)
 
     @classmethod
     def from_snapshot(cls, core: _core.Trajectory, snapshot: bytes) -> Self:
-        """The trajectory of a `snapshot`; `core` is made of the same process's snapshot of the files."""
+        """The trajectory of a `snapshot`; `core` is made from the same process's snapshot of the files."""
         topology, hdf5, stated = pickle.loads(snapshot)
         return cls(core, None if topology is None else Topology(topology), hdf5=hdf5, stated=stated)
 
     def with_core(self, core: _core.Trajectory) -> Self:
-        """The same frames and topology by another Rust half, which is one of the same files; for data sets."""
+        """The same frames and topology with another Rust half of the same files; for data sets."""
         return self._with(core, self._view)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Paths and options, with headers and indices as they are known here: frames are found before, if need be.
+        """Pickles paths and options, with headers and indices; finds the frames first if necessary.
 
-        Unpickling opens no file. A file is checked against its identity when it is first read: CorruptFileError or
-        TruncatedFileError for one that has changed, or is another one on that machine.
+        Unpickling opens no file. A file's identity is checked when it is first read: CorruptFileError or
+        TruncatedFileError if it has changed, or is a different file on that machine.
         """
         self.scan()
         snapshot, data = TrajectorySnapshot.take(self._core, absolute=True)
@@ -120,39 +120,39 @@ class OpenedFiles:
 
     @property
     def wide_fields(self) -> frozenset[str]:
-        """Those of positions, velocities and forces that float32 does not hold exactly, in any of the files."""
+        """The fields among positions, velocities and forces that float32 cannot hold exactly, in any of the files."""
         return frozenset(field for info in self._core.parts() for field in info["wide_fields"])
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The files of the whole trajectory with what is kept of each; also of a view."""
+        """The files of the whole trajectory, even of a view, with the frames that are kept of each."""
         self.scan()
         return tuple(Part.from_core(info) for info in self._core.parts())
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
-        """Where a file begins later than one frame after its predecessor's end, or before that."""
+        """Places where a file begins later than one frame after its predecessor's end, or earlier."""
         self.scan()
         return tuple(Gap.from_core(info) for info in self._core.gaps())
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user of the frames should know: odd files, frames left out or replaced by another part's, gaps, and
-        what was found in frames that have been read: cells that are none, values that were never written.
+        """Notes for users of the frames: odd files, frames left out or replaced by another part's, gaps, and findings
+        in frames that have been read: invalid cells, values that were never written.
 
         Each is also a warning of class `kinema.Note` when the frames have been found, or read.
         """
         return (*notes_of(self.parts, self.gaps), *self._core.frame_notes())
 
     def note_frames(self) -> None:
-        """Emits what was found in frames that have been read, each once, and what a node cache has to report."""
+        """Emits each new note on frames that have been read, and the troubles of node caches."""
         emit(self._core.frame_notes(new=True))
         emit_troubles()
 
     def refresh(self) -> int:
         """Scans for frames that were appended to the files since they were opened, and returns the number of frames.
 
-        For files that a simulation is still writing. Views made before have the frames that they had.
+        For files that a simulation is still writing. Existing views keep their frames.
 
         Raises ArgumentError for a view.
         """
@@ -164,10 +164,10 @@ class OpenedFiles:
         return self._core.n_frames
 
     def refresh_as(self, paths: Sequence[str] | None = None, *, settled: bool = False, finished: bool = False) -> None:
-        """As `refresh`, without notes, with these files: parts that are known and unchanged are not opened.
+        """As `refresh`, with these files and without notes: unchanged known parts are not opened.
 
-        Whatever may still be written is left out, with less caution where the files are `settled`, as they have stood
-        still for long, and with none where they are `finished`: then they are opened as by `open`.
+        Frames that may still be written are left out; with less caution if the files are `settled`, unchanged for long,
+        and with none if they are `finished`: then they are opened as by `open`.
         """
         self._core = opened_again(self._core, paths, settled=settled, finished=finished)
 
@@ -179,11 +179,11 @@ class OpenedFiles:
         search: Callable[[_core.Trajectory], None] | None = None,
         skip_damaged: bool = False,
     ) -> None:
-        """Finds all frames of all files now; does nothing when that is done.
+        """Finds all frames of all files now; does nothing if they are known.
 
-        `search` is called first: a parallel scan, as by the ranks of MPI. All of it is timed. With `skip_damaged` bytes
-        of an XTC file in which no frame header can be found are no error: they count as one frame, which cannot be
-        read, has no time and the step of the frame before it, and is in a note and in `damaged` of `parts`.
+        `search` is called first: a parallel scan, such as by MPI ranks. The whole scan is timed. With `skip_damaged`,
+        bytes of an XTC file without a frame header are not an error: they count as one frame, which cannot be read, has
+        no time and the step of the frame before it, and appears in a note and in `damaged` of `parts`.
         """
         if self._core.scanned:
             return
@@ -201,9 +201,10 @@ class OpenedFiles:
     ) -> list[tuple[str, int, str | None] | None]:
         """Reads all frames and stores checkpoints of every 4096th atom, in the user's cache folder.
 
-        XTC files that are opened afterwards start decoding there, so that atoms at the end of a large system are read
-        without what is before them; a checkpoint takes 8 bytes. Returns path, number of checkpoints and note for each
-        file, None for one that has no use for them. ArgumentError where the trajectory was opened with stored=False.
+        XTC files that are opened later start decoding there, so that atoms at the end of a large system are read
+        without the atoms before them; a checkpoint takes 8 bytes. Returns path, number of checkpoints and note for each
+        file, None for a file that does not need them. Raises ArgumentError if the trajectory was opened with
+        stored=False.
         """
         self.scan(workers=workers)
         total = sum(part.size for part in self.parts)
@@ -211,14 +212,14 @@ class OpenedFiles:
             return _core.store_atom_checkpoints(self._core, workers=worker_count(workers), progress=report)
 
     def store_checksums(self, *, workers: int | None = None, progress: ProgressChoice = False) -> list[StoredChecksums]:
-        """Reads all frames and stores a checksum of the bytes of each, which `kinema.check` compares with the file.
+        """Reads all frames and stores a checksum of the bytes of each, for `kinema.check` to compare with the file.
 
-        They are stored beside each file, or in the user's cache folder. Those of the unchanged beginning of a file stay
-        as they are; with `index="rebuild"` all are replaced. Raises ArgumentError for formats whose
-        frames are not a run of bytes each (H5MD, what MDAnalysis reads) and for a trajectory that was opened with
-        stored=False; CorruptFileError for a frame that is not what it was when its checksum was stored.
+        Checksums are stored beside each file, or in the user's cache folder. Checksums of the unchanged beginning of a
+        file stay; with `index="rebuild"` all are replaced. Raises ArgumentError for formats whose frames are not
+        contiguous bytes (H5MD, formats read by MDAnalysis) and for a trajectory that was opened with stored=False;
+        CorruptFileError for a frame that has changed since its checksum was stored.
         """
-        # with threads and hashes
+        # imported here, because it brings threads and hashes
         from kinema.storage.frame_checksums import store_checksums
 
         self.scan(workers=workers)
@@ -230,13 +231,13 @@ class OpenedFiles:
     # -- views ----------------------------------------------------------------------------------------------------
 
     def read_otherwise(self, core: _core.Trajectory, hdf5: h5md.H5mdOptions | None) -> Self:
-        """The same frames behind the same transforms, of the same files, opened anew with other options."""
+        """The same frames after the same transforms, from the same files reopened with other options."""
         made = self._with(core.with_transforms([*self._core.transforms]), self._view)
         made._hdf5 = hdf5
         return made
 
     def with_topology(self, topology: Topology) -> Self:
-        """The same frames with another topology, of the same number of atoms."""
+        """The same frames with another topology of the same number of atoms."""
         made = self._with(self._core, self._view)
         made._topology, made._topology_fits = topology, False
         return made
@@ -255,16 +256,16 @@ class OpenedFiles:
         return made
 
     def _frames(self, choice: FrameChoice) -> FrameSelection:
-        """What `choice` names within this view, in numbers of the whole trajectory."""
+        """The frames that `choice` names within this view, as numbers in the whole trajectory."""
         inner = resolve(choice, self.n_frames)
         return inner if self._view is None else self._view.compose(inner)
 
     def choose(
         self, start: int | None = None, stop: int | None = None, step: int | None = None, frames: FrameChoice = None
     ) -> FrameSelection:
-        """The frames that the arguments of an analysis' `run` name, in numbers of the whole trajectory.
+        """The frames that the arguments of an analysis's `run` name, as numbers in the whole trajectory.
 
-        Raises ArgumentError for none at all, or for both `frames` and one of the others.
+        Raises ArgumentError for no frames at all, or for both `frames` and one of the others.
         """
         inner = resolve_run(start, stop, step, frames, self.n_frames)
         return inner if self._view is None else self._view.compose(inner)

@@ -1,4 +1,4 @@
-"""Transforms written in Python: a function of one frame, called for each frame that is read."""
+"""Transforms written in Python: a function that is called with each frame that is read."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class FunctionTransform(Transform):
         return given | ({} if self._fields == ("positions",) else {"fields": ", ".join(self._fields)})
 
     def for_other_atoms(self, bound: _core.Transform) -> FunctionTransform | None:
-        """See `Transform`: the function is called with the atoms of the structure."""
+        """See `Transform`: the function gets the structure's atoms."""
         if not names_by_words(self._select):
             return None
         return FunctionTransform(self._adapter.function, words_of(self._select), self._fields)
@@ -68,7 +68,7 @@ class FunctionTransform(Transform):
 def function(
     function: Callable[[Frame], Frame], select: AtomChoice = None, *, fields: str | Sequence[str] = "positions"
 ) -> FunctionTransform:
-    """A function that is called with each frame, and returns it changed.
+    """A transform that calls a function with each frame; the function returns the changed frame.
 
         def lifted(frame):
             frame.positions[:, 2] += 0.1 * frame.time
@@ -82,24 +82,25 @@ def function(
         Takes a `Frame` with arrays of its own: `positions` (atoms, 3) float32 in angstrom, in the order of `select`,
         `velocities` and `forces` if `fields` names them, else None, `cell` (3, 3) float64, and `step`, `time` (ps) and
         `frame`. Returns this frame, or one with other arrays of the same shapes, float32 or float64, which is rounded;
-        step, time and number stay. It is called for frames in any order and on several threads at a time, so its result
-        must depend on the frame alone. It is pickled for other processes, with the code of a script or session.
+        step, time and number must stay. It is called for frames in any order and on several threads at a time, so its
+        result must depend on the frame alone. It is pickled for other processes, with the code of a script or session.
     select : as `Trajectory.select`
-        The atoms that it sees and changes; None: all, which then are read whatever atoms are asked for.
+        Atoms that the function sees and changes; None: all, which are then read whatever atoms are asked for.
     fields : str or list of str
-        Vectors that it sees and changes: each frame must have them.
+        Vectors that the function sees and changes: each frame must have them.
 
     Returns
     -------
     FunctionTransform
-        For `Trajectory.with_transform`, which takes a plain function for one with all atoms. What the function raises
-        is raised as ArgumentError with file and frame, from the exception; errors of Kinema keep their class.
+        For `Trajectory.with_transform`, which also takes a plain function, applied to all atoms. If the function
+        raises, the error is an ArgumentError with file and frame, raised from the exception; errors of Kinema keep
+        their class.
     """
     return FunctionTransform(function, select, fields)
 
 
 class FunctionAdapter:
-    """The object that the core calls for a function, with what tells the function from others."""
+    """The object that the core calls for a function, with the identity of the function."""
 
     def __init__(self, function: Callable[[Frame], Frame]) -> None:
         self.function = function
@@ -107,7 +108,7 @@ class FunctionAdapter:
         try:
             self.identity_bytes = code_digest(function, self.name).encode()
         except ArgumentError:
-            # it can be compared with nothing but itself; with a checkpoint it is refused
+            # such a function equals only itself; with a checkpoint it is refused
             self.identity_bytes = uuid.uuid4().bytes
 
     def __call__(
@@ -138,16 +139,16 @@ class FunctionAdapter:
         return np.ascontiguousarray(changed, np.float32)
 
     def identity(self) -> dict[str, tuple[str, str]]:
-        """What a checkpoint compares: name, exact value, words; ArgumentError for a function without an identity."""
+        """Values that a checkpoint compares: name, exact value, words. Raises ArgumentError without an identity."""
         digest = code_digest(self.function, self.name)
         return {"the code": (digest, f"{self.name}, digest {digest[:12]}")}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Sent to other processes with the code of the script or session, whichever pickler is at work."""
+        """Sends the function to other processes with the code of the script or session, for any pickler."""
         try:
             return _unpickled, (serialize(self.function), self.name, self.identity_bytes)
         except Exception as error:
-            # what the user's objects raise can be anything
+            # the user's objects may raise anything
             raise ArgumentError(
                 f"{self.name} cannot be sent to workers ({error}): it must refer only to what pickle can store; "
                 "or use runner='threads'"

@@ -1,4 +1,4 @@
-"""`OneFrame`: in place of `_core.Trajectory`, a trajectory of which one frame is known, which is in memory."""
+"""`OneFrame`: stands for `_core.Trajectory` if only one frame, in memory, is known."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ __all__ = ["OneFrame", "cell_of", "has_vector"]
 
 
 class OneFrame:
-    """The frame of a Universe of MDAnalysis, as a trajectory that transforms can be bound to.
+    """The frame of an MDAnalysis Universe, as a trajectory that transforms can be bound to.
 
     Parameters
     ----------
     n_atoms : int
     vectors : mapping of (n_atoms, 3) float32
-        Positions, velocities and forces, as far as there are any. They are not copied, and never changed.
+        Positions, and velocities and forces if there are any. The arrays are neither copied nor changed.
     cell : (3, 3) float64
     periodic : three bool
     step, time : of the frame
     paths : tuple of str
         The files, for messages.
     number, n_frames : int
-        Which frame it is, and how many there are.
+        Number of the frame, and number of frames in the trajectory.
     transforms : tuple of _core.Transform
-        Those that the frame is after.
+        The transforms applied to the frame already.
     label : str
-        The transform that the frame is read for, for messages.
+        The transform that needs the frame, for messages.
     """
 
     format = "MDAnalysis"
@@ -67,14 +67,14 @@ class OneFrame:
     def from_timestep(
         cls, ts: Any, periodic: tuple[bool, bool, bool], *, time: float, paths: tuple[str, ...], **known: Any
     ) -> OneFrame:
-        """That of a time step of MDAnalysis, whose arrays are copied; `known` are others of the parameters."""
+        """The frame of an MDAnalysis time step, with copied arrays; `known` are more parameters."""
         names = [name for name in VECTOR_FIELDS if has_vector(ts, name)]
         vectors = {name: np.array(getattr(ts, name), np.float32, order="C") for name in names}
         step = int(ts.data.get("step", ts.frame))
         return cls(int(ts.n_atoms), vectors, cell_of(ts), periodic, step=step, time=time, paths=paths, **known)
 
     def with_transforms(self, transforms: Sequence[_core.Transform]) -> OneFrame:
-        """The frame after these transforms, which begin with those that it is after already."""
+        """The frame after these transforms, which begin with the transforms applied already."""
         done = len(self.transforms)
         assert tuple(transforms[:done]) == self.transforms, "the frame before its transforms is not known"
         vectors = {name: values.copy() for name, values in self._vectors.items()}
@@ -115,7 +115,7 @@ class OneFrame:
         dtype: str = "float32",
         **_: Any,
     ) -> dict[str, NDArray[Any]]:
-        """As the core's, of the frame that is known; ArgumentError for another one."""
+        """As the core's method, for the known frame. Raises ArgumentError for other frames."""
         if frames.numbers().tolist() != [self._number]:
             needed = ", ".join(map(str, frames.numbers()[:3]))
             raise ArgumentError(
@@ -141,6 +141,6 @@ def has_vector(ts: Any, name: str) -> bool:
 
 
 def cell_of(ts: Any) -> NDArray[np.float64]:
-    """Box vectors as rows, (3, 3) in angstrom, of lengths and angles; zeros without a box."""
+    """Box vectors as rows, (3, 3) in angstrom, from lengths and angles; zeros without a box."""
     cell = ts.triclinic_dimensions
     return np.zeros((3, 3)) if cell is None else np.array(cell, np.float64)

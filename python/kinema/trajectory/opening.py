@@ -1,4 +1,4 @@
-"""`open`: a `Trajectory` from names of files, with its arguments checked. No frame is read."""
+"""`open`: makes a `Trajectory` from file names and checks the arguments. It reads no frame."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ P = ParamSpec("P")
 
 # whether `files_stay`
 _FILES_STAY: ContextVar[bool] = ContextVar("_FILES_STAY", default=False)
-# transformations of MDAnalysis -> what does the same
+# transformations of MDAnalysis -> the equivalent in Kinema
 _INSTEAD = {
     "unwrap": "kinema.transforms.whole(...)",
     "wrap": "kinema.transforms.wrap(..., ur='tric')",
@@ -59,8 +59,10 @@ _INSTEAD = {
 
 
 def _checked(opened: Callable[P, Trajectory]) -> Callable[P, Trajectory]:
-    """Decorator of `open`: options by their present names, all of which formats declare; and the files of a Universe,
-    with its arguments and transforms and those of the caller."""
+    """Decorator of `open`: refuses options that no format declares, renames old ones, and opens a Universe's files.
+
+    The Universe's arguments and transforms are applied too; the caller's arguments override them.
+    """
 
     @functools.wraps(opened)
     def called(*args: P.args, **kwargs: P.kwargs) -> Trajectory:
@@ -72,7 +74,7 @@ def _checked(opened: Callable[P, Trajectory]) -> Callable[P, Trajectory]:
         universe = args[0] if args else options.get("paths")
         if not is_universe(universe):
             return of_caller(*args, **options)
-        # those that were given, also with the values of their defaults: they count more than those of the reader
+        # given arguments, even if equal to their defaults, override the reader's
         given = inspect.signature(opened).bind(*args, **options).arguments
         given = given | given.pop("options", {})
         given = {name: value for name, value in given.items() if name != "paths" and value is not None}
@@ -117,61 +119,61 @@ def open(
     Parameters
     ----------
     paths : path, list of paths, or MDAnalysis Universe
-        The files, parts of one trajectory in their order; also a pattern of their names, "md.part*.xtc", in the order
-        of the numbers in them. Of a Universe, its trajectory's files and its topology, with
-        the arguments that it was loaded with (several files without continuous=True: overlap="all"), unless they are
-        given here, and with its transforms of Kinema; transformations of MDAnalysis, and arguments that change frames
-        and are none of `open`, are an ArgumentError that names them.
+        The files, parts of one trajectory in their order; or a pattern of their names, "md.part*.xtc", in the order of
+        the numbers in the names. For a Universe: the files of its trajectory and its topology, with its own loading
+        arguments (several files without continuous=True: overlap="all") unless they are given here, and with its Kinema
+        transforms. Transformations of MDAnalysis, and loading arguments that change frames and that `open` does not
+        have, raise an ArgumentError that names them.
     topology : path or MDAnalysis Universe, optional
         For selection strings and masses; anything that MDAnalysis reads. It is read when first needed. An H5MD file
-        that holds names or elements needs none. A file of more than 16 GiB, or than the machine's memory, is refused,
+        that holds names or elements needs none. A file larger than 16 GiB, or than the machine's memory, is refused,
         unless it is a trajectory, of which MDAnalysis reads the header.
     format : str, optional
-        "XTC", "DCD", ...; by default found from the file's first bytes. A file that is of no format of Kinema is read
-        through MDAnalysis where that has a reader: by the ending of the file's name, or by MDAnalysis' name of the
-        format, "LAMMPSDUMP". Such a file is read once whole when it is opened, and then frame by frame, slowly.
+        "XTC", "DCD", ...; by default found from the file's first bytes. A file in no format of Kinema is read through
+        MDAnalysis, if that has a reader: by the suffix of the file's name, or by MDAnalysis' name of the format,
+        "LAMMPSDUMP". Opening such a file reads it once as a whole; then it is read frame by frame, slowly.
     overlap : {"last", "first", "all"}
-        Which frames to keep where a part begins before its predecessor ends, as restarted simulations write.
+        Frames to keep where a part begins before its predecessor ends, as restarted simulations write.
     on_truncated : {"drop", "error"}
-        Whether an incomplete last frame of a file, as of a simulation that still runs or was killed, is left out with a
-        note that names frame and byte, or is an error.
+        If the last frame of a file is incomplete, because a simulation still runs or was killed: leave it out with a
+        note that names frame and byte, or raise an error.
     index : {"auto", "rebuild"}
-        "auto" loads, extends or builds the frame index and stores it; "rebuild" does not load it. So it is with the
-        places of chunks of HDF5 files, and which frames were decoded.
+        "auto" loads, extends or builds the frame index and stores it; "rebuild" does not load it. The same applies to
+        the places of chunks of HDF5 files, and to the record of which frames were decoded.
     stored : bool
-        Whether anything that was stored of the files is used, and anything stored; with False neither.
+        False: nothing stored about the files is used, and nothing is stored.
     max_open_files : int, optional
-        How many files may be open at once; parts are opened when touched and closed again. By default a quarter of what
-        the process may open, 64 at the least and 4096 at the most.
+        Largest number of files open at once; parts are opened when touched and closed again. By default a quarter of
+        the number that the process may open, at least 64 and at most 4096.
     node_cache : kinema.cache.NodeCache or path, optional
-        Blocks of the files are kept in a folder of this node, and fetched once for all its processes. Also in workers.
-        Files that another node has published and keeps (`kinema.cache.publish(local=)`) are fetched to it, whole.
-        What is read by h5py or MDAnalysis is read from the files themselves; a note says so where that is all.
+        Keep blocks of the files in a folder of this node, and fetch them once for all its processes, workers included.
+        Files that another node has published and keeps (`kinema.cache.publish(local=)`) are fetched to it as a whole.
+        h5py and MDAnalysis read from the files themselves; a note says so if everything is read that way.
 
     units : mapping, optional
-        Units of the files, where they do not say them or say others: {"length": "nm", "time": "fs"}, also "velocity"
-        ("nm ps-1") and "force" ("kJ mol-1 nm-1"). What is not given is as the format has it, velocities follow from
-        length and time.
+        Units of the files, if they state none or wrong ones: {"length": "nm", "time": "fs"}, also "velocity"
+        ("nm ps-1") and "force" ("kJ mol-1 nm-1"). Units that are not given are the format's own; the unit of
+        velocities follows from length and time.
     dt : float, ps, optional
         Time between neighbouring frames of a file, in place of the file's times. Each file begins at its own first
-        time (DCD: as many dt as its first step says), or if it has none, after the file before. With `t0` and
-        overlap="all" nothing of the files' times is left: frames run on from file to file.
+        time (DCD: its first step times dt), or if it has none, after the file before. With `t0` and overlap="all"
+        nothing of the files' times is left: frames continue from file to file.
     time_offset : float, ps, optional
         Added to all times, as by MDAnalysis.
     t0 : float, ps, optional
-        Time of the first frame, as --t0 of commands: all times are shifted by the same, which only a scan of the files
-        can say. Not with `time_offset`.
+        Time of the first frame, as --t0 of commands: all times are shifted by the same amount, which only a scan of the
+        files can find. Not with `time_offset`.
 
-        Both, and `dt`, are about the times that Kinema gives, those of observables included (but `dt`): orders of files
-        follow from what is stored.
+        Both, and `dt`, change the times that Kinema returns; observables follow both, but not `dt`. The order of files
+        follows from the stored times.
 
     absent : {"error", "nan", "hold"}
-        What a quantity gives in frames for which it was not written: an error, NaN, or the values of the last frame
+        Values of a quantity in frames for which it was not written: an error, NaN, or the values of the last frame
         before that has it. It makes no difference for formats that have all quantities in every frame, such as XTC and
-        DCD. Of TRR, `Frame` and `Block` say what a frame has, without an error, and `kinema.convert` keeps that.
+        DCD. In TRR files, `Frame` and `Block` say what a frame has, without an error, and `kinema.convert` keeps that.
 
     **options
-        Those that formats declare, listed below. One that the format of the files does not have is refused.
+        Options that formats declare, listed below. An option that the format of the files lacks is refused.
 
     Raises
     ------
@@ -184,7 +186,7 @@ def open(
     files = GivenFiles(tuple(patterns), None if cache is None else cache.root)
     names = files.checked()
     for name in names[1:]:
-        # which would be opened when its frames are asked for
+        # it would be opened only when its frames are asked for
         if topology_named := _topology_by_name(name):
             raise ArgumentError(f"{name}: {topology_named}", path=name)
     policy = _index_policy(index, stored)
@@ -288,28 +290,28 @@ def open(
 
 @functools.cache
 def open_arguments() -> tuple[str, ...]:
-    """All arguments of `open`: those that it names, and the options that formats declare."""
+    """All arguments of `open`: its own, and the options that formats declare."""
     named = inspect.signature(open).parameters.values()
     return (*(one.name for one in named if one.kind is not one.VAR_KEYWORD), *OPEN_DEFAULTS)
 
 
 def _stated_of(hdf5: h5md.H5mdOptions) -> dict[str, str]:
-    """What a user says of files, by option, in the order in which records of runs have it."""
+    """The user's statements about files, by option, in the order of records of runs."""
     order = dict.fromkeys(("particles", "dataset", "units", "axis", "absent", *names_of(H5mdReading)))
     defaults = h5md.H5mdOptions()
     return {name: str(getattr(hdf5, name)) for name in order if getattr(hdf5, name) != getattr(defaults, name)}
 
 
 def _full_name(format: str | None) -> str:
-    """The name of a format that was stated by it in any case, or by an ending of files; "" for others."""
+    """The name of a format that was stated by its name, in upper or lower case, or by a suffix; "" for others."""
     wanted = (format or "").lstrip(".").upper()
     known = ((one["name"], {name.upper() for name in (one["name"], *one["extensions"])}) for one in _core.formats())
     return next((name for name, names in known if wanted in names), "")
 
 
 def _check_options(path: str, format: Format, name: str, options: Mapping[str, Any]) -> None:
-    """ArgumentError for options of another format, but where they say what is the case without them."""
-    # an empty mapping says nothing; "axis" is refused in words of its own
+    """Raises ArgumentError for options of another format, unless they have their default values."""
+    # an empty mapping states nothing; "axis" has an error of its own
     given = [one for one, default in OPEN_DEFAULTS.items() if one in options and options[one] not in (default, {})]
     wrong = [one for one in given if one not in ("axis", *names_of(format.reading))]
     if wrong:
@@ -320,9 +322,9 @@ def _check_options(path: str, format: Format, name: str, options: Mapping[str, A
 
 @contextmanager
 def files_stay() -> Iterator[None]:
-    """Files that are opened in it with stored=False are read at once: nobody changes them while they are open.
+    """Within the block, files opened with stored=False are read at once: nobody may change them while they are open.
 
-    Other files are waited for until a later change would show in their times, 20 ms after the last one.
+    Opening other files waits until a later change would show in their times, 20 ms after the last change.
     """
     token = _FILES_STAY.set(True)
     try:
@@ -332,7 +334,7 @@ def files_stay() -> Iterator[None]:
 
 
 def _chosen_cache(choice: NodeCacheChoice, names: Sequence[str]) -> NodeCache | None:
-    """The cache, whose folder is made where it is missing; FileNotFound before that for a file that is nowhere."""
+    """The cache; makes its folder if it is missing. Before that, raises FileNotFound for a file that does not exist."""
     from kinema.cache.markers import marker_path
     from kinema.cache.node_cache import node_cache_of
 
@@ -346,7 +348,7 @@ def _chosen_cache(choice: NodeCacheChoice, names: Sequence[str]) -> NodeCache | 
 
 
 def _index_policy(index: str, stored: bool) -> str:
-    """The core's word for both; ArgumentError for what does not go together."""
+    """The core's word for both arguments. Raises ArgumentError if they exclude each other."""
     if index == "memory":
         raise ArgumentError(
             'index="memory" is stored=False now: nothing that was stored is used, and nothing is stored'
@@ -359,13 +361,13 @@ def _index_policy(index: str, stored: bool) -> str:
     return "memory"
 
 
-# endings of files that say of atoms and have no positions
+# suffixes of files that describe atoms and have no positions
 _TOPOLOGIES = (".psf", ".tpr", ".prmtop", ".parm7", ".top", ".itp")
 
 
 @contextmanager
 def _exchange_noted(topology: Topology | None) -> Iterator[None]:
-    """Adds to the error of a file that is no trajectory that the one given as topology is one, or what it is itself."""
+    """Adds a hint to the error of a file that is not a trajectory: trajectory and topology may be exchanged."""
     try:
         yield
     except (CorruptFileError, UnsupportedFormatError) as error:
@@ -378,14 +380,14 @@ def _exchange_noted(topology: Topology | None) -> Iterator[None]:
 
 
 def _topology_by_name(path: str) -> str:
-    """What is said where the name of a file is that of a topology; nothing for others."""
+    """A hint if the file's name is a topology's name; else an empty text."""
     if os.path.splitext(path)[1].lower() in _TOPOLOGIES:
         return "by its name it is a topology: the trajectory is the first argument (-f), the topology the second (-s)"
     return ""
 
 
 def _exchanged(topology: Topology | None) -> str:
-    """What is said where the topology is a trajectory of a format of Kinema; nothing where it is none."""
+    """A hint if the topology is a trajectory in a format of Kinema; else an empty text."""
     if topology is not None and os.path.isfile(topology.name):
         with suppress(Error):
             found = _core.Trajectory([topology.name], index="memory", describe=h5md.describe).format
@@ -397,13 +399,13 @@ def _exchanged(topology: Topology | None) -> str:
 
 
 def _refuse_exchanged(path: str, topology: Topology | None) -> None:
-    """ArgumentError where a PDB file or the like is given as trajectory, and a trajectory as its topology."""
+    """Raises ArgumentError if a PDB file or the like is given as trajectory, and a trajectory as its topology."""
     if exchanged := _exchanged(topology):
         raise ArgumentError(f"{path}: is read through MDAnalysis alone, and {exchanged}", path=path)
 
 
 def _unit_factors(units: Mapping[str, str]) -> dict[str, float]:
-    """Factors to Kinema's units; ArgumentError for what is not a unit, or not one of its dimension."""
+    """Factors to Kinema's units. Raises ArgumentError for unknown units, and for units of another dimension."""
     if not units:
         return {}
     from kinema.formats.h5md.units import Dimension, scale_to_kinema
@@ -416,7 +418,7 @@ def _unit_factors(units: Mapping[str, str]) -> dict[str, float]:
 
 
 def _check_times(dt: float | None, time_offset: float | None, t0: float | None) -> None:
-    """ArgumentError for what is no time."""
+    """Raises ArgumentError for invalid times, and for both `time_offset` and `t0`."""
     if dt is not None and not (math.isfinite(dt) and dt > 0):
         raise ArgumentError(f"dt must be above 0 ps, found {dt:g}")
     for name, value in (("time_offset", time_offset), ("t0", t0)):
@@ -427,12 +429,12 @@ def _check_times(dt: float | None, time_offset: float | None, t0: float | None) 
 
 
 def _transforms_of(universe: Any) -> list[Transform | Callable[[Frame], Frame]]:
-    """What the trajectory of a Universe does to its frames: transforms and functions for `Trajectory.with_transform`.
+    """The changes that a Universe's trajectory makes to its frames, for `Trajectory.with_transform`.
 
     Raises
     ------
     ArgumentError
-        For transformations of MDAnalysis and functions of time steps, which it names.
+        For transformations of MDAnalysis and functions of time steps; the error names them.
     """
     reader = universe.trajectory
     parts = getattr(reader, "readers", None) or []

@@ -1,4 +1,4 @@
-"""`TrajectoryReading`: frames and atoms of a trajectory chosen, and read whole, in blocks or frame by frame."""
+"""`TrajectoryReading`: chooses frames and atoms of a trajectory, and reads them whole, in blocks or frame by frame."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ITERATION_MEMORY = 32 << 20
 
 
 class TrajectoryReading(TrajectoryDescription):
-    """Whatever reads frames."""
+    """The methods that read frames."""
 
     def select(
         self,
@@ -55,20 +55,20 @@ class TrajectoryReading(TrajectoryDescription):
         index_file : path, optional
             A GROMACS index file (.ndx), instead of `select`.
         group : str, optional
-            Name of its group; may be left out where the file has only one.
+            Name of its group; not needed if the file has only one.
 
         Raises
         ------
         ArgumentError
             For no atoms at all, for negative indices, for a string without a topology, and for a selection that
-            changes with the frame ("around 5 protein").
+            changes from frame to frame ("around 5 protein").
         OutOfRangeError
             For an atom beyond the trajectory.
         """
         if index_file is not None or group is not None:
             check_not_last("a group of an index file, which names atoms,", self)
             return group_of_file(select, index_file, group, self.n_atoms)
-        # a string (but for "all") needs the topology; nothing else reads it
+        # a string other than "all" needs the topology; nothing else reads it
         needs_topology = isinstance(select, str) and select.strip() != "all"
         return selection.resolve(select, self.n_atoms, self.topology if needs_topology else None)
 
@@ -90,11 +90,11 @@ class TrajectoryReading(TrajectoryDescription):
         raise ArgumentError(f"frames are chosen by number, slice, list or mask, found {type(key).__name__}")
 
     def __iter__(self) -> Iterator[Frame]:
-        """Frame by frame, in order; blocks of frames are read at a time."""
+        """Yields frame by frame, in order; reads a block of frames at a time."""
         names = self._vector_fields()
         least = 2 * WORKING_MEMORY + 8 * frame_bytes(self.n_atoms, max(1, len(names)), 4)
         if self._core.transforms:
-            # the reader has a quarter, where transforms may need room for frames of all atoms
+            # the reader gets a quarter, in which transforms may need room for frames of all atoms
             all_atoms = self._core.with_transforms([]).n_atoms
             least = max(least, 4 * WORKING_MEMORY + 16 * frame_bytes(all_atoms, max(1, len(names)), 4))
         for block in self.blocks(memory=max(_ITERATION_MEMORY, least), fields=names):
@@ -140,14 +140,14 @@ class TrajectoryReading(TrajectoryDescription):
         Parameters
         ----------
         frames : slice, range, int, list, array, mask or None
-            Which frames, in any order; None: all.
+            Frames in any order; None: all.
         select : as `Trajectory.select`
-            Which atoms, in any order; None: all.
+            Atoms in any order; None: all.
         fields : str or list of str
             "positions", "velocities", "forces". One name gives an array; a list gives a dict that also holds "cells"
             (frames, 3, 3) float64, "periodic" (frames, 3), which of their edges repeat, "steps", "times" and "frames"
             (frames,), and "present" (frames,), a structured array: `["present"]["velocities"]` says which frames have
-            velocities. What rows of others hold says `absent=` of `kinema.open`: an error by default, NaN, or earlier
+            velocities. `absent=` of `kinema.open` sets the rows of other frames: an error by default, NaN, or earlier
             values.
         dtype : float32 or float64
         out : array, optional
@@ -155,7 +155,7 @@ class TrajectoryReading(TrajectoryDescription):
         workers : int, optional
             Threads; by default as many as this process may use.
         memory : int or str, optional
-            Limit of working memory besides the result, "64 MiB".
+            Limit of working memory beside the result, "64 MiB".
 
         Returns
         -------
@@ -198,11 +198,11 @@ class TrajectoryReading(TrajectoryDescription):
         dtype: DTypeLike = "float32",
         workers: int | None = None,
     ) -> Iterator[Block]:
-        """Yields the frames in blocks that stay within `memory`; every block has arrays of its own.
+        """Yields the frames in blocks that stay within `memory`; every block has its own arrays.
 
-        The next block is read while the caller works with one. `memory` covers three blocks and the reader's working
+        While the caller works with one block, the next is read. `memory` covers three blocks and the reader's working
         memory; blocks that are much larger than the processor's caches are read more slowly. The other arguments are
-        those of `read`. Raises MemoryLimitError where not even one frame fits.
+        the same as in `read`. Raises MemoryLimitError if not even one frame fits.
         """
         names = (fields,) if isinstance(fields, str) else tuple(fields)
         self.check_fields(names)
@@ -211,7 +211,7 @@ class TrajectoryReading(TrajectoryDescription):
         n_atoms = self.n_atoms if atoms is None else len(atoms)
         item_bytes = 4 if kind == "float32" else 8
         length, working = block_length(parse_memory(memory), n_atoms, len(names), item_bytes, path=self.paths[0])
-        # a generator of its own, so that arguments are checked at the call and not at the first block
+        # a separate generator, so that arguments are checked at the call and not at the first block
         return self._blocks(chosen, length, atoms, names, kind, worker_count(workers), working)
 
     def _blocks(

@@ -1,6 +1,6 @@
 """Selection of frames by time, as with GROMACS' -b, -e and -dt, and by lists: `1,5,9-20`, or a text file of them.
 
-Times come from the index, or from the frames' headers where the index has none; no coordinates are read.
+Times come from the index, or from the frames' headers if the index has none; no coordinates are read.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kinema.trajectory import Trajectory
 
 __all__ = ["frames_between", "frames_listed"]
 
-# Times are stored as float32 in most formats: one part in 2^23, some two of them from different roundings.
+# most formats store times as float32, with an error of one part in 2^23; differences of two times have more
 _RELATIVE_ERROR = 4.0 * 2.0**-23
 _LIST = re.compile(r"\s*\d+\s*(-\s*\d+\s*)?(,\s*\d+\s*(-\s*\d+\s*)?)*\Z")
 _MOST_BYTES = 1 << 30
@@ -37,13 +37,13 @@ def frames_between(
     begin, end : float, ps
         First and last time, both inclusive; None: no limit.
     every : float, ps
-        Time between the frames chosen; None: all frames. Where no frame has such a time there is none, which is noted.
+        Time between the chosen frames; None: all frames. A note reports multiples at which there is no frame.
 
     Returns
     -------
     FrameSelection
-        Ascending; a stride where the frames are evenly spaced. Times are compared within the rounding of float32. A
-        frame at an infinite time is in no window, which is noted.
+        Ascending; a stride if the frames are evenly spaced. Times are compared within the rounding of float32. A frame
+        at an infinite time is in no window, which is noted.
 
     Raises
     ------
@@ -51,7 +51,7 @@ def frames_between(
         For `every` not above zero, or an end before the beginning; for arguments and times of frames that are not
         numbers.
     OutOfRangeError
-        Where no frame is in the window; the message says which times there are.
+        If no frame is in the window; the message gives the trajectory's times.
     """
     for value, what in ((begin, "first time"), (end, "last time"), (every, "time between frames")):
         if value is not None and math.isnan(value):
@@ -99,10 +99,10 @@ def frames_between(
 
 
 def _compare_borders(trajectory: Trajectory, sides: NDArray[np.int8]) -> None:
-    """Compares stored times with the first frame, the last, and those on both sides of each end of the window.
+    """Compares stored times with the first frame, the last, and the frames on both sides of each end of the window.
 
-    `sides`: -1 before the window, 0 in it, 1 after it. Frames that are read are compared when they are; those that
-    stored times leave out are not read, all of them if the window is empty.
+    `sides`: -1 before the window, 0 in it, 1 after it. Frames that are read later are compared then; frames that stored
+    times leave out are not read, which are all frames if the window is empty.
     """
     if len(sides) == 0:
         return
@@ -114,10 +114,10 @@ def _compare_borders(trajectory: Trajectory, sides: NDArray[np.int8]) -> None:
 def _note_on_spacing(
     trajectory: Trajectory, in_window: NDArray[np.intp], chosen: NDArray[np.intp], every: float
 ) -> None:
-    """Notes that frames at multiples of `every` are missing, as where the frames of the files are further apart."""
+    """Notes that frames at multiples of `every` are missing, for example because frames are farther apart."""
     times = trajectory.times[in_window]
     expected = math.floor((times.max() - times[0]) / every * (1 + _RELATIVE_ERROR)) + 1
-    # times that go back, or begin anew, have no spacing
+    # times that go back, or start again, have no spacing
     if len(chosen) >= expected or (np.diff(times) <= 0).any():
         return
     apart = shortest(float(np.median(np.diff(times))), 6) if len(times) > 1 else "0"
@@ -144,17 +144,17 @@ def frames_listed(trajectory: Trajectory, text: str) -> FrameSelection:
     Parameters
     ----------
     text : str
-        Frame numbers from 0, and ranges of them with both ends: "1,5,9-20". Else the name of a file with numbers,
-        separated by spaces, commas or ends of lines; what follows # or ; is no number. If all are whole numbers they
-        are frames; if each has a decimal point they are times in ps, compared within the rounding of float32.
+        Frame numbers from 0, and ranges that include both ends: "1,5,9-20". Otherwise the name of a file with numbers,
+        separated by spaces, commas or ends of lines; text after # or ; is ignored. If all are whole numbers, they are
+        frames; if each has a decimal point, they are times in ps, compared within the rounding of float32.
 
     Raises
     ------
     FileNotFound, FileAccessError
     CorruptFileError
-        For words of a file that are no such numbers; it names the line.
+        For words of a file that are not such numbers; the error names the line.
     OutOfRangeError
-        For frames that are not there, and times that no frame has.
+        For frames that do not exist, and times that no frame has.
     """
     if _LIST.match(text):
         ends = [[int(end) for end in part.split("-")] for part in text.split(",")]

@@ -1,4 +1,4 @@
-"""`Trajectory`: files as one sequence of frames, to be read whole, in blocks or frame by frame.
+"""`Trajectory`: files as one sequence of frames, to read whole, in blocks or frame by frame.
 
 `kinema.trajectory.opening` makes it.
 """
@@ -20,34 +20,34 @@ __all__ = ["Trajectory"]
 
 
 class Trajectory(TrajectoryReading):
-    """A sequence of frames, or of some of them: slicing gives another Trajectory over the same files.
+    """A sequence of frames, or a view of some of them: slicing gives another Trajectory over the same files.
 
-    Made by `kinema.open`. Frames are found when their number is first needed. Lengths are in angstrom, times in ps. It
-    can be pickled, also a view; the other process must see the files under the same paths.
+    `kinema.open` makes it. Frames are found when their number is first needed. Lengths are in angstrom, times in ps.
+    Trajectories and views can be pickled; the other process must see the files under the same paths.
     """
 
     def with_transform(self, *transforms: Transform | Callable[[Frame], Frame]) -> Trajectory:
-        """A trajectory of the same frames of the same files, each changed by these transforms, in this order.
+        """A trajectory of the same frames, each changed by these transforms, in this order.
 
             aligned = traj.with_transform(kn.transforms.superpose("name CA"))
 
-        They come behind those that the trajectory has. Whatever reads the frames gets them changed: analyses, `read`,
+        They follow the transforms that the trajectory has already. All readers get changed frames: analyses, `read`,
         `blocks`, loops over frames, data sets, `convert`, MDAnalysis.
 
         Parameters
         ----------
         *transforms : kinema.transforms.Transform or callable
-            A function of a `Frame` stands for `kinema.transforms.function` of it.
+            A function of a `Frame` is passed to `kinema.transforms.function`.
 
         Raises
         ------
         ArgumentError
-            Where one cannot be applied to this trajectory.
+            If a transform cannot be applied to this trajectory.
         """
         made = self
         for transform in transforms:
             if not isinstance(transform, Transform):
-                # with what sends code to workers
+                # imported here, because it brings the code that sends functions to workers
                 from kinema.trajectory.function_transform import function
 
                 transform = function(transform)
@@ -64,27 +64,27 @@ class Trajectory(TrajectoryReading):
     def follow(
         self, until: int | str | None = None, timeout: float | None = None, **options: Unpack[FollowOptions]
     ) -> Following:
-        """Gives the frames of files that are being written, as they are completed; `refresh` is called in between.
+        """Yields frames of files that are still being written, as they are completed; calls `refresh` in between.
 
             for frame in kn.open("md.part*.xtc").follow(until="100 ns", timeout=600): ...
 
-        A frame is given once all of its bytes are there: nothing was written for half of `poll`, or the next frame has
-        been begun. Files that fit a pattern that was opened are added as they appear.
+        A frame is yielded once all of its bytes are there: nothing was written for half of `poll`, or the next frame
+        has been started. New files that match an opened pattern are added as they appear.
 
         Parameters
         ----------
         until : int or str, optional
             A number of frames, or a time with its unit, "100 ns": the frame at that time is the last.
         timeout : float, optional
-            Seconds in which nothing is written, after which it ends, with a note; None: it waits for ever.
+            End, with a note, after this many seconds in which nothing is written; None: wait for ever.
         **options
-            `over`, `select`, `fields`, `dtype`, `memory`, `workers`, `on_rewind`, `poll`, `end`, `events`, as
-            `kinema.trajectory.following.FollowOptions` has them.
+            `over`, `select`, `fields`, `dtype`, `memory`, `workers`, `on_rewind`, `poll`, `end`, `events`: see
+            `kinema.trajectory.following.FollowOptions`.
 
         Raises
         ------
-        RewoundError, CorruptFileError, ArgumentError (also for a view, and for transforms that see other frames first,
-        as `nojump`); others as `refresh` and `blocks`.
+        RewoundError, CorruptFileError, ArgumentError (also for a view, and for transforms that must see other frames
+        first, such as `nojump`); others as in `refresh` and `blocks`.
         """
         if self._view is not None:
             raise ArgumentError("a view of some frames cannot be followed; follow the trajectory that it is of")

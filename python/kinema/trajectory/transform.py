@@ -1,4 +1,4 @@
-"""`Transform`: what is done to each frame of a trajectory before anybody sees it; the base of all transforms."""
+"""`Transform`: the base class of all transforms, which change each frame of a trajectory before it is used."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ CENTERS = "centers"
 
 
 class Transform(ABC):
-    """One transform with its arguments, not yet of a trajectory: `traj.with_transform(transform)` binds it.
+    """A transform with its arguments, not bound to a trajectory yet: `traj.with_transform(transform)` binds it.
 
-    Subclasses declare `name` and give `arguments` and `bind`. They can be used for any number of trajectories.
+    Subclasses declare `name` and define `arguments` and `bind`. A transform can be used for any number of trajectories.
 
-    For MDAnalysis it is a transformation: `universe.trajectory.add_transformations(transform, ...)`, on any reader.
+    In MDAnalysis it is a transformation: `universe.trajectory.add_transformations(transform, ...)`, with any reader.
 
     Attributes
     ----------
     name : str
-        As in `kinema.transforms`, in provenance and in errors.
+        Its name in `kinema.transforms`, in provenance and in errors.
     sees_all_frames : bool
         Whether binding it reads all frames.
     parallelizable : bool
@@ -41,46 +41,47 @@ class Transform(ABC):
     name: ClassVar[str]
     sees_all_frames: bool = False
     parallelizable: ClassVar[bool] = True
-    # what knows time steps knows trajectories, and these know this class
+    # set later: the code for time steps imports trajectories, which import this class
     on_timestep: ClassVar[Callable[[Transform, Any], Any]]
 
     @property
     @abstractmethod
     def arguments(self) -> Mapping[str, str]:
-        """The arguments that were given, in words, for provenance."""
+        """The given arguments in words, for provenance."""
 
     def prepared(self, trajectory: Trajectory) -> Trajectory:
-        """What it is bound to: the same frames of the same files, which it may have read otherwise."""
+        """The trajectory to bind to: the same frames of the same files, perhaps read with other options."""
         return trajectory
 
     @abstractmethod
     def bind(self, trajectory: Trajectory) -> _core.Transform:
-        """The same for the atoms of a trajectory, which may have transforms already: those come before this one.
+        """The transform for the atoms of a trajectory; it follows the transforms that the trajectory has already.
 
-        It has the label of this one. Raises ArgumentError where it cannot be applied to the trajectory.
+        It has this transform's label. Raises ArgumentError if it cannot be applied to the trajectory.
         """
 
     def for_other_atoms(self, bound: _core.Transform) -> Transform | None:
-        """The same for a structure of other atoms, such as a reference; None if it names atoms by number.
+        """The transform for a structure of other atoms, such as a reference; None if it names atoms by number.
 
-        `bound` is this transform of the trajectory. What is found of frames there is that for the structure as well.
+        `bound` is this transform, bound to the trajectory. Values that it found in the trajectory's frames hold for the
+        structure as well.
         """
         return None
 
     def bind_with_topology(self, trajectory: Trajectory) -> tuple[_core.Transform, Topology | None]:
-        """As `bind`, with the topology of the positions that it makes, where these are not those of the atoms."""
+        """As `bind`; also the topology of the new positions, if they no longer belong to the atoms, else None."""
         return self.bind(trajectory), None
 
     @property
     def label(self) -> str:
-        """The call that makes it, in words."""
+        """The call that makes the transform, as text."""
         return f"{self.name}({', '.join(f'{name}={value}' for name, value in self.arguments.items())})"
 
     def __call__(self, ts: Any) -> Any:
-        """A time step of a Universe of MDAnalysis, changed.
+        """Changes a time step of an MDAnalysis Universe, and returns it.
 
-        It is bound to the Universe with the first one, which is to be that of a reference frame. ArgumentError for what
-        must see other frames first, such as `nojump`: with KinemaReader that works.
+        The first time step, which must be at the reference frame, binds the transform to the Universe. Raises
+        ArgumentError for transforms that must see other frames first, such as `nojump`; KinemaReader supports them.
         """
         return self.on_timestep(ts)
 
@@ -89,23 +90,23 @@ class Transform(ABC):
 
 
 def transforms_in_words(trajectory: Trajectory) -> dict[str, str]:
-    """The transforms of a trajectory as a parameter of provenance; empty without."""
+    """The transforms of a trajectory as a parameter of provenance; empty if there are none."""
     labels = trajectory.transforms
     return {"transforms": ", then ".join(labels)} if labels else {}
 
 
 def names_by_words(*selections: Any) -> bool:
-    """Whether selections can be applied to other atoms: None (all), texts, and what was selected by a text."""
+    """Whether selections can be applied to other atoms: None (all), texts, and selections made from a text."""
     return all(one is None or isinstance(words_of(one), str) for one in selections)
 
 
 def words_of(selection: Any) -> Any:
-    """The text that a selection was made by; others as they are."""
+    """The text that a selection was made from; other values unchanged."""
     return selection.string if isinstance(selection, Selection) else selection
 
 
 def check_not_last(name: str, trajectory: OpenedFiles) -> None:
-    """ArgumentError where a transform would come behind the one that has no atoms behind it."""
+    """Raises ArgumentError if `centers`, which leaves no atoms to transform, was applied already."""
     if any(earlier.name == CENTERS for earlier in trajectory.core.transforms):
         raise ArgumentError(
             f"{name} comes before {CENTERS}, found {CENTERS} first: of centres there are no atoms to be changed"

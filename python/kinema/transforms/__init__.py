@@ -1,6 +1,6 @@
-"""What is done to each frame before anybody sees it: `traj.with_transform(kn.transforms.superpose("name CA"))`.
+"""Transforms, applied to each frame before it is used: `traj.with_transform(kn.transforms.superpose("name CA"))`.
 
-Public names are imported when they are first used: trajectories know the base class, most transforms know trajectories.
+Public names are imported on first use: trajectories import the base class, and most transforms import trajectories.
 """
 
 from importlib import import_module

@@ -18,7 +18,7 @@ __all__ = ["describe", "select_atoms", "selections_of", "weights_of"]
 
 
 def select_atoms(trajectory: Trajectory | Any, select: AtomChoice) -> Selection:
-    """`trajectory.select(select)`; ArgumentError for what is no trajectory, such as a path or what MDAnalysis takes."""
+    """`trajectory.select(select)`. Raises ArgumentError if `trajectory` is a path, a Universe or another type."""
     if not isinstance(trajectory, Trajectory):
         found, how = type(trajectory).__name__, "kinema.open makes one of files or a Universe, and select= names atoms"
         if is_atom_group(trajectory):
@@ -32,7 +32,7 @@ def select_atoms(trajectory: Trajectory | Any, select: AtomChoice) -> Selection:
 
 
 def selections_of(trajectory: Trajectory, given: Any, what: str) -> tuple[Selection, ...]:
-    """The selections that a list of what `select` takes names, or one alone, or none; ArgumentError for all else."""
+    """The selections of a list, of a single selection, or none for None. Raises ArgumentError for other types."""
     if given is None:
         return ()
     if isinstance(given, (str, Selection)) or is_atom_group(given):
@@ -47,9 +47,8 @@ def weights_of(
 ) -> NDArray[np.float64] | None:
     """(n,) float64 in the selection's order, or None for equal weights.
 
-    `weights` is None, "mass", or one number an atom. Raises ArgumentError for anything else, for "mass" without a
-    topology, and for weights that are negative, not numbers or all zero. Emits notes on masses that were guessed or are
-    zero.
+    `weights` is None, "mass", or one number per atom. Raises ArgumentError for anything else, for "mass" without a
+    topology, and for weights that are negative, not numbers or all zero. Emits notes on guessed and zero masses.
     """
     if weights is None or weights is False:
         return None

@@ -1,7 +1,7 @@
 """`centers`: one position for each residue, molecule, segment or group of atoms, in place of the atoms.
 
-The trajectory behind it has as many atoms as there are groups, with a table of its own: what is selected, analysed and
-written of it are centres.
+The transformed trajectory has one atom per group, and an atom table of its own: selections, analyses and output files
+work on centres.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 __all__ = ["GroupCenters", "centers"]
 
 WEIGHTS = ("mass", "geometry")
-# groups that are shown in words
+# groups that are listed in words
 _SHOWN = 8
-# of the first atom of a group, for the group
+# columns that a group takes from its first atom
 _OF_FIRST = ("resnames", "resids", "icodes", "segids", "chainIDs")
 
 
 class _Groups(NamedTuple):
-    """Atoms of the first group, of the second, and so on; how many each has; names where groups have some."""
+    """Atoms of the first group, of the second, and so on; the size of each group; names if groups have names."""
 
     members: NDArray[np.uint32]
     sizes: NDArray[np.int64]
@@ -118,7 +118,7 @@ class GroupCenters(Transform):
         table = None if trajectory.topology is None else trajectory.atoms
         numbers = None if table is None or self._of != "molecules" or self._bonds is not None else table.get("molnums")
         if numbers is not None:
-            # with what is in no bond, such as the virtual sites of water
+            # these include atoms without bonds, such as the virtual sites of water
             marks: NDArray[Any] = numbers
         elif self._of in ("molecules", "fragments"):
             known = bonds_of(trajectory, self._bonds)
@@ -140,7 +140,7 @@ class GroupCenters(Transform):
 
 
 def _masses(trajectory: Trajectory, groups: _Groups) -> NDArray[np.float64]:
-    """Of all members; ArgumentError where a group has none."""
+    """Masses of all members. Raises ArgumentError if a group has no mass."""
     if trajectory.topology is None:
         raise ArgumentError(
             "weights='mass' needs a topology, from which masses come: give one with topology= (-s), or "
@@ -158,8 +158,8 @@ def _masses(trajectory: Trajectory, groups: _Groups) -> NDArray[np.float64]:
 
 
 def _table(atoms: Atoms, groups: _Groups) -> Atoms:
-    """What is known of the centres: sums of masses and charges; names of residues and segments are those of the first
-    atom, and a centre has the name of its residue."""
+    """The atom table of the centres: masses and charges are summed; residue and segment names come from the first
+    atom; a centre is named after its residue."""
     n_groups, firsts = len(groups.sizes), groups.firsts
     heads = atoms[groups.members[firsts]]
     columns: dict[str, Any] = {column: heads.get(column) for column in _OF_FIRST if column in atoms.columns}
@@ -183,35 +183,35 @@ def centers(
     weights: str = "mass",
     bonds: Any = None,
 ) -> GroupCenters:
-    """Puts one position in the place of each group of atoms: a small trajectory of centres.
+    """Replaces each group of atoms by one position: a small trajectory of centres.
 
         residues = traj.with_transform(kn.transforms.whole(), kn.transforms.centers("residues", "protein"))
         residues.n_atoms                        # number of residues
-        kn.RMSD(residues, "resname LYS").run()  # of the centres of these residues
+        kn.RMSD(residues, "resname LYS").run()  # RMSD of these residues' centres
 
-    Positions are `sum w x / sum w`, velocities those of these points, `sum w v / sum w`, forces the sums of those on
-    the atoms; cell, steps and times stay. It is the last of all transforms. `select` of all that reads such a
-    trajectory chooses among centres: `traj.atoms` is a table of them, with names of residues and segments (those of
-    the first atom), and sums of masses and charges; index files of the atoms do not fit it.
+    Positions are `sum w x / sum w`, velocities `sum w v / sum w`, and forces the sum of the atoms' forces; cell, steps
+    and times stay. This must be the last transform. Every `select` on such a trajectory chooses among centres:
+    `traj.atoms` is their table, with the residue and segment names of each group's first atom, and sums of masses and
+    charges. Index files of the atoms do not fit it.
 
     Parameters
     ----------
     of : {"residues", "molecules", "fragments", "segments"}, or list or dict of groups
-        What has a centre: the selected atoms of each residue, of each molecule as the topology numbers them (by bonds,
-        where it does not), of all that is bonded, or of each segment; or groups of atoms (each as `Trajectory.select`),
-        with names in a dict.
+        Atoms that share a centre: the selected atoms of each residue; of each molecule, as the topology numbers them or
+        else by bonds; of each fragment of bonded atoms; or of each segment. Or groups of atoms (each as
+        `Trajectory.select`), with names in a dict.
     select : as `Trajectory.select`
         Atoms that count; by default all.
     weights : {"mass", "geometry"}
         Centres of mass or of geometry.
     bonds : None, "guess", a file, or (n_bonds, 2) pairs of atoms
-        As of `whole`, for molecules and fragments.
+        As in `whole`, for molecules and fragments.
 
     Returns
     -------
     GroupCenters
-        For `Trajectory.with_transform`. Atoms are taken where they stand: molecules that are broken at the faces of the
-        cell are noted, and made whole by `whole` before. Groups of no mass are an ArgumentError. As
-        `center_of_mass(compound=of)` of MDAnalysis' atom groups.
+        For `Trajectory.with_transform`. Positions are used as they are: a note names molecules that are broken at the
+        faces of the cell; apply `whole` first to make them whole. A group without mass raises ArgumentError. Same
+        values as `center_of_mass(compound=of)` of MDAnalysis' atom groups.
     """
     return GroupCenters(of, select, weights, bonds)

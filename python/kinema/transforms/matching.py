@@ -1,4 +1,4 @@
-"""Comparison of the atoms of a reference structure with those of the trajectory: masses, names, or order alone."""
+"""Comparison of a reference structure's atoms with the trajectory's: by masses, names, or order only."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class AtomsOf:
     ----------
     indices : (n,) numbers of the atoms in their file, from 0
     topology : Topology or None
-        Where names and masses come from.
+        Source of names and masses.
     label : str
-        The structure as messages name it.
+        Name of the structure in messages.
     """
 
     indices: NDArray[np.integer[Any]]
@@ -34,22 +34,22 @@ class AtomsOf:
     label: str
 
     def same_as(self, other: AtomsOf) -> bool:
-        """Whether both are the same atoms of the same topology, so that there is nothing to compare."""
+        """Whether both are the same atoms of the same topology, which leaves nothing to compare."""
         if self.topology is None or other.topology is None or not self.topology.same_source(other.topology):
             return False
         return np.array_equal(self.indices, other.indices)
 
     @property
     def atoms(self) -> Atoms | None:
-        """What is known of these atoms; None without a topology."""
+        """The table of these atoms; None without a topology."""
         return None if self.topology is None else self.topology.atoms[self.indices]
 
     def masses(self) -> NDArray[np.float64] | None:
-        """(n,) in u, zero where unknown; None where there are none."""
+        """(n,) in u, zero for an unknown mass; None if the atoms have no masses."""
         return None if self.atoms is None else self.atoms.get("masses")
 
     def names(self) -> list[NDArray[np.str_]] | None:
-        """Atom names and, where there are any, residue names, (n,) each; None without atom names."""
+        """Atom names and, if there are any, residue names, (n,) each; None without atom names."""
         known = [] if self.atoms is None else [self.atoms.get("names"), self.atoms.get("resnames")]
         return None if not known or known[0] is None else [values for values in known if values is not None]
 
@@ -65,10 +65,11 @@ class AtomsOf:
 
 
 def compare_atoms(own: AtomsOf, reference: AtomsOf, match: str, tol_mass: float) -> Sequence[str]:
-    """Notes on how far the comparison went; ArgumentError that names the first atom that differs.
+    """Compares atoms. Returns notes on how far the comparison went; raises ArgumentError for the first difference.
 
-    By masses where both structures have masses; an atom whose mass is zero in one of them is compared by names. By
-    names where one has no masses. Where one has neither, nothing but the number is compared, which the caller has done.
+    Atoms are compared by masses if both structures have masses; an atom whose mass is zero in one of them is compared
+    by names. If one structure has no masses, atoms are compared by names. If one has neither, only the number of atoms
+    counts, which the caller has compared.
     """
     if match == "order" or own.same_as(reference):
         return ()
@@ -113,17 +114,17 @@ def compare_atoms(own: AtomsOf, reference: AtomsOf, match: str, tol_mass: float)
 
 
 def places_by_name(atoms: Atoms, among: Atoms) -> NDArray[np.int64] | None:
-    """For each of some atoms the place of the only one among others with its name and the number of its residue.
+    """For each of `atoms`, the place of the only atom in `among` that has its name and residue number.
 
-    Names of residues may differ: each program has its own convention. None if names or numbers are not known, or if one
-    has no such atom or several.
+    Residue names may differ: each program has its own convention. Returns None if names or numbers are not known, or if
+    an atom has no counterpart or several.
     """
     keys = np.zeros(len(atoms) + len(among), np.int64)
     for column in ("resids", "names"):
         one, other = atoms.get(column), among.get(column)
         if one is None or other is None:
             return None
-        # numbers of pairs of the key so far and the column's value: they stay below the number of atoms
+        # number the pairs of key so far and column value: keys stay below the number of atoms
         values = np.unique(np.concatenate([one, other]), return_inverse=True)[1]
         keys = np.unique(keys * (values.max() + 1) + values, return_inverse=True)[1]
     wanted, found = keys[: len(atoms)], keys[len(atoms) :]
@@ -136,7 +137,7 @@ def places_by_name(atoms: Atoms, among: Atoms) -> NDArray[np.int64] | None:
 
 
 def _refuse(own: AtomsOf, reference: AtomsOf, differ: NDArray[np.bool_], match: str) -> None:
-    """ArgumentError where any atom differs."""
+    """Raises ArgumentError if any atom differs."""
     if not differ.any():
         return
     first = int(differ.argmax())

@@ -1,4 +1,4 @@
-"""The transforms that the words of `--pbc` and the options beside it name, in the one order."""
+"""The transforms that the words of `--pbc` and its companion options name, in their fixed order."""
 
 from __future__ import annotations
 
@@ -30,34 +30,34 @@ if TYPE_CHECKING:
 
 __all__ = ["WORDS", "Asked", "largest_molecule"]
 
-# what each word of a wrap puts into the cell
+# the compounds that each word of a wrap puts into the cell
 _WRAPS = {"mol": "molecules", "res": "residues", "atom": "atoms"}
-# of --fit, beside the modes of `superpose`
+# a value of --fit, beside the modes of `superpose`
 PROGRESSIVE = "progressive"
 WORDS = ("whole", "nojump", "displacement", "cluster", *_WRAPS)
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What was asked for on the command line.
+    """The options of the command line.
 
     Attributes
     ----------
     pbc : str or None
-        Words of `WORDS` with commas between; those that wrap residues or molecules, or keep them
-        together, make molecules whole first.
+        Words of `WORDS`, separated by commas; words that wrap residues or molecules, or keep molecules together, make
+        molecules whole first.
     nojump_count : str or None
         As `count` of `nojump`.
     nojump_reference : str or None
         "first" or the name of a structure.
-    ur, bonds, centers : as of `wrap`, `whole`, and `of` of `centers`
+    ur, bonds, centers : as in `wrap`, `whole`, and `of` in `centers`
     fit : str or None
         As `mode` of `superpose`, or "progressive".
     center : bool
     cluster_group, center_group, fit_group : str or None
         Selections, or names of groups.
     fit_reference : str or None
-        The file of a structure that is superposed on; the first frame without.
+        File of the structure to superpose on; without it, the first frame.
     """
 
     pbc: str | None = None
@@ -75,7 +75,7 @@ class Asked:
 
     @property
     def words(self) -> frozenset[str]:
-        """Those of `pbc`; ArgumentError for others."""
+        """The words of `pbc`. Raises ArgumentError for unknown words, and for two that wrap."""
         words = [] if self.pbc is None else [word.strip() for word in self.pbc.split(",")]
         for word in words:
             if word not in WORDS:
@@ -86,7 +86,7 @@ class Asked:
         return frozenset(words)
 
     def check(self) -> None:
-        """ArgumentError for words that are none, and options without the one that they belong to."""
+        """Raises ArgumentError for unknown words, and for options without the option that they belong to."""
         wraps = self.words & _WRAPS.keys()
         if self.ur is not None and not wraps:
             raise ArgumentError("--ur is the shape of the cell that --pbc mol, res or atom fills; add one of these")
@@ -117,7 +117,7 @@ class Asked:
 
     @property
     def needs_frames(self) -> bool:
-        """Whether frames are read to make the transforms."""
+        """Whether making the transforms reads frames."""
         reads_all = bool(self.words & {"nojump", "displacement"})
         return self.fit is not None or self.centers is not None or self.bonds == GUESS or reads_all
 
@@ -128,11 +128,11 @@ class Asked:
         group: Callable[[str, str], Selection],
         of_passes: Mapping[str, Any],
     ) -> list[Transform]:
-        """Those that were asked for.
+        """The transforms that the options ask for.
 
-        `selected`: the atoms of the command, unless these are all; `group` finds those of an option, "--fit-group", by
-        its text; `of_passes` are arguments of the runs of first passes, with the checkpoint of the command, beside
-        which they save.
+        `selected` are the atoms of the command, or None for all. `group` finds the atoms of an option, such as
+        "--fit-group", from its text. `of_passes` are arguments for the runs of first passes, with the command's
+        checkpoint, beside which the passes save.
         """
         clustered = None if self.cluster_group is None else group("--cluster-group", self.cluster_group)
         fitted: Selection | None = None
@@ -153,7 +153,7 @@ class Asked:
         if "displacement" in self.words:
             made.append(displacement(tracked, **_pass_options(EdgeSums, of_passes)))
         if "nojump" in self.words:
-            # what is together in the first frame goes on from there
+            # molecules that are together in the first frame stay together
             options = _pass_options(JumpCounts, of_passes)
             first = together if self.nojump_reference in (None, "first") else self.nojump_reference
             made.append(nojump(tracked, first=first, count=self.nojump_count or "all", **options))
@@ -175,7 +175,7 @@ class Asked:
         return made
 
     def _moved_as_one(self, trajectory: Trajectory, atoms: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        """The atoms, ascending, and all others of the residues or molecules that are moved by their centres."""
+        """The atoms, ascending, with all other atoms of residues or molecules that later move by their centres."""
         compounds = {_WRAPS[word] for word in self.words & _WRAPS.keys()}
         if "cluster" in self.words:
             compounds.add("molecules")
@@ -191,15 +191,15 @@ class Asked:
 
 
 def _pass_options(made: type[FirstPass], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of the run of a first pass, with the checkpoint of its own."""
+    """Arguments for the run of a first pass, with a checkpoint of its own."""
     kept = options.get("checkpoint")
     return {**options, "checkpoint": None if kept is None else checkpoint_beside(kept, made)}
 
 
 def largest_molecule(trajectory: Trajectory, bonds: Any = None) -> Selection:
-    """The atoms of the molecule with most atoms; of several the first.
+    """The atoms of the molecule with the most atoms; the first of equal ones.
 
-    ArgumentError if bonds are neither stated nor guessed: residues are not molecules.
+    Raises ArgumentError if bonds are neither stated nor guessed: residues are not molecules.
     """
     known = bonds_of(trajectory, bonds)
     if bonds is None and not known.known:

@@ -1,7 +1,7 @@
 """Reference structures: positions to superpose on, from a frame, a file, a Universe or an array.
 
-The transforms of the trajectory are applied to a reference structure as to a first frame, so that molecules that are
-made whole in the frames are whole in the reference.
+The trajectory's transforms are applied to a reference structure as to a first frame: if they make molecules whole in
+the frames, molecules are whole in the reference.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ __all__ = ["Reference", "note_free_rotation"]
 # singular values below this share of the largest are rounding of float32 positions
 _ON_A_LINE = 1e-5
 
-# positions in single precision as they are read, and in double
+# positions in single precision, as read, and in double
 _BYTES_OF_AN_ATOM = 36
 _KINDS = "a Trajectory, a Universe, an AtomGroup, a file name or an array"
 
 
 class Reference:
-    """Where reference positions come from; they are read when asked for.
+    """The source of reference positions, which are read when asked for.
 
-    The trajectory's transforms are applied to it as to a first frame: those made by a pass over all frames, such as
-    `nojump`, leave it as it is. Transforms that a Trajectory given as reference already has are not applied twice. An
-    array is taken as it is.
+    The trajectory's transforms are applied to it as to a first frame: transforms that need a pass over all frames, such
+    as `nojump`, leave it as it is. Transforms that a reference Trajectory already has are not applied twice. An array
+    is used as it is.
 
     Parameters
     ----------
     trajectory : Trajectory
-        The one that is analysed.
+        The analysed trajectory.
     ref_frame : int
-        Frame of the reference trajectory, may be negative.
+        Frame of the reference trajectory; may be negative.
     reference : Trajectory, Universe, AtomGroup, path, (atoms, 3) array in angstrom, or None for `trajectory` itself
     match : {"masses", "names", "order"}
-        What `check` compares.
+        Property that `check` compares.
     tol_mass : float
-        Masses may differ by so much, u.
+        Largest accepted difference of masses, u.
     """
 
     def __init__(
@@ -78,20 +78,20 @@ class Reference:
         self._tol_mass = float(tol_mass)
         self._topology: Topology | None = None
         self._source = trajectory if reference is None else self._opened(reference)
-        #: names of the files that it is read from, but for those of the trajectory itself
+        #: names of the files that it is read from, except the trajectory's own
         self.files = () if reference is None else _files_of(reference)
         self._is_own = isinstance(self._source, Trajectory) and self._source.core is trajectory.core
 
     def check(self, selection: Selection) -> None:
         """Compares the reference's atoms for `selection` with the trajectory's; emits notes on how far that went.
 
-        Frames of the trajectory itself and arrays have nothing to compare but the number of atoms. Raises ArgumentError
-        where numbers of atoms differ, or atoms as `match` compares them; it names the first that differs.
+        For frames of the trajectory itself and for arrays, only the number of atoms is compared. Raises ArgumentError
+        if numbers of atoms differ, or atoms differ by `match`; the error names the first difference.
         """
         reference = self._atoms(selection)
         if self._is_own or isinstance(self._source, np.ndarray):
             return
-        # without a topology of the reference there is nothing to read the trajectory's for
+        # if the reference has no topology, the trajectory's need not be read
         topology = None if reference.topology is None else self._trajectory.topology
         own = AtomsOf(selection.indices, topology, self._trajectory.topology_name or self._trajectory.paths[0])
         emit(compare_atoms(own, reference, self._match, self._tol_mass))
@@ -100,10 +100,10 @@ class Reference:
     def positions(self, selection: Selection) -> NDArray[np.float64]:
         """(n, 3) float64 in angstrom for the atoms of `selection`, in its order.
 
-        A selection string is applied anew to a reference that has a topology of its own; otherwise the reference
-        must have as many atoms as the trajectory (an array or AtomGroup: or as the selection). Raises
-        ArgumentError where the numbers of atoms differ and for coordinates that are not numbers; MemoryLimitError for a
-        frame that takes more than half of the memory that this process may use.
+        If the reference has a topology of its own, a selection string is applied to it; otherwise the reference must
+        have as many atoms as the trajectory (an array or AtomGroup: or as the selection). Raises ArgumentError if the
+        numbers of atoms differ and for coordinates that are not numbers; MemoryLimitError for a frame that takes more
+        than half of the memory that this process may use.
         """
         source, indices = self._source, self._atoms(selection).indices
         if isinstance(source, np.ndarray):
@@ -112,7 +112,7 @@ class Reference:
             if isinstance(source, Trajectory):
                 _check_memory(source, len(indices))
             structure, frame = self._structure
-            # float32, so that the frame itself is at distance 0 from its reference
+            # float32, so that the reference frame itself has distance 0
             positions = structure.read([frame], select=indices, dtype="float32", workers=1)[0]
         result = np.ascontiguousarray(positions, dtype=np.float64)
         bad = ~np.isfinite(result).all(axis=1)
@@ -125,7 +125,7 @@ class Reference:
         return result
 
     def _atoms(self, selection: Selection) -> AtomsOf:
-        """The reference's atoms for those of `selection`, in its order; ArgumentError where their numbers differ."""
+        """The reference's atoms for `selection`, in its order. Raises ArgumentError if the numbers of atoms differ."""
         source = self._source
         if self._is_own:
             return AtomsOf(selection.indices, None, "the trajectory")
@@ -149,7 +149,7 @@ class Reference:
 
     def _selected(self, topology: Topology, selection: Selection) -> AtomsOf:
         """The atoms that the selection string names in another topology."""
-        assert selection.string is not None, "only strings are applied anew"
+        assert selection.string is not None, "only strings are applied again"
         indices = topology.select(selection.string)
         if len(indices) != selection.n_atoms:
             raise ArgumentError(
@@ -179,7 +179,7 @@ class Reference:
         return array
 
     def _match_atoms(self, count: int, selection: Selection, name: str) -> NDArray[np.integer[Any]]:
-        """Positions of the selection's atoms among `count` atoms: those of the trajectory, or of the selection."""
+        """Places of the selection's atoms among `count` atoms, which are the trajectory's or the selection's."""
         if count == self._trajectory.n_atoms:
             return selection.indices
         if count == selection.n_atoms:
@@ -191,7 +191,7 @@ class Reference:
 
     @cached_property
     def _transforms(self) -> list[_core.Transform]:
-        """Those of the trajectory that the reference does not have yet, without those that look at other frames."""
+        """The trajectory's transforms that the reference lacks, without transforms that look at other frames."""
         source, transforms = self._source, self._trajectory.core.transforms
         if self._is_own or isinstance(source, np.ndarray) or any(one.name == CENTERS for one in transforms):
             return []
@@ -214,12 +214,12 @@ class Reference:
         everything = np.arange(count)
         own = AtomsOf(everything, self._trajectory.topology, "").names()
         found = AtomsOf(everything, topology, "").names()
-        # residues are named by the convention of each program
+        # residue names are not compared: each program has its own convention
         return own is None or found is None or np.array_equal(own[0], found[0])
 
     @cached_property
     def _structure(self) -> tuple[Trajectory, int]:
-        """The reference after the transforms, and which of its frames it is. Emits notes on those that are left out."""
+        """The reference after the transforms, and the number of its frame. Emits notes on transforms left out."""
         source = self._source
         made, frame = (source, self._frame) if isinstance(source, Trajectory) else (self._from_universe(source), 0)
         if self._is_own:
@@ -239,13 +239,13 @@ class Reference:
         return made, frame
 
     def _pair_transforms(self) -> list[tuple[_core.Transform, Transform | None]]:
-        """Each of `_transforms`, and the same for the reference's atoms."""
+        """Each of `_transforms`, with its counterpart for the reference's atoms."""
         own, wanted = self._trajectory, {one.identity for one in self._transforms}
         pairs = zip(own.core.transforms, own.for_other_atoms, strict=True)
         return [(bound, other) for bound, other in pairs if not bound.looks_back and bound.identity in wanted]
 
     def _with_bonds(self, structure: Trajectory) -> Trajectory:
-        """A reference without bonds with those of the trajectory, if all of its atoms are found there by name."""
+        """The reference; if it has no bonds, with the trajectory's, provided that all its atoms are found by name."""
         own = self._trajectory
         if own.topology is None or structure.topology is None or states_bonds(structure.atoms):
             return structure
@@ -255,7 +255,7 @@ class Reference:
         return structure.with_topology(Topology(structure.atoms.replace(bonds=own.atoms[places].get("bonds"))))
 
     def _from_universe(self, source: Any) -> Trajectory:
-        """A Universe, or that of a group, at the reference frame. The Universe is left at the frame where it was."""
+        """A Universe, or a group's Universe, at the reference frame. The Universe stays at its current frame."""
         universe = source.universe
         try:
             reader = universe.trajectory
@@ -266,7 +266,7 @@ class Reference:
                 f"ref_frame {self._frame} is out of range, the reference has {reader.n_frames} frames"
             )
         before = reader.frame
-        # the frame where it is keeps positions that the user has set by hand
+        # the current frame keeps positions that the user has set by hand
         moves = self._frame % reader.n_frames != before
         topology = self._topology or Topology(universe)
         try:
@@ -282,9 +282,9 @@ class Reference:
         return made
 
     def _note_broken(self, selection: Selection, reference: AtomsOf) -> None:
-        """A note if a molecule of the selection stays broken in the reference.
+        """Emits a note if a molecule of the selection is still broken in the reference.
 
-        Bonds are those of the trajectory if both have the same atoms, else those of the reference.
+        The bonds come from the trajectory if both have the same atoms, else from the reference.
         """
         own, (structure, frame) = self._trajectory, self._structure
         if self._same_atoms:
@@ -311,8 +311,8 @@ class Reference:
 
 
 def note_free_rotation(positions: NDArray[np.float64], weights: NDArray[np.float64] | None) -> None:
-    """Emits a note if a superposition on these positions (n, 3) leaves a rotation free: the one that frames get
-    is one of many that fit as well. Atoms of weight 0 do not count."""
+    """Emits a note if a superposition on these positions (n, 3) leaves a rotation free: many rotations fit equally
+    well, and frames get one of them. Atoms of weight 0 do not count."""
     counted = positions if weights is None else positions[weights > 0]
     n, sizes = len(counted), np.zeros(3)
     if n > 1:
@@ -338,7 +338,7 @@ def _files_of(reference: Any) -> tuple[str, ...]:
 
 
 def _check_memory(trajectory: Trajectory, n_atoms: int) -> None:
-    """MemoryLimitError for a frame that this machine has no memory for: a small file may claim any number of atoms."""
+    """Raises MemoryLimitError for a frame that does not fit into memory: a small file may claim any number of atoms."""
     # the default of a run is a quarter of what this process may use
     needed, most = _BYTES_OF_AN_ATOM * n_atoms, 2 * default_memory()
     if needed > most:

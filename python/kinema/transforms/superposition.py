@@ -1,11 +1,11 @@
-"""`superpose`: each frame is moved so that some atoms are nearest to a reference; `fit` is another name for it.
+"""`superpose`: moves each frame so that some atoms are nearest to a reference; `fit` is another name for it.
 
-The best rotation is that of the least root-mean-square deviation (QCP: D. L. Theobald, 2005, "Rapid calculation of
-RMSDs using a quaternion-based characteristic polynomial"). Velocities, forces and the cell turn with the positions.
+The best rotation has the least root-mean-square deviation (QCP: D. L. Theobald, 2005, "Rapid calculation of RMSDs using
+a quaternion-based characteristic polynomial"). Velocities, forces and the cell turn with the positions.
 
-Where each frame is superposed on the one before, all frames are read once: the rotations from frame to frame are found
-on all workers and multiplied in the order of frames. Their products are kept for every frame, or of long trajectories
-for every so many, the stations.
+To superpose each frame on the one before it, all frames are read once: workers find the rotations from frame to frame,
+which are multiplied in the order of frames. The products are kept for every frame, or in long trajectories for every
+n-th frame, the stations.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Superpose(Transform):
         if isinstance(reference, str) and reference == FIRST:
             reference = None
         self._options = options
-        # where nothing turns, the centre of the frame before is that of the first one
+        # without rotation, the centre of the frame before equals the centre of the first frame
         self.sees_all_frames = follows and mode == "rot+trans"
         self._select, self._mode, self._weights = select, mode, weights
         self._reference = (ref_frame, reference, match, tol_mass)
@@ -125,30 +125,30 @@ def superpose(
     Parameters
     ----------
     select : as `Trajectory.select`
-        Atoms that are superposed; all atoms of the frame move.
+        Atoms to superpose; all atoms of the frame move.
     mode : {"rot+trans", "trans"}
-        The least root-mean-square deviation by rotation and translation; or the centre of the atoms is brought to that
-        of the reference, and nothing turns.
+        Rotation and translation to the least root-mean-square deviation; or translation only, which brings the centre
+        of the atoms to the centre of the reference.
     ref_frame, reference, match, tol_mass : as in `kinema.analysis.RMSD`
-        The reference; a frame of the trajectory is taken as transforms that come before have made it. Also "first", and
-        "previous": each frame is superposed on the one before it in the files as that one was superposed, and the first
-        one stays (`gmx trjconv -fit progressive`). All frames of the files count, whatever frames are asked for: they
-        are read once when the transform is put in front of the trajectory, unless their rotations are known. Frames
-        that are added later are refused.
-    weights : None, "mass" or one number an atom
-        Of the deviations and of the centre.
+        The reference; a frame of the trajectory is used as earlier transforms have left it. Also "first", and
+        "previous": each frame is superposed on the superposed frame before it in the files, and the first frame stays
+        (`gmx trjconv -fit progressive`). All frames of the files count, whatever frames are asked for: they are read
+        once when the transform is applied to the trajectory, unless their rotations are known. Frames that are added
+        later are refused.
+    weights : None, "mass" or one number per atom
+        Weights of the deviations and of the centre.
     **options
         Arguments of `kinema.run` for the pass of reference="previous": `runner`, `workers`, `memory`, `progress`,
-        `checkpoint`, ... With MPI all ranks call `with_transform`.
+        `checkpoint`, ... With MPI, all ranks must call `with_transform`.
 
     Returns
     -------
     Superpose
-        For `Trajectory.with_transform`, which raises ArgumentError where the atoms and the reference do not fit.
+        For `Trajectory.with_transform`, which raises ArgumentError if the atoms and the reference do not fit.
     """
     return Superpose(select, mode, ref_frame, reference, weights, match, tol_mass, options)
 
 
 def fit(select: AtomChoice = None, **arguments: Any) -> Superpose:
-    """`superpose` by the name that GROMACS has for it."""
+    """`superpose`, by its GROMACS name."""
     return superpose(select, **arguments)

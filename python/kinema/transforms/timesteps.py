@@ -1,4 +1,4 @@
-"""Kinema's transforms for time steps of MDAnalysis: bound to a Universe, and applied to one frame after the other."""
+"""Kinema's transforms for MDAnalysis time steps: bound to a Universe, and applied frame by frame."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ __all__ = ["BoundTransform", "FrameOfFile", "bound_to", "changed", "universe_of_
 
 
 class FrameOfFile:
-    """The cell of a frame as its file has it, of which a time step keeps lengths and angles, and its periodic edges.
+    """The cell of a frame as stored in its file, and its periodic edges; a time step keeps only lengths and angles.
 
     Parameters
     ----------
     cell : (3, 3) float64
     periodic : (3,) bool
     dimensions : (6,) float32
-        What the time step had of the cell: where it has others the cell was changed since.
+        The time step's lengths and angles of the cell; if these differ later, the cell was changed.
     """
 
     def __init__(self, cell: NDArray[np.float64], periodic: NDArray[np.bool_], dimensions: NDArray[np.float32]) -> None:
@@ -45,13 +45,13 @@ class FrameOfFile:
 
 
 class BoundTransform(Transform):
-    """A transform of a Universe: a callable for `add_transformations`, which can be pickled with its reader.
+    """A transform bound to a Universe: a callable for `add_transformations` that can be pickled with its reader.
 
     Parameters
     ----------
     transform : Transform
     core : _core.Transform
-        The same, bound to the atoms.
+        The transform, bound to the atoms.
     n_atoms : int
     paths : tuple of str
         The files that it was bound to.
@@ -63,7 +63,7 @@ class BoundTransform(Transform):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """That of the transform."""
+        """The transform's name."""
         return self.transform.name
 
     @property
@@ -84,15 +84,15 @@ class BoundTransform(Transform):
         return self.__dict__ | {"_applied": None}
 
     def __call__(self, ts: Any, of_file: FrameOfFile | None = None) -> Any:
-        """Changes positions, velocities and forces of a time step, and gives it back.
+        """Changes positions, velocities and forces of a time step, and returns the time step.
 
-        Raises ArgumentError for one of another number of atoms, and where the transform cannot be applied to it.
+        Raises ArgumentError if it has another number of atoms, and if the transform cannot be applied to it.
         """
         if ts.n_atoms != self.n_atoms:
             raise ArgumentError(f"{self.label} is bound to {self.n_atoms} atoms, found a time step of {ts.n_atoms}")
         if self._applied is None:
             self._applied = _core.FrameTransforms([self.core], self.n_atoms)
-        # copies: where a transform fails the time step stays as it was
+        # copies: if a transform fails, the time step stays as it was
         vectors = {
             name: np.array(getattr(ts, name), np.float32, order="C") for name in VECTOR_FIELDS if has_vector(ts, name)
         }
@@ -114,7 +114,7 @@ class BoundTransform(Transform):
 
 
 class _Binding:
-    """A transform that was bound to a Universe when it was given one of its time steps."""
+    """A transform that was bound to a Universe when it first got one of the Universe's time steps."""
 
     def __init__(self, bound: BoundTransform, universe: Any, ts: Any) -> None:
         self.bound = bound
@@ -122,19 +122,19 @@ class _Binding:
         self.last = ts
 
     def __getstate__(self) -> dict[str, Any]:
-        # the Universe of another process is another one
+        # another process has its own Universe
         return {"bound": self.bound, "_universe": None, "last": None}
 
     def is_for(self, universe: Any) -> bool:
-        """Whether it is for another Universe as well: of the same files and atoms, such as a copy."""
+        """Whether it also fits another Universe of the same files and atoms, such as a copy."""
         own = None if self._universe is None else self._universe()
         if self.bound.n_atoms != len(universe.atoms) or self.bound.paths != _paths(universe.trajectory):
             return False
-        # one that was pickled came with its reader
+        # a pickled binding came with its reader
         return own is None or Topology(own).atoms == Topology(universe).atoms
 
     def has(self, ts: Any) -> bool:
-        """Whether it is a time step of the Universe."""
+        """Whether the time step belongs to the Universe."""
         if ts is not self.last:
             universe = None if self._universe is None else self._universe()
             if universe is None or universe.trajectory.ts is not ts:
@@ -144,10 +144,10 @@ class _Binding:
 
 
 def changed(transform: Transform, ts: Any, of_file: FrameOfFile | None = None) -> Any:
-    """A time step after a transform, which is bound to the Universe of the time step when it first gets one of it.
+    """Applies a transform to a time step; the first time step of a Universe binds the transform to that Universe.
 
-    `of_file`: what is known of the frame besides. Raises ArgumentError where no Universe has the time step, and those
-    of binding and applying it.
+    `of_file` has more facts of the frame. Raises ArgumentError if no Universe has the time step, and the errors of
+    binding and applying.
     """
     if isinstance(transform, BoundTransform):
         return transform(ts, of_file)
@@ -160,14 +160,14 @@ def changed(transform: Transform, ts: Any, of_file: FrameOfFile | None = None) -
         known = next((one.bound for one in bindings if one.is_for(universe)), None)
         bindings.append(_Binding(known or _bound_to_frame(transform, universe, ts), universe, ts))
     elif len({binding.bound.core.identity for binding in bindings}) == 1:
-        # of a reader that was copied or pickled, and is not that of a Universe yet
+        # from a reader that was copied or pickled, and has no Universe yet
         bindings.append(_Binding(bindings[0].bound, None, ts))
     else:
         raise ArgumentError(
-            f"{transform.label}: the time step is of no Universe in this process, whose atoms the transform is for; "
-            "give it to add_transformations of a Universe's trajectory"
+            f"{transform.label}: the time step belongs to no Universe in this process, whose atoms the transform "
+            "needs; give the transform to add_transformations of a Universe's trajectory"
         )
-    # of readers that make a time step for each frame
+    # some readers make a new time step for each frame
     del bindings[:-_MOST_BINDINGS]
     return bindings[-1].bound(ts, of_file)
 
@@ -176,9 +176,9 @@ _MOST_BINDINGS = 64
 
 
 def universe_of_timestep(ts: Any) -> Any:
-    """The Universe whose trajectory is at a time step; None for none.
+    """The Universe whose trajectory is at a time step; None if there is none.
 
-    A reader does not know its Universe: all those of the process are looked at, which takes some 10 ms.
+    A reader does not know its Universe, so this searches all objects of the process, which takes some 10 ms.
     """
     universe = import_mdanalysis().Universe
     for one in gc.get_objects():
@@ -190,7 +190,7 @@ def universe_of_timestep(ts: Any) -> Any:
 
 
 def bound_to(trajectory: Trajectory, universe: Any, transforms: Sequence[Transform]) -> list[BoundTransform]:
-    """Transforms bound to a trajectory in front of which they come, with the atoms of a Universe."""
+    """Transforms bound to the trajectory that they are applied to, with the atoms of a Universe."""
     for transform in transforms:
         _check_atoms_stay(transform)
     stack = trajectory.core.transforms
@@ -202,9 +202,9 @@ def bound_to(trajectory: Trajectory, universe: Any, transforms: Sequence[Transfo
 
 
 def _bound_to_frame(transform: Transform, universe: Any, ts: Any) -> BoundTransform:
-    """Bound to the frame where a Universe is, as the transformations before have left it.
+    """The transform, bound to a Universe's current frame as earlier transformations have left it.
 
-    Raises ArgumentError for transforms that must see other frames, and those that need another one than this.
+    Raises ArgumentError for transforms that must see all frames, and for those that need a frame other than this.
     """
     reader = universe.trajectory
     if getattr(reader, "convert_units", True) is False:
@@ -244,20 +244,20 @@ def _bound_to_frame(transform: Transform, universe: Any, ts: Any) -> BoundTransf
 def _check_atoms_stay(transform: Transform) -> None:
     if transform.name == "centers":
         raise ArgumentError(
-            f"{transform.label} gives centres in place of atoms, and a Universe has those of its topology; open the "
-            "files with kinema.open"
+            f"{transform.label} gives centres in place of atoms, and a Universe has the atoms of its topology; open "
+            "the files with kinema.open"
         )
 
 
 def _looks_back(transform: Transform, reader: Any) -> ArgumentError:
     return ArgumentError(
-        f"{transform.label} must see other frames before one, which {type(reader).__name__} gives in any order; load "
-        "the universe with format=KinemaReader (kinema.interop.mdanalysis), and give it in front of transformations of "
+        f"{transform.label} must see other frames before one, and {type(reader).__name__} gives them in any order; "
+        "load the universe with format=KinemaReader (kinema.interop.mdanalysis), and add it before transformations of "
         "MDAnalysis: there it is exact for frames in any order"
     )
 
 
 def _paths(reader: Any) -> tuple[str, ...]:
-    """The files of a reader, or what stands for them."""
+    """The files of a reader, or names in place of files."""
     names = getattr(reader, "filenames", None)
     return tuple(str(name or "the universe") for name in ([reader.filename] if names is None else names))

@@ -183,7 +183,7 @@ def test_a_trace_that_was_cut_by_a_kill(traces: Any, compressed: bool) -> None:
         path.write_bytes(whole[:size])
         trace = read_trace(path)
         assert len(trace.notes) >= 1 and all(str(path) in one for one in trace.notes)
-        assert any("killed or still runs" in one or "left out that are no events" in one for one in trace.notes)
+        assert any("killed or still runs" in one or "left out that are not events" in one for one in trace.notes)
         counts.add(len(trace))
         if not compressed:
             # each whole line; the last one counts if only its end is missing
@@ -193,7 +193,7 @@ def test_a_trace_that_was_cut_by_a_kill(traces: Any, compressed: bool) -> None:
 
 
 HOSTILE = {
-    "not JSON": ("{nonsense}", "is no JSON"),
+    "not JSON": ("{nonsense}", "is not JSON"),
     "another value": ("17", "expected a JSON object"),
     "two values": ('{"ph":"X"},{"ph":"X"}', "expected one JSON object"),
     "a huge number": ({"dur": 10**30}, "int too large|Python int|too large|out of bounds"),
@@ -210,7 +210,7 @@ HOSTILE = {
     "a size of another kind": ({"args": {"ret": "many"}}, 'expected a whole number "ret"'),
     "a hash of another kind": ({"args": {"fhash": [1]}}, 'expected a hash "fhash"'),
     "a phase of another kind": ({"ph": {}}, 'expected a phase "ph"'),
-    "nested": ("[" * 100_000, "is nested too deeply|is no JSON"),
+    "nested": ("[" * 100_000, "is nested too deeply|is not JSON"),
 }
 
 
@@ -223,13 +223,13 @@ def test_lines_that_are_no_events_are_counted(traces: Any, change: Any, why: str
     trace = read_trace(path)
     assert len(trace) == 6
     (note,) = trace.notes
-    assert note.startswith(f"{path}: 2 lines left out that are no events; the first is line 8: "), note
+    assert note.startswith(f"{path}: 2 lines left out that are not events; the first is line 8: "), note
     assert re.search(why, note), note
     assert note.isprintable() and len(note) < 600
     # nothing else is in the file: then it is no trace at all
     path = traces.write("b.pfw", [bad], brackets=False)
     with pytest.raises(
-        kn.CorruptFileError, match=r"b\.pfw: line 1: .*is no trace, expected a JSON object on each line"
+        kn.CorruptFileError, match=r"b\.pfw: line 1: .*is not a trace, expected a JSON object on each line"
     ):
         read_trace(path)
 
@@ -237,14 +237,16 @@ def test_lines_that_are_no_events_are_counted(traces: Any, change: Any, why: str
 def test_files_that_are_no_traces(tmp_path: Path) -> None:
     path = tmp_path / "a.pfw"
     path.write_bytes(b"\0" * (17 << 20))
-    with pytest.raises(kn.CorruptFileError, match=r"a\.pfw: line 1: is no event, expected at most 16,777,216 bytes"):
+    with pytest.raises(
+        kn.CorruptFileError, match=r"a\.pfw: line 1: is not an event, expected at most 16,777,216 bytes"
+    ):
         read_trace(path)
     path.write_bytes(gzip.compress(b"[\n")[:12] + b"nonsense that is no deflate stream" * 10)
     with pytest.raises(kn.CorruptFileError, match=r"a\.pfw: gzip member near byte 0"):
         read_trace(path)
     # long before its end
     path.write_text("text\n" * 1_000_000)
-    with pytest.raises(kn.CorruptFileError, match=r"a\.pfw: line 1: is no JSON .*is no trace"):
+    with pytest.raises(kn.CorruptFileError, match=r"a\.pfw: line 1: is not JSON .*is not a trace"):
         read_trace(path)
     path.unlink()
     path.mkdir()

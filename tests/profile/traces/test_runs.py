@@ -89,7 +89,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
         (("report", "one", "--label", "x=none"), "none of the reports fits"),
         (("report", files[0], "--plot", "x.txt"), "plots are not written as .txt"),
         (("trace",), "no command is named"),
-        (("trace", "--", "no-such-command-here"), "no-such-command-here: is no command"),
+        (("trace", "--", "no-such-command-here"), "no-such-command-here: is not a command"),
     ):
         code, out, err = kinema(*words)
         assert (code, out) == (2, "") and message in err, (words, err)

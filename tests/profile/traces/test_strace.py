@@ -319,10 +319,10 @@ def test_kinemas_own_events_are_straces(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_without_strace_or_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(kn.ArgumentError, match="no command is named; it stands behind --"):
+    with pytest.raises(kn.ArgumentError, match="no command is named; it follows --"):
         record([], tmp_path / "t")
     monkeypatch.setattr(recording.shutil, "which", lambda name: None if name == "no-such" else f"/bin/{name}")
-    with pytest.raises(kn.ArgumentError, match="no-such: is no command that can be run"):
+    with pytest.raises(kn.ArgumentError, match="no-such: is not a command that can be run"):
         record(["no-such"], tmp_path / "t")
     monkeypatch.setattr(recording.shutil, "which", lambda _: None)
     with pytest.raises(kn.MissingPackageError, match="needs strace, which is not installed; install it with: apt"):

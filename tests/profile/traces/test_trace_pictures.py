@@ -30,7 +30,7 @@ def titled(figure: Any, beginning: str) -> Any:
 def test_of_one(traces: Any) -> None:
     one = made(traces, "one", 1)
     figure = one.plot()
-    when = titled(figure, "what went on when")
+    when = titled(figure, "activity over time")
     assert [text.get_text() for text in when.get_yticklabels()] == [
         "wait", "compute", "POSIX I/O", "application-level I/O",
     ]  # fmt: skip

@@ -2,8 +2,8 @@
 
     a(t) = angle between x_1(t) - x_2(t) and x_3(t) - x_2(t), of the nearest images in the frame's cell
 
-degrees from 0 to 180; nan where the second atom is at the place of another one. Source: MDAnalysis' `calc_angles` and
-MDTraj's `compute_angles`, which give radians.
+Degrees from 0 to 180; nan if the second atom coincides with another. Source: MDAnalysis' `calc_angles` and MDTraj's
+`compute_angles`, which give radians.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Angles(TupleAnalysis):
     trajectory : Trajectory
     triples : (n, 3) array of atom numbers from 0, or n atom groups of three atoms
     ag1, ag2, ag3 : as `Trajectory.select`, instead of triples
-        As many atoms each, of which the first make a triple, the second, and so on.
+        Groups of equal size: their first atoms form a triple, their second atoms, and so on.
     minimum_image : bool
-        Of the nearest images of both bonds; False: as the atoms stand. Without a cell both are the same.
+        Use the nearest images for both bonds; False: use the positions as stored. Without a cell both are the same.
 
     After `run`
     -----------
@@ -55,11 +55,11 @@ class Angles(TupleAnalysis):
         triples: Annotated[
             Any, Option("--triples", "File of triples, three atom numbers from 1 a line.", takes="tuples", atoms_each=3)
         ] = None,
-        ag1: Annotated[Any, Option("--ag1", "First atoms of the triples, instead.", takes="atoms")] = None,
-        ag2: Annotated[Any, Option("--ag2", "Second atoms, with the angles, as many.", takes="atoms")] = None,
+        ag1: Annotated[Any, Option("--ag1", "Instead: first atoms of the triples.", takes="atoms")] = None,
+        ag2: Annotated[Any, Option("--ag2", "Second atoms, at the angles, as many.", takes="atoms")] = None,
         ag3: Annotated[Any, Option("--ag3", "Third atoms of the triples, as many.", takes="atoms")] = None,
         minimum_image: Annotated[
-            bool, Option("--minimum-image/--no-minimum-image", "Of the nearest images in the cell.")
+            bool, Option("--minimum-image/--no-minimum-image", "Use the nearest images in the cell.")
         ] = True,
     ) -> None:
         given = {"triples": triples, "ag1": ag1, "ag2": ag2, "ag3": ag3}

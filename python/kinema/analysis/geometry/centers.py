@@ -2,7 +2,7 @@
 
     c(t) = sum_i m_i x_i(t) / sum_i m_i
 
-angstrom. Atoms are taken where they stand: molecules are not made whole. Source: MDAnalysis' `center_of_mass` and
+Angstrom. Positions are used as stored: molecules are not made whole. Source: MDAnalysis' `center_of_mass` and
 `center_of_geometry` of atom groups, whose `compound` is the same.
 """
 
@@ -34,9 +34,9 @@ class Centers(PerFrameAnalysis):
     select : as `Trajectory.select`
         None: all atoms.
     weights : "mass", None or (atoms,) array
-        Masses of the topology by default: centres of mass; None: centres of geometry.
+        By default the topology's masses: centres of mass; None: centres of geometry.
     compound : {"group", "residues", "segments"}
-        Of what there is a centre: of all atoms together, or of the selected atoms of each.
+        Atoms that share a centre: all of them, or the selected atoms of each residue or segment.
 
     After `run`
     -----------
@@ -58,7 +58,7 @@ class Centers(PerFrameAnalysis):
         trajectory: Trajectory,
         select: AtomChoice = None,
         weights: MassWeights = "mass",
-        compound: Annotated[str, Option("--compound", "Of what there is a centre.", choices=COMPOUND)] = "group",
+        compound: Annotated[str, Option("--compound", "Atoms that share a centre.", choices=COMPOUND)] = "group",
     ) -> None:
         from kinema.model.selection.compounds import groups_of
 

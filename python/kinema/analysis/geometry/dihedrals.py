@@ -1,8 +1,9 @@
 """Dihedral angles per frame: of quadruples of atoms, or phi, psi, omega and chi1 to chi5 of residues.
 
-Degrees from -180 to 180, positive where, seen along the middle bond, the last one is turned clockwise from the first; 0
-is cis. Of the nearest images of the three bonds; nan where three atoms in a row are in a line. Sources: A. Blondel, M.
-Karplus, J. Comput. Chem. 17, 1132 (1996) for the formula; IUPAC-IUB, Biochemistry 9, 3471 (1970) for names and signs.
+Degrees from -180 to 180, positive if, seen along the middle bond, the last bond is turned clockwise from the first; 0
+is cis. The three bonds use nearest images; nan if three successive atoms are in a line. Sources: A. Blondel,
+M. Karplus, J. Comput. Chem. 17, 1132 (1996) for the formula; IUPAC-IUB, Biochemistry 9, 3471 (1970) for names and
+signs.
 """
 
 from __future__ import annotations
@@ -31,24 +32,24 @@ class Dihedrals(TupleAnalysis):
     ----------
     trajectory : Trajectory
     select : as `Trajectory.select`
-        Residues with an atom among these, for angles by name; None: all.
+        For angles by name: the residues that have an atom in this selection; None: all.
     quadruples : (n, 4) array of atom numbers from 0, or n atom groups of four atoms
     phi, psi, omega, chi1, chi2, chi3, chi4, chi5 : bool, instead of quadruples
-        Those of all residues that have them, one name after the other. A note names residues that lack atoms.
+        The angles of all residues that have them, one name after the other. A note names residues that lack atoms.
     minimum_image : bool
-        Of the nearest images of the bonds; False: as the atoms stand. Without a cell both are the same.
+        Use the nearest images for the bonds; False: use the positions as stored. Without a cell both are the same.
 
     After `run`
     -----------
     results.phi, results.psi, ..., or results.dihedral : (frames, residues) float64, degrees
-        Those of each name; of quadruples all.
+        The angles of each name; `dihedral` has the angles of quadruples.
     results.values : (frames, n) float64
-        All of these.
+        All angles.
     results.frames, results.time : (frames,)
 
     Attributes
     ----------
-    tuples : (n, 4) the atoms of each angle
+    tuples : (n, 4) atoms of each angle
     """
 
     command_name = "dihedrals"
@@ -68,16 +69,16 @@ class Dihedrals(TupleAnalysis):
         quadruples: Annotated[
             Any, Option("--quadruples", "File of four atom numbers from 1 a line.", takes="tuples", atoms_each=4)
         ] = None,
-        phi: Annotated[bool, Option("--phi", "C N CA C of the residues, about N - CA.")] = False,
+        phi: Annotated[bool, Option("--phi", "C N CA C of residues, about N - CA.")] = False,
         psi: Annotated[bool, Option("--psi", "N CA C N, about CA - C.")] = False,
         omega: Annotated[bool, Option("--omega", "CA C N CA, about the bond to the next residue.")] = False,
-        chi1: Annotated[bool, Option("--chi1", "Of side chains, about CA - CB.")] = False,
+        chi1: Annotated[bool, Option("--chi1", "In side chains, about CA - CB.")] = False,
         chi2: Annotated[bool, Option("--chi2", "About CB - CG.")] = False,
         chi3: Annotated[bool, Option("--chi3", "About CG - CD.")] = False,
         chi4: Annotated[bool, Option("--chi4", "About CD - CE or NE.")] = False,
         chi5: Annotated[bool, Option("--chi5", "About NE - CZ of arginine.")] = False,
         minimum_image: Annotated[
-            bool, Option("--minimum-image/--no-minimum-image", "Of the nearest images in the cell.")
+            bool, Option("--minimum-image/--no-minimum-image", "Use the nearest images in the cell.")
         ] = True,
     ) -> None:
         chosen = zip(_NAMES, (phi, psi, omega, chi1, chi2, chi3, chi4, chi5), strict=True)
@@ -90,7 +91,7 @@ class Dihedrals(TupleAnalysis):
             self._labels = [(f"{name} {residue}", of[name]) for name, residue in labels]
         else:
             if select is not None:
-                # all atoms are no choice
+                # a selection of all atoms does not count as given
                 self.check_arguments(
                     {"quadruples": quadruples, "select": trajectory.select(select).n_atoms < trajectory.n_atoms}
                 )

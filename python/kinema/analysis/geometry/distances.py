@@ -2,8 +2,8 @@
 
     d(t) = |x_2(t) - x_1(t)|, of the nearest images in the frame's cell
 
-angstrom; in any triclinic cell the nearest of all images is taken, exactly. Source: MDAnalysis' `AtomicDistances` and
-MDTraj's `compute_distances`, which agree.
+Angstrom; exactly the nearest of all images, in any triclinic cell. Source: MDAnalysis' `AtomicDistances` and MDTraj's
+`compute_distances`, which agree.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class Distances(TupleAnalysis):
     pairs : (n, 2) array of atom numbers from 0, or n atom groups of two atoms
         An atom may be in several pairs.
     ag1, ag2 : as `Trajectory.select`, instead of pairs
-        As many atoms each, of which the first make a pair, the second, and so on.
+        Groups of equal size: their first atoms form a pair, their second atoms, and so on.
     all_pairs : bool
-        All pairs of an atom of ag1 and another of ag2, which need not be as many, or without ag2 of two atoms of ag1.
-        Each pair is there once, in the order of ag1 and then of ag2.
+        All pairs of an atom of ag1 and another atom of ag2, which may differ in size; without ag2, of two atoms of ag1.
+        Each pair appears once, in the order of ag1 and then of ag2.
     minimum_image : bool
-        Distances of the nearest images; False: as the atoms stand. Without a cell both are the same.
+        Distances of the nearest images; False: use the positions as stored. Without a cell both are the same.
 
     After `run`
     -----------
@@ -66,14 +66,14 @@ class Distances(TupleAnalysis):
         pairs: Annotated[
             Any, Option("--pairs", "File of pairs, two atom numbers from 1 a line.", takes="tuples", atoms_each=2)
         ] = None,
-        ag1: Annotated[Any, Option("--ag1", "First atoms of the pairs, instead.", takes="atoms")] = None,
+        ag1: Annotated[Any, Option("--ag1", "Instead: first atoms of the pairs.", takes="atoms")] = None,
         ag2: Annotated[Any, Option("--ag2", "Second atoms of the pairs, as many.", takes="atoms")] = None,
         all_pairs: Annotated[
             bool,
             Option("--all-pairs", "All pairs of an atom of --ag1 and one of --ag2, or of two atoms of --ag1 alone."),
         ] = False,
         minimum_image: Annotated[
-            bool, Option("--minimum-image/--no-minimum-image", "Of the nearest images in the cell.")
+            bool, Option("--minimum-image/--no-minimum-image", "Use the nearest images in the cell.")
         ] = True,
     ) -> None:
         given = {"pairs": pairs, "ag1": ag1, "ag2": ag2}
@@ -109,7 +109,7 @@ def _check_all_pairs(given: Mapping[str, Any]) -> None:
 
 
 def _all_pairs(first: NDArray[np.uint32], second: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Each pair of different atoms once; ArgumentError if there is none."""
+    """Each pair of different atoms once. Raises ArgumentError if there is none."""
     pairs = np.stack(np.meshgrid(first, second, indexing="ij"), axis=-1).reshape(-1, 2)
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
     _, places = np.unique(np.sort(pairs, axis=1), axis=0, return_index=True)

@@ -2,9 +2,8 @@
 
     d(t) = |x_last(t) - x_first(t)|
 
-angstrom. Atoms are taken where they stand, and so molecules must be whole: of a chain that is longer than half of the
-cell the nearest image of the last atom is not its end. Source: P. J. Flory, "Statistical Mechanics of Chain Molecules"
-(1969).
+Angstrom. Positions are used as stored, so molecules must be whole: if a chain is longer than half of the cell, the
+nearest image of the last atom is not its end. Source: P. J. Flory, "Statistical Mechanics of Chain Molecules" (1969).
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ class EndToEnd(TupleAnalysis):
     select : as `Trajectory.select`
         Atoms of the chain, from end to end; None: all.
     compound : {"group", "residues", "segments"}
-        What is a chain: all atoms together, or the selected atoms of each; a column for each.
+        Atoms that form a chain: all of them, or the selected atoms of each residue or segment; one column per chain.
     minimum_image : bool
-        Of the nearest images of both ends in the cell; by default as the atoms stand.
+        Use the nearest images of both ends in the cell; by default the positions as stored.
 
     After `run`
     -----------
@@ -62,9 +61,9 @@ class EndToEnd(TupleAnalysis):
         self,
         trajectory: Trajectory,
         select: AtomChoice = None,
-        compound: Annotated[str, Option("--compound", "What is a chain.", choices=COMPOUND)] = "group",
+        compound: Annotated[str, Option("--compound", "Atoms that form a chain.", choices=COMPOUND)] = "group",
         minimum_image: Annotated[
-            bool, Option("--minimum-image/--no-minimum-image", "Of the nearest images of both ends.")
+            bool, Option("--minimum-image/--no-minimum-image", "Use the nearest images of both ends.")
         ] = False,
     ) -> None:
         from kinema.model.selection.compounds import groups_of

@@ -1,4 +1,4 @@
-"""Phi and psi of residues per frame, side by side, and the plot of Ramachandran: psi over phi.
+"""Phi and psi of residues per frame, side by side, and the Ramachandran plot: psi over phi.
 
 Degrees from -180 to 180. Source: G. N. Ramachandran, C. Ramakrishnan, V. Sasisekharan, J. Mol. Biol. 7, 95 (1963).
 """
@@ -33,9 +33,9 @@ class Ramachandran(TupleAnalysis):
     trajectory : Trajectory
         With a topology.
     select : as `Trajectory.select`
-        Residues with an atom among these, which have both angles; None: all. A note names those that lack one.
+        Residues that have an atom in this selection, and both angles; None: all. A note names residues that lack one.
     minimum_image : bool
-        Of the nearest images of the bonds; False: as the atoms stand. Without a cell both are the same.
+        Use the nearest images for the bonds; False: use the positions as stored. Without a cell both are the same.
 
     After `run`
     -----------
@@ -48,7 +48,7 @@ class Ramachandran(TupleAnalysis):
 
     Attributes
     ----------
-    tuples : (2 * residues, 4) the atoms of each angle
+    tuples : (2 * residues, 4) atoms of each angle
     """
 
     command_name = "ramachandran"
@@ -66,7 +66,7 @@ class Ramachandran(TupleAnalysis):
         trajectory: Trajectory,
         select: AtomChoice = None,
         minimum_image: Annotated[
-            bool, Option("--minimum-image/--no-minimum-image", "Of the nearest images in the cell.")
+            bool, Option("--minimum-image/--no-minimum-image", "Use the nearest images in the cell.")
         ] = True,
     ) -> None:
         tuples, labels, notes = named_dihedrals(trajectory, select, ("phi", "psi"))

@@ -4,8 +4,8 @@
 
 With its eigenvalues l_1 <= l_2 <= l_3, the principal moments: squared radius of gyration l_1 + l_2 + l_3, asphericity
 b = l_3 - (l_1 + l_2) / 2, acylindricity c = l_2 - l_1, relative shape anisotropy (b^2 + 3/4 c^2) / (l_1 + l_2 + l_3)^2.
-Source: D. N. Theodorou, U. W. Suter, Macromolecules 18, 1206 (1985), as in MDTraj. What MDAnalysis calls asphericity
-(R. I. Dima, D. Thirumalai, J. Phys. Chem. B 108, 6564, 2004) is the relative shape anisotropy here.
+Source: D. N. Theodorou, U. W. Suter, Macromolecules 18, 1206 (1985), as in MDTraj. The relative shape anisotropy is the
+quantity that MDAnalysis calls asphericity (R. I. Dima, D. Thirumalai, J. Phys. Chem. B 108, 6564, 2004).
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Gyration(PerFrameAnalysis):
     ----------
     trajectory : Trajectory
     select : as `Trajectory.select`
-        None: all atoms. They are taken where they stand: molecules are not made whole.
+        None: all atoms. Positions are used as stored: molecules are not made whole.
     weights : "mass", None or (atoms,) array
-        Masses of the topology by default, as MDAnalysis; None: all atoms alike, as MDTraj.
+        By default the topology's masses, as MDAnalysis; None: equal weights, as MDTraj.
     tensor : bool
         Also the elements of the tensor.
 
@@ -47,8 +47,8 @@ class Gyration(PerFrameAnalysis):
         Least first.
     results.asphericity, results.acylindricity : (frames,) float64, angstrom^2
     results.relative_shape_anisotropy : (frames,) float64
-        From 0 (a sphere) to 1 (a line); nan where all atoms are at one place.
-    results.tensor : (frames, 6) float64, angstrom^2, where asked for
+        From 0 (a sphere) to 1 (a line); nan if all atoms coincide.
+    results.tensor : (frames, 6) float64, angstrom^2, if asked for
         xx, xy, xz, yy, yz, zz.
     results.values : (frames, 7), with tensor (frames, 13), all of these
     results.frames, results.time : (frames,)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RMSD"]
 
-# of `reference`
+# a value of `reference`
 AVERAGE = "average"
 
 
@@ -43,24 +43,25 @@ class RMSD(PerFrameAnalysis):
     select : as `Trajectory.select`
         Atoms to superpose and to take the RMSD of; None: all.
     ref_frame : int
-        Frame of the reference, of the trajectory itself or of `reference`.
+        Frame of the reference, in the trajectory itself or in `reference`.
     reference : Trajectory, Universe, AtomGroup, path, (atoms, 3) array in angstrom, or "average", optional
-        By default the trajectory itself. "average": the average structure of the frames that are analysed, after their
-        superposition on `ref_frame` in a pass before.
-    groups : list of what `select` takes, optional
-        More atoms to take the RMSD of, as they lie after the superposition on `select`; one column each.
+        By default the trajectory itself. "average": the average structure of the analysed frames, which an extra first
+        pass superposes on `ref_frame`.
+    groups : list of selections, optional
+        More atoms to take the RMSD of, after the superposition on `select`; one column per group.
     weights : None, "mass" or (atoms,) array
-        For superposition and RMSD of `select`.
+        Weights for superposition and RMSD of `select`.
     group_weights : "same", None, "mass", or a list of these last two or arrays
-        For the RMSD of each of `groups`; "same": "mass" where `weights` is "mass", otherwise None, as in MDAnalysis.
+        Weights for the RMSD of each of `groups`; "same": "mass" if `weights` is "mass", otherwise None, as in
+        MDAnalysis.
     superposition : bool
         False: positions are compared as they are, neither centred nor rotated.
     match : {"masses", "names", "order"}
-        What must agree between the atoms of a reference structure and those of the trajectory: masses, where both have
-        them, and else names; atom and residue names; or nothing but the number. Frames of the trajectory itself and
-        arrays are not compared.
+        Property that must agree between the atoms of a reference structure and of the trajectory: masses, or names if
+        one of them has no masses; atom and residue names; or only the number of atoms. Frames of the trajectory itself
+        and arrays are not compared.
     tol_mass : float
-        Masses agree that differ by no more, u.
+        Largest difference of masses that agree, u.
 
     After `run`
     -----------

@@ -1,4 +1,4 @@
-"""RMSF: how far each atom strays from its mean position.
+"""RMSF: root-mean-square deviation of each atom from its mean position.
 
     RMSF_i = sqrt( < |x_i(t) - <x_i>|^2 > )
 
@@ -47,24 +47,24 @@ class RMSF(DeclaredAnalysis):
     select : as `Trajectory.select`
         Atoms to take the RMSF of; None: all.
     align : None, "reference", "average" or "iterative"
-        What each frame is superposed on first: nothing, the reference, or the average structure. The average is
-        taken in a first pass, over frames superposed on the reference. "iterative": passes go on, each over frames
-        superposed on the average before, until the average stands still: then the reference does not matter.
+        Structure to superpose each frame on first: nothing, the reference, or the average structure. A first pass takes
+        the average over frames superposed on the reference. "iterative": more passes follow, each over frames
+        superposed on the previous average, until the average converges; then the reference does not matter.
     align_select : as `select`, optional
         Atoms to superpose; by default `select`.
     ref_frame, reference :
         As in `RMSD`; only with `align`.
     align_weights : None, "mass" or array
-        For the superposition.
+        Weights for the superposition.
     match, tol_mass :
         As in `RMSD`; only with `reference`.
     tolerance : float, angstrom
-        With align="iterative": the average stands still where its RMSD from the one before is not above this.
+        With align="iterative": the average has converged if its RMSD from the previous average is at most this.
     most_passes : int
-        With align="iterative": so many averages are taken at most; a run that needs more ends in an ArgumentError.
+        With align="iterative": largest number of averages; a run that needs more raises ArgumentError.
     by : {"atom", "residue"}
-        What the rows of tables and pictures are: atoms, counted from 1 there, or residues. A residue has the root of
-        the mean square of its atoms' RMSF, those of `select` alone, all weighted alike. Results are by atom.
+        Rows of tables and pictures: atoms, counted from 1 there, or residues. The value of a residue is the root of the
+        mean square of its selected atoms' RMSF, all weighted equally. Results are by atom.
 
     After `run`
     -----------
@@ -91,12 +91,12 @@ class RMSF(DeclaredAnalysis):
             str | None,
             Option(
                 "--align",
-                "Superpose frames first: on the reference, on the average, or on averages until these stand still.",
+                "Superpose frames first: on the reference, on the average, or on averages until these converge.",
                 choices=ALIGN,
             ),
         ] = None,
         align_select: Annotated[
-            Any, Option("--align-select", "Atoms to superpose on; those of --select by default.", takes="atoms")
+            Any, Option("--align-select", "Atoms to superpose on; by default as --select.", takes="atoms")
         ] = None,
         ref_frame: ReferenceFrame = 0,
         reference: ReferenceStructure = None,

@@ -1,4 +1,4 @@
-"""The commands that are analyses, `kinema rmsd` and the like: each is made of what its class declares.
+"""The commands of analyses, such as `kinema rmsd`, each made from the declaration of its class.
 
 There is no other list of their options: see `kinema.analysis.declaration`.
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command_of", "listed_command"]
 
-# what typer makes of a word, by `Kind`
+# the type that typer converts a word to, by `Kind`
 _TYPES: dict[str, Any] = {
     "flag": bool,
     "integer": int,
@@ -69,7 +69,7 @@ def command_of(analysis: "type[DeclaredAnalysis]") -> Callable[..., None]:
 
 
 def listed_command(analysis: "type[DeclaredAnalysis]") -> Callable[[], None]:
-    """What stands for the command where commands are listed: its sentence without options, which take their time."""
+    """The command in the list of commands: its sentence without options, which are slow to build."""
 
     def command() -> None:
         raise AssertionError("a command that is called has options")
@@ -79,7 +79,7 @@ def listed_command(analysis: "type[DeclaredAnalysis]") -> Callable[[], None]:
 
 
 def _parameters(argument: Argument) -> Iterator[inspect.Parameter]:
-    """The options of an argument: one, and of a list of atoms another one that names groups of the index file."""
+    """The options of an argument: one; a list of atoms has a second option that names groups of the index file."""
     option, kind = argument.option, argument.kind
     shown: dict[str, Any] = {"help": option.help, "rich_help_panel": option.panel}
     default = argument.written_default if option.show_default else None
@@ -98,7 +98,7 @@ def _parameters(argument: Argument) -> Iterator[inspect.Parameter]:
         of_type = of_type | None
     yield _parameter(option.flag, of_type, default, shown)
     if option.by_group:
-        text = "The same by a group of the index file; may be repeated."
+        text = "The same, as a group of the index file; may be repeated."
         yield _parameter(option.by_group, list[str] | None, None, {**shown, "help": text})
 
 
@@ -108,14 +108,14 @@ def _parameter(flag: str, of_type: Any, default: Any, shown: dict[str, Any]) -> 
 
 
 def _name(flag: str) -> str:
-    """The option as the name of a parameter: "align_select"."""
+    """The parameter's name for an option: "align_select"."""
     return flag.partition("/")[0].lstrip("-").replace("-", "_")
 
 
 def _run(
     context: typer.Context, analysis: "type[DeclaredAnalysis]", arguments: Sequence[Argument], given: dict[str, Any]
 ) -> None:
-    """Opens the files, makes the analysis and runs it; `given` has the groups of options, and each own one."""
+    """Opens the files, makes the analysis and runs it; `given` has the groups of options and the analysis's own."""
     from kinema.cli.analysis_run import open_inputs, run
     from kinema.model.selection.atom_tuples import read_atom_tuples
 
@@ -138,12 +138,12 @@ def _run(
 
 
 def _is_given(argument: Argument, written: Any) -> bool:
-    """Whether an option stands on the line; one whose default is shown may as well stand there with this value."""
+    """Whether an option is on the line; if its default is shown, that value counts as not given."""
     return written is not None and not (argument.option.show_default and written == argument.written_default)
 
 
 def _value(argument: Argument, written: Any) -> Any:
-    """What was written as a value of Python."""
+    """The written value as a Python value."""
     if argument.kind == "choice" and written == "none":
         return None
     return str(written) if isinstance(written, Path) else written

@@ -31,7 +31,7 @@ _MOST_SECONDS = 1e7
 
 @dataclass(frozen=True)
 class BenchWriteRuns:
-    """What is written, and how."""
+    """Options of the runs: the data, and the ways to write it."""
 
     system: Annotated[str, typer.Option("--system", **one_of(SYSTEMS), help="Gd2Zr2O7.", rich_help_panel=_RUNS)] = (
         SYSTEMS[0]
@@ -41,7 +41,7 @@ class BenchWriteRuns:
         typer.Option(
             "--particles",
             **numbers.whole(1, 1 << 40),
-            help="About so many: a block of whole cells of 88.",
+            help="Approximate number of particles: a block of whole cells of 88.",
             rich_help_panel=_RUNS,
         ),
     ] = 3_773_000
@@ -49,8 +49,8 @@ class BenchWriteRuns:
         str,
         typer.Option(
             "--strategies",
-            help=f"serial,direct,mpiio,mpiio-collective,gather,subfiles,{NETCDF_LIBRARY},{PNETCDF}; all: those that "
-            "each format has.",
+            help=f"serial,direct,mpiio,mpiio-collective,gather,subfiles,{NETCDF_LIBRARY},{PNETCDF}; all: every one "
+            "that a format has.",
             rich_help_panel=_RUNS,
         ),
     ] = "all"
@@ -75,7 +75,7 @@ class BenchWriteRuns:
         typer.Option(
             "--time-limit",
             **numbers.decimal(1e-3, _MOST_SECONDS),
-            help="Seconds of one run; one that is not done is a gap.",
+            help="Seconds per run; a run that takes longer is left out as a gap.",
             rich_help_panel=_RUNS,
         ),
     ] = 600.0
@@ -83,14 +83,14 @@ class BenchWriteRuns:
         int, typer.Option("--repeats", **numbers.whole(1, 100_000), help="Runs of each kind.", rich_help_panel=_RUNS)
     ] = 1
     verify: Annotated[
-        bool, typer.Option("--verify", help="Each rank reads what another wrote; timed apart.", rich_help_panel=_RUNS)
+        bool, typer.Option("--verify", help="Each rank reads another's data; timed apart.", rich_help_panel=_RUNS)
     ] = False
     page_cache: Annotated[
         str,
         typer.Option(
             "--page-cache",
             **one_of(PAGE_CACHES),
-            help="How files are read back: from memory, or dropped from it before.",
+            help="Read files back from memory (warm), or drop them from memory first.",
             rich_help_panel=_RUNS,
         ),
     ] = "drop"
@@ -113,7 +113,7 @@ class BenchWriteRuns:
         typer.Option(
             "--step-time",
             **numbers.decimal(1e-9, _MOST_SECONDS),
-            help="Seconds of a step: how much of a simulation writing takes.",
+            help="Seconds per step, to compute the share of a simulation that writing takes.",
             show_default=False,
             rich_help_panel=_SIMULATION,
         ),
@@ -130,7 +130,7 @@ class BenchWriteRuns:
     ] = None
 
     def design(self) -> WriteDesign:
-        """The experiment; ArgumentError for what does not fit."""
+        """The experiment. Raises ArgumentError for options that do not fit together."""
         formats = () if self.formats == "none" else list_of_words(self.formats)
         return WriteDesign(
             particles=self.particles,

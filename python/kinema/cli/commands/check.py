@@ -55,7 +55,7 @@ def check(
     """Find truncation, gaps, repeated times, NaN, jumps, differing atom counts; exit 1 if there are any.
 
     Frames are compared with their checksums, if `kinema index --checksums` has stored them.
-    With bonds (-s) it notes molecules that are broken at the faces of the cell, which is no problem: exit 0.
+    With bonds (-s) it notes molecules that are broken at the faces of the cell; these are not a problem: exit 0.
     """
     files = named.paths
     if salvage != (output is not None) or (salvage and len(files) != 1):

@@ -26,21 +26,21 @@ from kinema.cli.periodic.inputs import Inputs
 
 @dataclass(frozen=True)
 class FormatOptions:
-    """Options of formats; `convert` refuses those that a format does not have."""
+    """Options of formats; `convert` refuses an option that the format lacks."""
 
     precision: Annotated[
         float | None,
         typer.Option(
             "--precision",
             **numbers.decimal(1, 1e9),
-            help="XTC: numbers to a nm; as the input has, or 1000.",
+            help="XTC: steps per nm; by default as the input, or 1000.",
             show_default=False,
         ),
     ] = None
     title: Annotated[
         str | None,
         typer.Option(
-            "--title", help="HISTORY, CONFIG: the first line; by default that of such an input.", show_default=False
+            "--title", help="HISTORY, CONFIG: the first line; by default as in such an input.", show_default=False
         ),
     ] = None
     layout: Annotated[
@@ -66,9 +66,7 @@ class FormatOptions:
     unit: storage_options.Unit = None
     length_unit: Annotated[
         str | None,
-        typer.Option(
-            "--length-unit", help="H5MD: angstrom, nm or pm; by default that of the input.", show_default=False
-        ),
+        typer.Option("--length-unit", help="H5MD: angstrom, nm or pm; by default as in the input.", show_default=False),
     ] = None
     dialect: Annotated[
         str | None,
@@ -94,7 +92,7 @@ class FormatOptions:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Those that were given, as arguments of `kinema.convert`."""
+        """The given options, as arguments of `kinema.convert`."""
         given = {name: value for name, value in vars(self).items() if value not in (None, False) and name != "compress"}
         if self.compress is not None:
             name, level = storage_options.compression(self.compress)
@@ -104,14 +102,14 @@ class FormatOptions:
 
 @dataclass(frozen=True)
 class Several:
-    """What is written besides, or instead of, one file."""
+    """Options for more files than one."""
 
     split: Annotated[
         int | None,
         typer.Option(
             "--split",
             **numbers.COUNT,
-            help="Files of so many frames: out0.xtc, out1.xtc, ...",
+            help="Frames per file: out0.xtc, out1.xtc, ...",
             show_default=False,
         ),
     ] = None
@@ -120,7 +118,7 @@ class Several:
         Path | None,
         typer.Option(
             "--topology-out",
-            help="The atoms that are written, with positions of the first frame, as .pdb or .gro.",
+            help="Also write the atoms, with positions of the first frame, as .pdb or .gro.",
             show_default=False,
         ),
     ] = None
@@ -161,7 +159,7 @@ def convert(
         str | None,
         typer.Option(
             "--fields",
-            help="What to write of the atoms: positions,velocities,forces; by default what the format holds.",
+            help="Fields to write: positions,velocities,forces; by default all that the format holds.",
             show_default=False,
         ),
     ] = None,
@@ -170,7 +168,7 @@ def convert(
         typer.Option(
             "--verify",
             **options.one_of(("some", "all")),
-            help="Frames that are read back and compared: some by default.",
+            help="Frames to read back and compare; some by default.",
             show_default=False,
         ),
     ] = None,
@@ -179,14 +177,14 @@ def convert(
         bool,
         typer.Option(
             "--rotate-cell",
-            help="Rotate frames, with all vectors, so that lengths and angles hold their cells; left-handed ones, too.",
+            help="Rotate frames and all vectors so that lengths and angles describe the cells, left-handed ones too.",
         ),
     ] = False,
     checkpoint: options.Checkpoint = None,
     checkpoint_interval: options.CheckpointInterval = None,
     force: options.Force = False,
     append: Annotated[
-        bool, typer.Option("--append", help="Add the frames to the output if it is there; nothing is read back.")
+        bool, typer.Option("--append", help="Add the frames to the output if it exists; nothing is read back.")
     ] = False,
     strategy: options.Strategy = None,
     hints: options.Hints = None,

@@ -21,7 +21,7 @@ _EXAMPLE = 'kinema rmsd -s topology.psf -f trajectory.xtc --select "protein and 
 
 def demo(
     context: typer.Context,
-    folder: Annotated[Path, typer.Option("--folder", help="Where its files go; they are kept and used again.")] = Path(
+    folder: Annotated[Path, typer.Option("--folder", help="Folder for its files, which are kept and reused.")] = Path(
         "demo-output"
     ),
     frames: Annotated[
@@ -29,13 +29,13 @@ def demo(
         typer.Option(
             "--frames",
             **numbers.whole(1, 10**9),
-            help="Frames; fewer where the disk is small. 100,000 by default, with --follow 250.",
+            help="Number of frames, fewer if the disk is small; 100,000 by default, 250 with --follow.",
             show_default=False,
         ),
     ] = None,
     follow: Annotated[
         bool,
-        typer.Option("--follow", help="Instead: a small simulation runs, an analysis follows it, a picture grows."),
+        typer.Option("--follow", help="Instead, run a small simulation and an analysis that follows it and draws."),
     ] = False,
     force: options.Force = False,
 ) -> None:
@@ -85,7 +85,7 @@ def _measure(command: Command, folder: Path, frames: int, force: bool) -> None:
 
 
 def _plot_real_trajectory(case: "Case", plot: Path) -> str:
-    """The picture of the 98 real frames; gives the command that made it."""
+    """Draws the picture of the 98 real frames. Returns the command that drew it."""
     import shlex
 
     from kinema.demo import SELECTION, run_json
@@ -93,7 +93,7 @@ def _plot_real_trajectory(case: "Case", plot: Path) -> str:
 
     words = ["rmsd", "-s", str(case.topology), "-f", str(case.source), "--select", SELECTION]
     words += ["-o", str(plot.with_suffix(".csv")), "--plot", str(plot)]
-    # what is there was looked at before the first measurement
+    # --force: existing files were checked before the first measurement
     run_json(module_command("kinema", *words, "--json", "--force"))
     return shlex.join(["kinema", *words])
 
@@ -105,7 +105,7 @@ def _print_table(case: "Case", rows: list["Row"]) -> None:
 
     table = Table(
         title="RMSD of 214 C-alpha atoms, 3341 atoms a frame",
-        caption="wall time, best of 3; the file is in the page cache where that is large enough; "
+        caption="wall time, best of 3; the file is in the page cache if that is large enough; "
         "opening files and finding frames is not counted",
     )
     table.add_column("program")
@@ -123,7 +123,7 @@ def _print_table(case: "Case", rows: list["Row"]) -> None:
     for row in rows:
         table.add_row(*_cells(row, rows))
     terminal = Console()
-    # in a pipe there is no width to fit into
+    # a pipe has no width
     console = terminal if terminal.is_terminal else Console(width=120)
     console.print(table)
 

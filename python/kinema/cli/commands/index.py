@@ -1,4 +1,4 @@
-"""`kinema index`: finds the frames of files and stores where they are. The work is `Trajectory.scan`."""
+"""`kinema index`: finds the frames of files and stores their positions. The work is `Trajectory.scan`."""
 
 from dataclasses import asdict
 from typing import Annotated, Any
@@ -19,27 +19,27 @@ def index(
     context: typer.Context,
     named: TrajectoryFiles,
     opened: Opened,
-    rebuild: Annotated[bool, typer.Option("--rebuild", help="Do not use an index that is stored.")] = False,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Do not use a stored index.")] = False,
     atom_checkpoints: Annotated[
         bool,
         typer.Option(
             "--atom-checkpoints",
-            help="Also store, in the cache folder, where decoding can start within frames (XTC of many atoms).",
+            help="Also store, in the cache folder, places in frames at which decoding can start (XTC of many atoms).",
         ),
     ] = False,
     checksums: Annotated[
         bool,
         typer.Option(
             "--checksums",
-            help="Also store a checksum of the bytes of each frame, which `kinema check` compares: not HDF5.",
+            help="Also store a checksum of each frame's bytes, for `kinema check` to compare; not for HDF5.",
         ),
     ] = False,
     on_truncated: options.OnTruncated = "drop",
     workers: options.Workers = None,
 ) -> None:
-    """Find the frames of each file and store where they are, so that later runs start at once.
+    """Find the frames of each file and store their positions, so that later runs start at once.
 
-    Stored checksums stay until --checksums --rebuild replaces them; --checksums adds those of new frames.
+    Stored checksums stay until --checksums --rebuild replaces them; --checksums adds the checksums of new frames.
     """
     command: Command = context.obj
     for name, given in (("--rebuild", rebuild), ("--checksums", checksums)):
@@ -71,7 +71,7 @@ def index(
 
 
 def _checkpoint_facts(part: Part, stored: tuple[str, int, str | None] | None) -> dict[str, Any]:
-    """What is said of the atom checkpoints that were asked for."""
+    """Facts about the atom checkpoints that the user asked for."""
     if stored is not None:
         path, number, note = stored
         return {"state": "built", "path": path, "number": number, "note": note}

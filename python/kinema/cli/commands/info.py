@@ -1,4 +1,4 @@
-"""`kinema info`: what is in a file. All of it comes from `kinema.open`, and of H5MD files from `kinema.layout_of`."""
+"""`kinema info`: the contents of files, from `kinema.open`, and for H5MD files from `kinema.layout_of`."""
 
 import dataclasses
 import math
@@ -32,8 +32,8 @@ def info(
 ) -> None:
     """Format, atoms, frames, times and parts of a trajectory; several files are its parts.
 
-    Of H5MD files also what they say of their atoms, groups, units, chunks, filters, and what their layout costs. A
-    topology says what is known of the atoms. --select says how many atoms that is, and what reading them costs.
+    For H5MD files also their atoms, groups, units, chunks and filters, and what their layout costs. With a topology,
+    also what is known of the atoms. With --select, also the number of selected atoms and what reading them costs.
     """
     command: Command = context.obj
     files = named.paths
@@ -62,7 +62,7 @@ def info(
 
 @dataclasses.dataclass(frozen=True)
 class _Chosen:
-    """Selected atoms; bytes that are read of the first frame for their positions, and bytes of these."""
+    """Selected atoms, the bytes read from the first frame for their positions, and the bytes of these positions."""
 
     atoms: Any
     n_atoms: int
@@ -89,9 +89,9 @@ def _chosen(traj: Any, selection: Any) -> _Chosen:
 
 
 def _box(traj: Any, frame: int) -> list[float] | None:
-    """Lengths, angstrom, and angles alpha, beta, gamma, degrees, of a frame's box; None where it has none.
+    """Lengths (angstrom) and angles alpha, beta, gamma (degrees) of a frame's box; None if it has none.
 
-    A length of 0 is that of an open edge.
+    A length of 0 means an open edge.
     """
     import numpy as np
 
@@ -104,19 +104,19 @@ def _box(traj: Any, frame: int) -> list[float] | None:
 
 
 def _boxes(traj: Any) -> list[list[float] | None]:
-    """Of the first frame, and of the last one where it differs."""
+    """The box of the first frame, and that of the last frame if it differs."""
     if not traj.n_frames or "cell" not in traj.fields:
         return [None]
     boxes = []
     for frame in (0, traj.n_frames - 1):
-        # of a frame for which none was written
+        # the frame may have no box
         with suppress(ArgumentError):
             boxes.append(_box(traj, frame))
     return boxes[:1] if len(boxes) == 2 and boxes[0] == boxes[1] else boxes or [None]
 
 
 def _groups(file: Path, stated: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Groups of particles of a file with the structure of H5MD; none of one with an error: `kinema.open` raises it."""
+    """Groups of particles of an H5MD file; empty for a file with an error, which `kinema.open` raises."""
     try:
         options = H5mdOptions(external=stated["external"], stored=stated["stored"])
         return groups_of(file, options) if is_hdf5(file) else ()
@@ -131,7 +131,7 @@ def _facts(traj: Any, chosen: _Chosen | None, layouts: list[Any]) -> dict[str, A
 
 
 def _atoms(traj: Any) -> Any:
-    """The table of what is known of the atoms; None without a topology."""
+    """The table of the atoms; None without a topology."""
     return None if traj.topology_name is None else traj.atoms
 
 

@@ -20,14 +20,14 @@ def join(
     opened: Opened,
     workers: FileWorkers,
     copy: Annotated[
-        bool, typer.Option("--copy", help="H5MD: copy the frames, rather than refer to those of the parts.")
+        bool, typer.Option("--copy", help="H5MD: copy the frames, rather than refer to the parts.")
     ] = False,
     overlap: options.Overlap = "last",
     on_truncated: options.OnTruncated = "drop",
     verify: options.Verify = True,
     force: options.Force = False,
 ) -> None:
-    """Make one trajectory file of several; of H5MD files a small one that refers to them, unless --copy is given."""
+    """Make one trajectory file of several. For H5MD it is a small file that refers to the parts, unless with --copy."""
     command: Command = context.obj
     done = kn.join(
         named.paths,

@@ -1,4 +1,4 @@
-"""`kinema repack`: writes an H5MD file anew, in another layout or compressed. The work is `kinema.repack`."""
+"""`kinema repack`: rewrites an H5MD file in another layout or compression. The work is `kinema.repack`."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -46,7 +46,7 @@ def repack(
         typer.Option(
             "--align",
             **numbers.whole(1, 1 << 40),
-            help="Begin chunks at multiples of so many bytes.",
+            help="Begin chunks at multiples of this number of bytes.",
             show_default=False,
         ),
     ] = None,

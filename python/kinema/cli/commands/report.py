@@ -28,20 +28,20 @@ def report(
         Path | None,
         typer.Option(
             "--plot",
-            help="Picture: of one report each worker's time, of several speed-up and efficiency; of tables both; of a "
-            "trace what happened when, of several their times and calls.",
+            help="Picture: one report, each worker's time; several, speed-up and efficiency; tables, both; one trace, "
+            "its events over time; several, their times and calls.",
         ),
     ] = None,
     timeline: Annotated[
-        Path | None, typer.Option("--timeline", help="Picture: the blocks of each worker; of one report.")
+        Path | None, typer.Option("--timeline", help="Picture of one report: the blocks of each worker.")
     ] = None,
     label: Annotated[
         list[str] | None,
         typer.Option(
             "--label",
             metavar="NAME=PATTERN",
-            help="Name of the machine that reports with such paths are of, 'cluster=a/*.json'; may be repeated. "
-            "Otherwise series differ by host, file system and versions. Of traces the name of the column.",
+            help="Machine of the reports whose paths match, 'cluster=a/*.json'; may be repeated. Otherwise series "
+            "differ by host, file system and versions. For traces, the name of the column.",
             show_default=False,
         ),
     ] = None,
@@ -51,9 +51,9 @@ def report(
     ] = None,
     force: options.Force = False,
 ) -> None:
-    """Say where the time of runs went, who was slow and what to do; of several runs also S(N) and E(N).
+    """Say where the time of runs went, which worker was slow and what to do; for several runs also S(N) and E(N).
 
-    Of traces say how files were used: times, calls, sizes.
+    For traces, say how files were used: times, calls, sizes.
     """
     from kinema.report.traces.lines import is_trace
 
@@ -156,7 +156,7 @@ def _print_scaling(command: Command, reports: list["Report"], labels: list[str |
 def _print_traces(
     command: Command, files: list[Path], labels: list[str | None], plot: Path | None, force: bool
 ) -> None:
-    """Those of one label are one trace; without labels each file and each folder is one."""
+    """Files with one label are one trace; without labels each file and each folder is one."""
     from kinema.report import TraceColumns, TraceSummary, side_by_side, summarise
     from kinema.report.traces.lines import trace_files
 

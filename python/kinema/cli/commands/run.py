@@ -25,18 +25,18 @@ def run(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="JOB.toml", help="The job; - for stdin. With --template names of analyses.", show_default=False
+            metavar="JOB.toml", help="Job file; - for stdin. With --template, analyses.", show_default=False
         ),
     ] = None,
     template: Annotated[
-        bool, typer.Option("--template", help="Print a job file of the named analyses, or of all, to begin with.")
+        bool, typer.Option("--template", help="Print a job file to start from, with the named analyses or all.")
     ] = False,
     settings: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="TABLE.KEY=VALUE",
-            help="A value instead of that of the file: run.workers=4, analysis.0.select='name CA'.",
+            help="Override a value of the file: run.workers=4, analysis.0.select='name CA'.",
             show_default=False,
         ),
     ] = None,
@@ -52,7 +52,7 @@ def run(
     if len(names or []) != 1:
         raise ArgumentError("kinema run takes one job file; kinema run --template prints one to begin with")
     (path,) = names or [""]
-    # never a key of the file, which may come from a stranger
+    # --force is never a key of the file, which may come from a stranger
     _run(context.obj, checked_job(with_settings(read_text(path), settings or [])), force)
 
 
@@ -63,7 +63,7 @@ def _print_template(names: list[str], settings: list[str]) -> None:
         raise ArgumentError("--set is for a job that is run, not for --template")
     for name in names:
         if name not in ANALYSES:
-            raise ArgumentError(f"{name} is no analysis, expected one of {', '.join(ANALYSES)}")
+            raise ArgumentError(f"{name} is not an analysis, expected one of {', '.join(ANALYSES)}")
     print_out(template(names or list(ANALYSES)).rstrip("\n"))
 
 
@@ -112,12 +112,12 @@ def _run(command: "Command", job: "Job", force: bool) -> None:
 
 
 def _summary(lines: list[str], is_first: bool, outputs: "Outputs") -> list[str]:
-    """Of the lines of an analysis those that say something new: the speed is that of all of them."""
+    """The lines of an analysis that say something new: all analyses share one speed."""
     return [lines[0], *(lines[1:-1] if is_first else []), *(lines[-1:] if outputs.written else [])]
 
 
 def _given_options(group: type, given: Any) -> dict[str, Any]:
-    """What is given of the fields of a group of options."""
+    """The given fields of a group of options."""
     return {name: given[name] for name in group.__dataclass_fields__ if name in given}  # type: ignore[attr-defined]
 
 
@@ -134,7 +134,7 @@ def _inputs(job: "Job", one: "JobAnalysis") -> "Inputs":
     group = one.given.get("group")
     if group is not None and "index_file" not in job.trajectory:
         raise job.error(one.number, "group names a group of an index file; give index_file in [trajectory]", "group")
-    # it names groups alone
+    # the index file only names groups
     named: dict[str, Any] = {
         **_given_options(Inputs, job.trajectory),
         **({} if group is not None else {"index_file": None}),
@@ -144,7 +144,7 @@ def _inputs(job: "Job", one: "JobAnalysis") -> "Inputs":
 
 
 def _check_outputs(job: "Job", whole: "Outputs", outputs: "list[Outputs]", inputs: "list[Inputs]") -> None:
-    """Refuses what cannot be written, and files that are named twice, before anything is read."""
+    """Before anything is read, refuses outputs that cannot be written, and files that are named twice."""
     from pathlib import Path
 
     from kinema.analysis.declaration import arguments_of
@@ -190,7 +190,7 @@ def _made(job: "Job", one: "JobAnalysis", trajectory: "kn.Trajectory", inputs: "
 
 
 def _value(argument: Any, given: Any, trajectory: "kn.Trajectory", job: "Job") -> Any:
-    """An argument as Python takes it."""
+    """An argument's value, as Python takes it."""
     from pathlib import Path
 
     from kinema.model.selection.atom_tuples import read_atom_tuples

@@ -1,4 +1,4 @@
-"""`kinema scaling`: the publications' experiments on files of one's own. The runs are `kinema.studies`."""
+"""`kinema scaling`: the publications' experiments on your own files. The runs are `kinema.studies`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +31,7 @@ class ScalingInputs(TrajectoryFiles):
 
 @dataclass(frozen=True)
 class ScalingRuns:
-    """What the runs are, and what is varied."""
+    """Options of the runs, and the values to vary."""
 
     workers: Annotated[str, typer.Option("--workers", help="Numbers: 1,2,4.", rich_help_panel=_RUNS)] = "1,2"
     runner: Annotated[
@@ -41,7 +41,7 @@ class ScalingRuns:
         int, typer.Option("--repeats", **numbers.whole(1, 100_000), help="Runs of each kind.", rich_help_panel=_RUNS)
     ] = 5
     workload: Annotated[
-        str, typer.Option("--workload", help="Compute each frame so often: 1,40,70,100.", rich_help_panel=_RUNS)
+        str, typer.Option("--workload", help="Times to compute each frame: 1,40,70,100.", rich_help_panel=_RUNS)
     ] = "1"
     source: Annotated[
         str,
@@ -81,7 +81,7 @@ class ScalingRuns:
         str | None,
         typer.Option(
             "--oversubscribe",
-            help="Pieces of work a worker gets at the least: 1,3.",
+            help="Least numbers of pieces of work per worker: 1,3.",
             show_default=False,
             rich_help_panel=_RUNS,
         ),
@@ -106,7 +106,7 @@ class ScalingRuns:
     ] = None
 
     def design(self, inputs: ScalingInputs, opened: StatedTimes) -> Design:
-        """The experiment; ArgumentError for what does not fit."""
+        """The experiment. Raises ArgumentError for options that do not fit together."""
         return Design(
             files=tuple(map(str, inputs.paths)),
             topology=None if inputs.topology is None else str(inputs.topology),

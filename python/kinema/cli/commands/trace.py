@@ -15,7 +15,7 @@ def trace(
     context: typer.Context,
     command: Annotated[
         list[str] | None,
-        typer.Argument(metavar="-- COMMAND...", help="What is to be run, with its arguments.", show_default=False),
+        typer.Argument(metavar="-- COMMAND...", help="Command to run, with its arguments.", show_default=False),
     ] = None,
     output: Annotated[
         Path, typer.Option("-o", "--output", "--out", help="Folder for the trace, for `kinema report`.")
@@ -24,14 +24,14 @@ def trace(
         list[Path] | None,
         typer.Option(
             "--data",
-            help="Only calls on this file, or on what is in this folder, are kept; may be repeated. By default all of "
-            "the command's, libraries and programs among them.",
+            help="Keep only calls on this file, or on files in this folder; may be repeated. By default, all calls of "
+            "the command, on libraries and programs too.",
             show_default=False,
         ),
     ] = None,
     force: options.Force = False,
 ) -> None:
-    """Run any command under strace and record its calls on files; of Kinema's own commands also what they do."""
+    """Run any command under strace and record its calls on files; for Kinema's own commands also their events."""
     from kinema.report import record
 
     called: Command = context.obj

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Job", "JobAnalysis", "checked_job"]
 
 _TABLES = ("trajectory", "run", "analysis")
-# of one pass
+# in one pass
 _MOST_ANALYSES = 1000
 
 
@@ -36,7 +36,7 @@ class JobAnalysis:
     name : str
     analysis : class
     given : dict
-        What the file gives, as options and arguments take it.
+        Values from the file, as options and arguments take them.
     """
 
     number: int
@@ -53,7 +53,7 @@ class Job:
     ----------
     text : JobText
     trajectory, run : dict
-        What these tables give, as options take it.
+        Values from these tables, as options take them.
     analyses : list of JobAnalysis
     """
 
@@ -63,12 +63,12 @@ class Job:
     analyses: list[JobAnalysis]
 
     def error(self, number: int, what: str, key: str | None = None) -> ArgumentError:
-        """An error that names an analysis, or a key of it."""
+        """An error that names an analysis, or one of its keys."""
         return self.text.error(("analysis", number) if key is None else ("analysis", number, key), what)
 
 
 def checked_job(text: JobText) -> Job:
-    """Checks a job file; ArgumentError with the path of the first wrong key."""
+    """Checks a job file. Raises ArgumentError with the path of the first wrong key."""
     for name in text.data:
         if name not in _TABLES:
             raise text.error((name,), _unknown(name, _TABLES, "in a job file"))

@@ -35,13 +35,13 @@ class Key:
     ----------
     name : str
     convert : function
-        The value for the option or argument; typer.BadParameter for another one.
+        Returns the value for the option or argument; raises typer.BadParameter for an unsuitable value.
     help : str
     example : any
-        A value that it takes, for templates; the default where there is one.
+        A value that the key takes, for templates; the default if there is one.
     required : bool
     argument : Argument, optional
-        Of an analysis.
+        The analysis's argument, if the key is one.
     """
 
     name: str
@@ -132,7 +132,7 @@ def _tuples(atoms_each: int) -> Callable[[Any], Any]:
     return convert
 
 
-# by the type of an option of the command line: check of a value of TOML, an example
+# by the type of a command-line option: a check of a TOML value, and an example
 _BY_TYPE: dict[Any, tuple[Callable[[Any], Any], Any]] = {
     bool: (_flag, False),
     int: (_whole, 1),
@@ -206,7 +206,7 @@ def _argument_key(argument: Argument) -> Key:
 
 
 def keys_of(analysis: Any) -> dict[str, Key]:
-    """The keys of [[analysis]] of an analysis, but for its name."""
+    """The keys of an analysis's [[analysis]], except its name."""
     selected = _group_keys(_SELECTED) if takes_select(analysis) else ()
     found = [*selected, *map(_argument_key, arguments_of(analysis)), *_group_keys(_OF_ANALYSIS)]
     return {key.name: key for key in found}

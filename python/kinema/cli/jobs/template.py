@@ -1,4 +1,4 @@
-"""Templates of job files: every key with its meaning, made of what options and analyses say of themselves."""
+"""Templates of job files: every key with its meaning, from the declarations of options and analyses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TOP = """\
 
 
 def template(names: Sequence[str]) -> str:
-    """A job file of these analyses, which can be run once its files are named."""
+    """A job file of these analyses, which can be run after its files are filled in."""
     lines = [_TOP, "[trajectory]", *_lines(TRAJECTORY, ""), "", "[run]", *_lines(RUN, "")]
     for name in names:
         analysis = ANALYSES[name]
@@ -32,7 +32,7 @@ def template(names: Sequence[str]) -> str:
 
 
 def _one_of_several(analysis: Any, keys: Mapping[str, Key]) -> str | None:
-    """The first argument that does, of an analysis that needs one of several; None where it needs none of them."""
+    """The first sufficient argument of an analysis that needs one of several; None if it needs none of them."""
     required = {key.name: key.example for key in keys.values() if key.argument is not None and key.required}
     others = [{key.name: key.example} for key in keys.values() if key.argument is not None and not key.required]
     for more in ({}, *others):
@@ -49,9 +49,9 @@ def _lines(keys: Mapping[str, Key], analysis: str, needed: str | None = None) ->
         example = key.example
         if key.name in ("output", "plot"):
             example = example.replace("NAME", analysis)
-        # values are what one wants of an analysis
+        # an analysis without its values is rarely wanted
         given = key.required or key.name in ("output", needed)
-        # as it says it of options
+        # the help names options; a job file has keys
         text = re.sub(r"--([a-z][a-z-]*)", lambda flag: flag[1].replace("-", "_"), " ".join(key.help.split()))
         yield f"# {text}"
         if key.name in SET_ALONE:

@@ -14,11 +14,11 @@ from kinema.base.input_files import read_regular
 __all__ = ["JobText", "Place", "read_text", "shown", "with_settings"]
 
 MOST_BYTES = 1 << 18
-# of a dotted key: the parser's time grows with the square
+# in a dotted key: the parser's time grows with the square
 _MOST_PARTS = 100
 _LONGEST_SETTING = 1000
 
-# a string that is not closed ends at the end of its line or of the text, where the parser stops
+# an unclosed string ends at the end of its line or of the text, where the parser stops
 _QUOTED_OR_COMMENT = re.compile(
     r"""\"{3}(?:\\.|[^\\])*?(?:\"{3,5}|\Z)|'{3}.*?(?:'{3,5}|\Z)|"(?:\\.|[^"\\\n])*"?|'[^'\n]*'?|\#[^\n]*""", re.DOTALL
 )
@@ -72,12 +72,12 @@ def read_text(path: str) -> JobText:
         return JobText(name, tomllib.loads(text))
     except RecursionError:
         raise ArgumentError(f"{name}: values are nested too deeply", path=name) from None
-    except ValueError as error:  # also of numbers that Python refuses to read
+    except ValueError as error:  # also for numbers that Python refuses to read
         raise ArgumentError(f"{name}: expected TOML: {error}", path=name) from None
 
 
 def with_settings(text: JobText, settings: list[str]) -> JobText:
-    """The same with values of `--set run.workers=4`, `--set analysis.0.select='name CA'`: TOML, or else text."""
+    """The job with values of `--set run.workers=4`, `--set analysis.0.select='name CA'`: TOML, or else text."""
     places = set(text.settings)
     for setting in settings:
         name, equals, value = setting.partition("=")
@@ -104,7 +104,7 @@ def with_settings(text: JobText, settings: list[str]) -> JobText:
 
 
 def _part(word: str | int) -> str:
-    """A part of a key's path; in quotes, and cut, if it is none of TOML's bare keys."""
+    """A part of a key's path; quoted and cut if it is not a bare key of TOML."""
     return str(word) if re.fullmatch(r"[A-Za-z0-9_-]{1,60}", str(word)) else shown(word)
 
 

@@ -1,4 +1,4 @@
-"""What a job file does not say by itself, as it may come from a stranger: `--set` says it for the user."""
+"""Limits on job files, which may come from a stranger: some values count only if the user gives them with `--set`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kinema.cli.jobs.text import JobText, Place
 __all__ = ["SET_ALONE", "check_untrusted"]
 
 SET_ALONE = ("scheduler",)
-"""Keys that `--set` alone gives: what answers from there runs as code here."""
+"""Keys that only `--set` may give: the server that they name runs code here."""
 
 _STREAMS = ("-", "/dev/stdout", "/dev/stderr")
-# keys of files that a run writes or replaces, and suffixes of those whose names are free otherwise: names of atoms and
-# texts of the job are written into them, which a program that is replaced so would run
+# keys of files that a run writes or replaces, and the suffixes that they may have. Names of atoms and texts of the job
+# are written into these files; if one replaced a program, that program would run them.
 _WRITTEN: dict[str | int, tuple[str, ...]] = {
     "output": (".csv", ".xvg", ".dat", ".npy", ".parquet", ".h5"),
     "report": (".json",),
@@ -26,8 +26,11 @@ _WRITTEN: dict[str | int, tuple[str, ...]] = {
 
 
 def check_untrusted(text: JobText, place: Place, value: Any) -> None:
-    """Raises ArgumentError for a key of `SET_ALONE`, and for an output that is hidden, has no suffix of an output, or
-    lies neither in the working folder nor in that of the job file or below them, unless `--set` gave the value."""
+    """Raises ArgumentError for a value that a job file may not give, unless `--set` gave it.
+
+    That is a key of `SET_ALONE`, and an output that is hidden, has no suffix of an output, or lies outside the working
+    folder and the job file's folder.
+    """
     if text.is_set(place):
         return
     setting = f"--set {'.'.join(map(str, place))}={value}"
@@ -36,7 +39,7 @@ def check_untrusted(text: JobText, place: Place, value: Any) -> None:
     suffixes = _WRITTEN.get(place[-1])
     if suffixes is None or str(value) in _STREAMS:
         return
-    # of stdin as well, which has no folder of its own
+    # also for stdin, which has no folder of its own
     what = _unusual(Path(value), suffixes, (Path.cwd(), Path(text.name).parent.resolve()))
     if what is not None:
         raise text.error(
@@ -45,7 +48,7 @@ def check_untrusted(text: JobText, place: Place, value: Any) -> None:
 
 
 def _unusual(path: Path, suffixes: tuple[str, ...], folders: Sequence[Path]) -> str | None:
-    """Why an output may be another file of the user's than one of these folders."""
+    """Why an output may be a file that matters to the user; None if it is an ordinary file in these folders."""
     folder = path.parent.resolve()
     above = next((one for one in folders if folder.is_relative_to(one)), None)
     if above is None:
@@ -53,5 +56,5 @@ def _unusual(path: Path, suffixes: tuple[str, ...], folders: Sequence[Path]) -> 
     if any(part.startswith(".") for part in (*folder.relative_to(above).parts, path.name)):
         return "hidden"
     if suffixes and path.suffix.lower() not in suffixes:
-        return f"no file that ends in {', '.join(suffixes)}"
+        return f"not a file that ends in {', '.join(suffixes)}"
     return None

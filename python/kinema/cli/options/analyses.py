@@ -1,7 +1,7 @@
 """The options that analyses share, in groups, and how a command takes a group as one parameter.
 
-What a group needs to run is imported when it is used, so that --help is printed at once; and groups are made without
-methods that nobody calls (`eq`, `repr`), which takes half the time.
+A group imports what it needs when it is used, so that --help is printed at once. The dataclasses have no unused methods
+(`eq`, `repr`), which halves the time to make them.
 """
 
 import inspect
@@ -42,7 +42,7 @@ __all__ = [
 
 
 def takes_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """The command as typer needs it: with the fields of its parameters that are dataclasses in the place of these."""
+    """The command as typer needs it: each parameter that is a dataclass is replaced by the fields of that class."""
     hints = get_type_hints(command, include_extras=True)
     parameters: list[inspect.Parameter] = []
     groups: dict[str, Any] = {}
@@ -76,7 +76,7 @@ class TrajectoryFiles:
 
     @property
     def paths(self) -> list[Path]:
-        """The files; ArgumentError where none is named, or some in either way."""
+        """The files. Raises ArgumentError if none is named, or if some are arguments and some come with -f."""
         if self.files and self.trajectory:
             raise ArgumentError(
                 f"trajectories are named as arguments or with -f, found both: {self.files[0]} and {self.trajectory[0]}"
@@ -95,7 +95,7 @@ class TrajectoryFiles:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Stated:
-    """What files do not say themselves, or say otherwise."""
+    """Facts that the user states because files lack them or state them wrongly."""
 
     particles: options.Particles = None
     input_units: options.InputUnits = None
@@ -103,7 +103,7 @@ class Stated:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments of the functions that open files; ArgumentError for what is no unit."""
+        """Arguments for the functions that open files. Raises ArgumentError for an unknown unit."""
         return {
             "particles": self.particles,
             "units": parse_units(self.input_units),
@@ -113,7 +113,7 @@ class Stated:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Opened(Stated):
-    """The same, the format, and whether what is stored of files is used, for all commands that read any trajectory."""
+    """Adds the format, and whether stored knowledge of files is used: for all commands that read any trajectory."""
 
     format: options.InputFormat = None
     no_stored: options.NoStored = False
@@ -126,9 +126,10 @@ class Opened(Stated):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StatedTimes(Opened):
-    """The same, and times, for commands that judge or give them; index, split, join and repack leave the files' own.
+    """Adds times and the node cache.
 
-    Also the node cache: those others read each byte once, to write it or to know where frames are.
+    The commands index, split, join and repack have neither: they leave the files' own times, and read each byte only
+    once, to write it or to find frames.
     """
 
     timestep: options.Timestep = None
@@ -165,7 +166,7 @@ class Opening(StatedTimes):
 
 
 def parse_units(text: str | None) -> dict[str, str] | None:
-    """{"length": "nm", "time": "ps"} of "length=nm,time=ps"; ArgumentError for what is no unit of that dimension."""
+    """{"length": "nm", "time": "ps"} from "length=nm,time=ps". Raises ArgumentError if a unit has another dimension."""
     if text is None:
         return None
     from kinema.formats.h5md.units import scale_to_kinema
@@ -201,7 +202,7 @@ class FrameOptions:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FollowedFiles:
-    """Whether the files are being written, and where that ends."""
+    """Whether to follow files that are still being written, and until when."""
 
     follow: options.Follow = False
     until: options.Until = None
@@ -209,7 +210,7 @@ class FollowedFiles:
     on_rewind: options.OnRewind = "error"
 
     def check(self, outputs: "Outputs", workers: "Workers", opening: Opening) -> None:
-        """ArgumentError for options that are of files that are being written, or of others, alone."""
+        """Raises ArgumentError for an option that needs --follow, or excludes it."""
         if not self.follow:
             given = {"until": self.until, "follow-timeout": self.follow_timeout}
             named = [name for name, value in given.items() if value is not None]
@@ -230,13 +231,13 @@ class FollowedFiles:
             if value is not None:
                 raise ArgumentError(
                     f"{name} is not for files that are being written: --follow computes on threads, and writes tables "
-                    "and pictures"
+                    "and pictures only"
                 )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FileWorkers:
-    """Number and kind of the workers that make a file, and the memory of all of them."""
+    """Number and kind of the workers that write a file, and their memory, all together."""
 
     workers: options.Workers = None
     runner: options.Runner = None
@@ -246,13 +247,13 @@ class FileWorkers:
 
     @property
     def scheduling(self) -> "RunnerOptions":
-        """Options of the runner besides."""
+        """More options of the runner."""
         return {}
 
     def chosen(self, command: "Command") -> "Runner":
-        """The runner; ArgumentError for an option that is none of its own.
+        """The runner. Raises ArgumentError for an option of another runner.
 
-        By default threads; where the command was started by an MPI launcher its ranks; Dask where a scheduler is named.
+        Default: Dask if a scheduler is named, MPI ranks if an MPI launcher started the command, else threads.
         """
         name = self.runner
         if name is None:
@@ -275,7 +276,7 @@ class FileWorkers:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Workers(FileWorkers):
-    """The same for analyses: how they read, and how work is scheduled."""
+    """Adds how analyses read, and how work is scheduled."""
 
     access: options.Access = "direct"
     schedule: options.Schedule = None
@@ -289,7 +290,7 @@ class Workers(FileWorkers):
 
 
 def checkpoint_of(path: Path | None, interval: float | None, *, keep: bool = False) -> "Checkpoint | None":
-    """What --checkpoint and --checkpoint-interval say; ArgumentError for an interval alone."""
+    """The checkpoint of --checkpoint and --checkpoint-interval. Raises ArgumentError for an interval alone."""
     if path is None:
         if interval is not None:
             raise ArgumentError("--checkpoint-interval says how often to save; name the file with --checkpoint")
@@ -300,7 +301,7 @@ def checkpoint_of(path: Path | None, interval: float | None, *, keep: bool = Fal
 
 
 def remove_checkpoints_of_passes(kept: "Checkpoint | None") -> None:
-    """Removes the checkpoints of first passes, of which transforms were made, beside that of the command."""
+    """Removes the checkpoints of transforms' first passes, which lie beside the command's own."""
     if kept is not None:
         from kinema.transforms.first_passes.base import checkpoint_beside
         from kinema.transforms.first_passes.kinds import KINDS
@@ -325,7 +326,7 @@ class Outputs:
 
     @property
     def units(self) -> dict[str, str]:
-        """The arguments of `save` and `plot` that say units."""
+        """The units, as arguments of `save` and `plot`."""
         return {"output_unit": self.output_unit, "output_time_unit": self.output_time_unit}
 
     @property
@@ -338,7 +339,7 @@ class Outputs:
 
     @property
     def rows(self) -> str | None:
-        """The file that values are written to while the run goes on, if they are."""
+        """The file that values are written to during the run; None if they are written after it."""
         return None
 
     @property
@@ -348,7 +349,7 @@ class Outputs:
 
     @contextmanager
     def checkpoint_noted(self) -> Iterator[None]:
-        """Notes on a stop within the block where a checkpoint is, perhaps of an earlier run, unless that is noted."""
+        """On a stop within the block, notes the checkpoint, perhaps an earlier run's, unless the stop has a note."""
         try:
             yield
         except (KeyboardInterrupt, Terminated) as stop:
@@ -358,11 +359,11 @@ class Outputs:
 
     @property
     def use_stdout(self) -> bool:
-        """Whether one of them is written into stdout, which is for nothing else then."""
+        """Whether one of them is written to stdout, which then carries nothing else."""
         return bool({"-", "/dev/stdout"} & {*self.written})
 
     def _check_names(self) -> None:
-        """ArgumentError for one file that is named for two outputs; streams take several."""
+        """Raises ArgumentError if two outputs name one file; streams may take several."""
         named: dict[Path, str] = {}
         for option in ("output", "plot", "checkpoint", "report"):
             path = getattr(self, option)
@@ -373,7 +374,10 @@ class Outputs:
                 raise ArgumentError(f"{path}: is named by --{other} and --{option}; give each a file of its own")
 
     def check(self, inputs: Sequence[Path | None]) -> None:
-        """Raises what writing them would raise, also for a file that is read; reserves those written after the run."""
+        """Reserves the files written after the run.
+
+        Raises what writing would raise, and an error for an output that is also an input.
+        """
         from kinema.storage.tables import check_writable
 
         kept = self.kept
@@ -406,7 +410,7 @@ class Outputs:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SeriesOutputs(Outputs):
-    """The same of values per frame, which may go to a file of rows."""
+    """Outputs of values per frame, which may go to a file of rows."""
 
     output: options.SeriesOutput = None
 

@@ -1,6 +1,6 @@
-"""Options that several commands share, each described once; values are those of `kinema.base.choices`.
+"""Options that several commands share, each described once; `kinema.base.choices` lists their values.
 
-Names and units follow GROMACS where it has the option: -s, -f, -n, -o, and -b, -e, --dt in ps.
+Names and units follow GROMACS for the options that it has: -s, -f, -n, -o, and -b, -e, --dt in ps.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ from kinema.runners.access import access_names
 
 
 class RunnerName(StrEnum):
-    """What the workers are."""
+    """Kinds of workers."""
 
     threads = "threads"
     processes = "processes"
@@ -49,7 +49,7 @@ def one_of(values: Sequence[str]) -> dict[str, Any]:
 
 
 def byte_count(text: str) -> str:
-    """The text, which names a number of bytes; typer.BadParameter for others."""
+    """Returns the text if it names a number of bytes, else raises typer.BadParameter."""
     try:
         parse_memory(text)
     except ArgumentError as error:
@@ -57,7 +57,7 @@ def byte_count(text: str) -> str:
     return text
 
 
-# of the runners, and those that studies attach
+# ways of the runners, and ways that studies attach
 ACCESS_NAMES = access_names()
 
 _FRAMES = "Frames"
@@ -109,7 +109,7 @@ InputUnits = Annotated[
     typer.Option(
         "--input-units",
         metavar="length=nm,time=ps",
-        help="Units of the files, where they do not say them or say others.",
+        help="Units of the files, if they state none or wrong ones.",
         show_default=False,
         rich_help_panel=_READING,
     ),
@@ -119,7 +119,7 @@ External = Annotated[
     typer.Option(
         "--external",
         **one_of(EXTERNAL),
-        help="Other files that an H5MD file may draw in by links: none, those in its folder and below, any.",
+        help="Files that an H5MD file may link to: none, files in its folder and below, any.",
         rich_help_panel=_READING,
     ),
 ]
@@ -127,7 +127,7 @@ NoStored = Annotated[
     bool,
     typer.Option(
         "--no-stored",
-        help="Use nothing that was stored of the files (indices, ...), and store nothing.",
+        help="Use no stored knowledge of the files (indices, ...), and store none.",
         rich_help_panel=_READING,
     ),
 ]
@@ -136,7 +136,7 @@ NodeCacheFolder = Annotated[
     typer.Option(
         "--node-cache",
         metavar="DIR",
-        help="Keep blocks of the files in this folder of the node: each byte is fetched once for all its processes.",
+        help="Cache blocks of the files in this folder of the node: each byte is fetched once for all its processes.",
         show_default=False,
         rich_help_panel=_READING,
     ),
@@ -165,7 +165,7 @@ Force = Annotated[
     bool,
     typer.Option(
         "--force",
-        help="Replace files that are there: trajectories and archives, and of others those that Kinema did not write.",
+        help="Replace existing files: trajectories, archives, and any other file that Kinema did not write.",
     ),
 ]
 Verify = Annotated[
@@ -216,7 +216,7 @@ Runner = Annotated[
     RunnerName | None,
     typer.Option(
         "--runner",
-        help="What the workers are; results are the same. Threads, or the ranks that mpiexec has started.",
+        help="Kind of worker; results are the same. Default: threads, or the ranks that mpiexec has started.",
         show_default=False,
         rich_help_panel=_READING,
     ),
@@ -226,7 +226,7 @@ ThreadsPerWorker = Annotated[
     typer.Option(
         "--threads-per-worker",
         **numbers.whole(1, numbers.MOST_WORKERS),
-        help="Threads of a process, a Dask task or an MPI rank; 1 by default.",
+        help="Threads per process, Dask task or MPI rank; 1 by default.",
         show_default=False,
         rich_help_panel=_READING,
     ),
@@ -235,7 +235,7 @@ Scheduler = Annotated[
     str | None,
     typer.Option(
         "--scheduler",
-        help="Dask scheduler: tcp://host:port or its file; without one the runner dask starts workers here.",
+        help="Dask scheduler: tcp://host:port or its file; without one, the runner dask starts workers here.",
         show_default=False,
         rich_help_panel=_READING,
     ),
@@ -253,7 +253,7 @@ Hints = Annotated[
     str | None,
     typer.Option(
         "--hints",
-        help="With ROMIO's names: cb_buffer_size=16777216,striping_factor=8.",
+        help="MPI-IO hints, by ROMIO's names: cb_buffer_size=16777216,striping_factor=8.",
         show_default=False,
         rich_help_panel=_READING,
     ),
@@ -263,7 +263,7 @@ Schedule = Annotated[
     typer.Option(
         "--schedule",
         **one_of(SCHEDULE),
-        help="Work goes to whoever is free, or in equal shares; dynamic by default.",
+        help="Give work to free workers (dynamic, the default), or in equal shares (static).",
         show_default=False,
         rich_help_panel=_READING,
     ),
@@ -273,7 +273,7 @@ Oversubscribe = Annotated[
     typer.Option(
         "--oversubscribe",
         **numbers.whole(1, numbers.MOST_WORKERS),
-        help="Pieces of work that a worker gets at the least; 4 by default.",
+        help="Least number of pieces of work per worker; 4 by default.",
         show_default=False,
         rich_help_panel=_READING,
     ),
@@ -310,16 +310,14 @@ Memory = Annotated[
 ]
 Overlap = Annotated[
     str,
-    typer.Option(
-        "--overlap", **one_of(OVERLAP), help="Frames that count where parts overlap.", rich_help_panel=_READING
-    ),
+    typer.Option("--overlap", **one_of(OVERLAP), help="Frames to keep where parts overlap.", rich_help_panel=_READING),
 ]
 OnTruncated = Annotated[
     str,
     typer.Option(
         "--on-truncated",
         **one_of(ON_TRUNCATED),
-        help="An incomplete last frame: left out with a note, or an error.",
+        help="If the last frame is incomplete: leave it out with a note, or stop with an error.",
         rich_help_panel=_READING,
     ),
 ]
@@ -327,7 +325,7 @@ SkipDamaged = Annotated[
     bool,
     typer.Option(
         "--skip-damaged",
-        help="Leave out frames that cannot be decoded, with a note; a pass before the first finds them.",
+        help="Leave out frames that cannot be decoded, with a note; an extra pass finds them first.",
         rich_help_panel=_READING,
     ),
 ]
@@ -340,7 +338,7 @@ SeriesOutput = Annotated[
     typer.Option(
         "-o",
         "--output",
-        help="Values, as .csv, .xvg, .npy, .parquet, .dat; as .h5 they are written as they come, not held in memory.",
+        help="Values, as .csv, .xvg, .npy, .parquet, .dat; or .h5, written during the run and not held in memory.",
         rich_help_panel=_OUTPUT,
     ),
 ]
@@ -349,7 +347,7 @@ OutputFormat = Annotated[
     typer.Option(
         "--output-format",
         **one_of(TABLE_FORMATS),
-        help="Of the values, whatever the name: for -o - (stdout, csv by default) and FIFOs.",
+        help="Format of the values, whatever the file's name: for -o - (stdout, csv by default) and FIFOs.",
         show_default=False,
         rich_help_panel=_OUTPUT,
     ),
@@ -358,7 +356,7 @@ Checkpoint = Annotated[
     Path | None,
     typer.Option(
         "--checkpoint",
-        help="Save what is done to this file; the same command goes on after any kill.",
+        help="Save progress to this file; after a kill, the same command resumes from it.",
         show_default=False,
         rich_help_panel=_OUTPUT,
     ),
@@ -402,8 +400,8 @@ Follow = Annotated[
     bool,
     typer.Option(
         "--follow",
-        help="The files are being written: use their frames as they come, until --until, --follow-timeout or Ctrl-C; a "
-        "pattern in quotes names parts to come.",
+        help="The files are still being written: use frames as they arrive, until --until, --follow-timeout or Ctrl-C; "
+        "a pattern in quotes names future parts.",
         rich_help_panel=_FOLLOWING,
     ),
 ]
@@ -422,7 +420,7 @@ FollowTimeout = Annotated[
     typer.Option(
         "--follow-timeout",
         **numbers.decimal(0.0, 1e9),
-        help="With --follow: seconds in which nothing is written, after which it ends.",
+        help="With --follow: end after this many seconds in which nothing is written.",
         show_default=False,
         rich_help_panel=_FOLLOWING,
     ),
@@ -432,7 +430,7 @@ OnRewind = Annotated[
     typer.Option(
         "--on-rewind",
         **one_of(ON_REWIND),
-        help="With --follow: if frames that were used are written again, stop with an error or start again.",
+        help="With --follow: if frames that were used are rewritten, stop with an error or start again.",
         rich_help_panel=_FOLLOWING,
     ),
 ]

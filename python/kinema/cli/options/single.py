@@ -1,4 +1,4 @@
-"""The command class of typer that refuses a single option given twice, where typer would take the last."""
+"""A typer command that refuses a single option given twice; typer itself would take the last value."""
 
 from collections import Counter
 from typing import Any
@@ -11,7 +11,7 @@ __all__ = ["SingleOptionsCommand"]
 
 
 class SingleOptionsCommand(typer.core.TyperCommand):
-    """ArgumentError for an option that occurs twice, in whatever spelling, unless it takes several values."""
+    """Raises ArgumentError for an option that occurs twice, in any spelling, unless it takes several values."""
 
     def make_parser(self, ctx: Any) -> Any:
         parser = super().make_parser(ctx)

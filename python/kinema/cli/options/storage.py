@@ -1,4 +1,4 @@
-"""Options of commands on how values are stored, in what they write and in archives of samples that they read."""
+"""Options about the storage of values: in outputs, and in the archives of samples that commands read."""
 
 from typing import Annotated
 
@@ -37,7 +37,7 @@ MaxError = Annotated[
     typer.Option(
         "--max-error",
         **numbers.decimal(0, 1e18),
-        help="Round positions, none by more than this.",
+        help="Round positions, each by at most this.",
         show_default=False,
     ),
 ]

@@ -1,1 +1,1 @@
-"""What commands do about periodic boundaries: their options, and the trajectory with the transforms asked for."""
+"""Periodic boundaries on the command line: the options, and the trajectory with the transforms asked for."""

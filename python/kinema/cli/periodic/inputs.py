@@ -1,4 +1,4 @@
-"""Files, atoms and what is done about periodic boundaries, as parameters of commands (`takes_groups`)."""
+"""Parameters of commands (`takes_groups`): files, atoms and the treatment of periodic boundaries."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ __all__ = ["Inputs", "UnselectedInputs"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class UnselectedInputs(TrajectoryFiles):
-    """Files, and what is done about periodic boundaries; of analyses whose atoms have options of their own."""
+    """Files and the treatment of periodic boundaries, for analyses whose atoms have options of their own."""
 
     topology: options.Topology = None
     index_file: options.IndexFile = None
@@ -36,11 +36,11 @@ class UnselectedInputs(TrajectoryFiles):
 
     @property
     def selects(self) -> bool:
-        """Whether atoms of the command are named."""
+        """Whether the command line names atoms."""
         return False
 
     def chosen(self, trajectory: "Trajectory") -> "Selection":
-        """The atoms of the command; all, where none are named."""
+        """The atoms of the command; all if none are named."""
         return trajectory.select(None)
 
     def transformed(
@@ -51,11 +51,11 @@ class UnselectedInputs(TrajectoryFiles):
         of_passes: dict[str, Any] | None = None,
         reference: str | None = None,
     ) -> "Trajectory":
-        """The trajectory with the transforms that are asked for; `scan` finds its frames, if one is needed for that.
+        """The trajectory with the transforms of the options; `scan` finds its frames, if a transform needs them.
 
-        `frames` gives the arguments of `Trajectory.choose` of the command, if it chooses frames; `of_passes`
-        are arguments of `kinema.run` for the first passes of transforms, with the checkpoint of the command;
-        `reference` is the structure that --fit superposes on, if it is not the first frame.
+        `frames` returns the command's arguments of `Trajectory.choose`, if it chooses frames. `of_passes` are arguments
+        of `kinema.run` for the first passes of transforms, with the command's checkpoint. `reference` is the structure
+        that --fit superposes on, if it is not the first frame.
         """
         names = ["pbc", "ur", "bonds", "cluster_group", "center", "center_group", "fit", "fit_group"]
         names += ["nojump_count", "nojump_reference", "centers"]
@@ -70,7 +70,7 @@ class UnselectedInputs(TrajectoryFiles):
         asked.check()
         if asked.needs_frames:
             scan()
-        # of centres no atoms are named
+        # --select chooses among the centres, not the atoms
         selected = self.chosen(trajectory) if self.selects and self.centers is None else None
         view = trajectory
         if asked.nojump_count == "selected":
@@ -83,7 +83,7 @@ class UnselectedInputs(TrajectoryFiles):
         return view.with_transform(*made).viewed_trajectory()
 
     def named(self, trajectory: "Trajectory", option: str, text: str) -> "Selection":
-        """A group of the index file by its name, or a selection; ArgumentError that begins with the option."""
+        """A group of the index file by its name, or a selection. Raises ArgumentError that begins with the option."""
         not_a_group = ""
         try:
             if self.index_file is not None:
@@ -99,7 +99,7 @@ class UnselectedInputs(TrajectoryFiles):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Inputs(UnselectedInputs):
-    """The same with the atoms of the command."""
+    """Adds the atoms of the command."""
 
     select: options.Select = None
     group: options.Group = None
@@ -110,10 +110,10 @@ class Inputs(UnselectedInputs):
         return self.select is not None or self.group is not None
 
     def chosen(self, trajectory: "Trajectory") -> "Selection":
-        """See `UnselectedInputs`; ArgumentError for a group without a file."""
+        """See `UnselectedInputs`. Raises ArgumentError for a group without a file."""
         if self.group is not None and self.index_file is None:
             raise ArgumentError("--group names a group of an index file; give the file with -n")
-        # of centres none are named by a file that is there for the group of --fit-group
+        # with --centers and no --group, the index file serves --fit-group and names no centres
         if self.index_file is None or (self.centers is not None and self.group is None):
             return trajectory.select(self.select)
         return trajectory.select(self.select, index_file=str(self.index_file), group=self.group)

@@ -1,4 +1,4 @@
-"""Options for periodic boundaries, of every analysis and of `convert`; values are those of `kinema.base.choices`."""
+"""Options for periodic boundaries, in every analysis and in `convert`; `kinema.base.choices` lists their values."""
 
 from typing import Annotated, Any
 
@@ -15,7 +15,7 @@ Pbc = Annotated[
     typer.Option(
         "--pbc",
         metavar="LIST",
-        help="Of whole, nojump or displacement, cluster, and one of mol, res, atom (put into the cell), with commas.",
+        help="Steps, separated by commas: whole; nojump or displacement; cluster; mol, res or atom (into the cell).",
         **_OF_PERIODIC,
     ),
 ]
@@ -24,7 +24,7 @@ NojumpCount = Annotated[
     typer.Option(
         "--nojump-count",
         **one_of(NOJUMP_COUNT),
-        help="Frames between which --pbc nojump counts jumps: all of the file by default, or those that are selected.",
+        help="Frames between which --pbc nojump counts jumps: all of the file (default), or the selected ones.",
         **_OF_PERIODIC,
     ),
 ]
@@ -33,7 +33,7 @@ NojumpReference = Annotated[
     typer.Option(
         "--nojump-reference",
         metavar="TEXT",
-        help="Where --pbc nojump begins: first (the first frame; default), or a structure that it is put nearest to.",
+        help="Start of --pbc nojump: first (the first frame, default), or a structure that it is put nearest to.",
         **_OF_PERIODIC,
     ),
 ]
@@ -54,7 +54,7 @@ CenterGroup = Annotated[
     typer.Option(
         "--center-group",
         metavar="TEXT",
-        help="The group: a selection, or a group of -n; by default that of the fit, or the largest molecule.",
+        help="Group to centre: a selection, or a group of -n; by default that of the fit, or the largest molecule.",
         **_OF_PERIODIC,
     ),
 ]
@@ -72,7 +72,7 @@ FitMode = Annotated[
     typer.Option(
         "--fit",
         **one_of(FITS),
-        help="Superpose frames on the first one; progressive: each on the one before, as that was superposed.",
+        help="Superpose frames on the first; progressive: each on the superposed frame before it.",
         **_OF_PERIODIC,
     ),
 ]
@@ -81,7 +81,7 @@ FitGroup = Annotated[
     typer.Option(
         "--fit-group",
         metavar="TEXT",
-        help="By which atoms: a selection, or a group of -n; by default those of --select, or the largest molecule.",
+        help="Atoms to fit by: a selection, or a group of -n; by default as --select, or the largest molecule.",
         **_OF_PERIODIC,
     ),
 ]
@@ -90,7 +90,7 @@ CentersOf = Annotated[
     typer.Option(
         "--centers",
         **one_of(CENTERS_OF),
-        help="Centres of mass in place of atoms, behind all else; --select then chooses among them.",
+        help="Replace atoms by centres of mass, after all other steps; --select then chooses among the centres.",
         **_OF_PERIODIC,
     ),
 ]
@@ -99,7 +99,7 @@ BondsOption = Annotated[
     typer.Option(
         "--bonds",
         metavar="guess|FILE",
-        help="Bonds where the topology has none: by distances, or of another topology.",
+        help="Bonds, if the topology has none: guessed from distances, or taken from another topology.",
         **_OF_PERIODIC,
     ),
 ]

@@ -28,7 +28,7 @@ class TraceColumns:
     Attributes
     ----------
     summaries : tuple of TraceSummary
-        Of different labels.
+        Summaries with different labels.
     """
 
     summaries: tuple[TraceSummary, ...]
@@ -45,7 +45,7 @@ class TraceColumns:
         write_whole(path, lambda file: file.write(text.encode()))
 
     def plot(self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False) -> Figure:
-        """A matplotlib figure of all beside each other, written to `path` (.png, .pdf, .svg) where one is given."""
+        """A matplotlib figure of all, side by side, written to `path` (.png, .pdf, .svg) if one is given."""
         from kinema.report import plotting
         from kinema.report.traces.picture import draw_columns
 
@@ -67,7 +67,7 @@ class TraceColumns:
 
 
 def side_by_side(traces: Mapping[str, Paths] | Sequence[TraceSummary]) -> TraceColumns:
-    """The summaries of traces by label, each as `summarise` takes them; or of summaries that are there.
+    """The summaries of traces by label, each given as for `summarise`, or as a finished summary.
 
     Raises what `summarise` does; ArgumentError for none, and for two of one label.
     """

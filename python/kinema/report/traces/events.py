@@ -21,7 +21,7 @@ __all__ = ["TraceEvents", "TracedFunction", "TracedProcess", "read_trace"]
 
 @dataclass(frozen=True)
 class TracedFunction:
-    """What an event is of.
+    """The function, or activity, of an event.
 
     Attributes
     ----------
@@ -64,12 +64,12 @@ class TraceEvents:
         By the numbers in the columns.
     threads : tuple of (process, thread id)
     columns : dict of (n,) int64
-        "function", "thread", "process"; "file", -1 where there is none; "start", ns since 1970, and "duration", ns;
-        "size", bytes, -1 where there are none; "offset", "epoch", "step", "frames", -1; "result", below 0 of calls that
-        failed.
+        "function", "thread", "process"; "file", -1 if there is none; "start", ns since 1970, and "duration", ns;
+        "size", bytes, -1 if there are none; "offset", "epoch", "step", "frames", -1 if there are none; "result", below
+        0 for calls that failed.
     commands : tuple of str
     sources : tuple of str
-        Who recorded: "kinema", "strace", "other".
+        Recorders: "kinema", "strace", "other".
     notes : tuple of str
     """
 
@@ -98,10 +98,10 @@ class TraceEvents:
 def read_trace(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> TraceEvents:
     """All events of a folder, of files, or of several of these, as one trace; both dialects, plain or gzip.
 
-    Of a process that strace has recorded, the POSIX calls are strace's: it sees those of all libraries. Kinema's own
-    events of the same calls are left out, so that none counts twice.
+    If strace has recorded a process, the POSIX calls come from strace, which sees the calls of all libraries. Kinema's
+    own events of the same calls are left out, so that none counts twice.
 
-    Raises what `trace_files` does; CorruptFileError for a file that is no trace.
+    Raises as `trace_files`; CorruptFileError for a file that is not a trace.
     """
     given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     merged = _Merged()
@@ -115,7 +115,7 @@ class _Merged:
         self._functions: dict[TracedFunction, int] = {}
         self._processes: dict[TracedProcess, int] = {}
         self._threads: dict[tuple[int, int], int] = {}
-        # by name and the folder that it is relative to, as far as the trace says it
+        # by name and the folder that it is relative to, if the trace states the folder
         self._files: dict[tuple[str, str | None], int] = {}
         self._parts: list[dict[str, NDArray[np.int64]]] = []
         self._paths: list[str] = []
@@ -136,7 +136,7 @@ class _Merged:
             process = TracedProcess(found.hosts.get(host, host) or _only(found.hosts), pid)
             threads.append((self._processes.setdefault(process, len(self._processes)), tid))
         columns = dict(found.columns)
-        # the result of lseek is a place, that of open a number
+        # lseek returns a place, open a descriptor
         moves = np.array([one.kind != POSIX or one.operation in TRANSFERS for one in functions] or [False])
         columns["size"] = np.where(moves[columns["function"]] & (columns["result"] >= 0), columns["size"], -1)
         columns["function"] = _renumbered(columns["function"], functions, self._functions)
@@ -167,10 +167,10 @@ class _Merged:
 
 
 def _each_once(found: list[tuple[str, str | None]]) -> tuple[tuple[str, ...], list[int]]:
-    """The name of each file, the first that it has, and which of them each of `found` is.
+    """The first name of each file, and for each of `found` the number of its file.
 
-    Names are of one file if they are so here and now, else if they are equal but for "." and double slashes. Processes
-    that do not say their folder have that of the others, if these have the same.
+    Names belong to one file if they lead to the same file here and now, or else if they are equal except for "." and
+    double slashes. A process that does not state its folder gets the others' folder, if they share one.
     """
     folders = {folder for _, folder in found if folder is not None}
     usual = folders.pop() if len(folders) == 1 else ""
@@ -186,7 +186,7 @@ def _each_once(found: list[tuple[str, str | None]]) -> tuple[tuple[str, ...], li
 
 
 def _remove_doubles(trace: TraceEvents, notes: list[str]) -> TraceEvents:
-    """Without the POSIX events that Kinema recorded of processes that strace recorded as well, in their order."""
+    """Leaves out Kinema's POSIX events of processes that strace recorded as well; keeps the order."""
     columns = dict(trace.columns)
     straced = columns.pop("source") == 1
     keep = np.ones(len(straced), dtype=bool)
@@ -208,11 +208,11 @@ def _remove_doubles(trace: TraceEvents, notes: list[str]) -> TraceEvents:
 
 
 def _only(hosts: dict[str, str]) -> str:
-    """The name of the one host of a file whose events do not say theirs."""
+    """The name for the single host of a file whose events do not name theirs."""
     return next(iter(hosts.values())) if len(hosts) == 1 else ""
 
 
 def _renumbered(numbers: NDArray[np.int64], names: list[Any], known: dict[Any, int]) -> NDArray[np.int64]:
-    """Numbers of all files for those of one; -1 stays."""
+    """Converts numbers within one file to numbers over all files; -1 stays."""
     new = np.array([*(known.setdefault(name, len(known)) for name in names), -1], dtype=np.int64)
     return new[numbers]

@@ -1,4 +1,4 @@
-"""Unions of intervals of time, in whole nanoseconds: how long something went on, and without something else."""
+"""Unions of time intervals, in whole nanoseconds: how long an activity lasted, and how long without another."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Whole = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Spans:
-    """Times at which something goes on: intervals in order that neither overlap nor touch.
+    """Times of an activity: ordered intervals that neither overlap nor touch.
 
     Attributes
     ----------
@@ -26,26 +26,26 @@ class Spans:
 
     @property
     def length(self) -> int:
-        """Of all together, ns."""
+        """Length of all intervals together, ns."""
         return int((self.ends - self.begins).sum())
 
     def common(self, other: Spans) -> int:
-        """How long both go on, ns."""
+        """How long both are active at once, ns."""
         if len(self.begins) == 0 or len(other.begins) == 0:
             return 0
         return int((other._length_before(self.ends) - other._length_before(self.begins)).sum())
 
     def length_outside(self, other: Spans) -> int:
-        """How long these go on while the others do not, ns."""
+        """How long this one is active while the other is not, ns."""
         return self.length - self.common(other)
 
     def shares(self, edges: Whole) -> NDArray[np.float64]:
-        """(len(edges) - 1,) which part of the time between two edges these take."""
+        """(len(edges) - 1,) active share of the time between two edges."""
         taken: NDArray[np.float64] = np.diff(self._length_before(edges)) / np.maximum(1, np.diff(edges))
         return taken
 
     def _length_before(self, times: Whole) -> Whole:
-        """How long these have gone on at each time."""
+        """Active time before each of the times."""
         if len(self.begins) == 0:
             return np.zeros(len(times), dtype=np.int64)
         before = np.concatenate([[0], np.cumsum(self.ends - self.begins)])
@@ -56,7 +56,7 @@ class Spans:
 
 
 def union(begins: Whole, ends: Whole) -> Spans:
-    """The times that at least one of the intervals covers; those without length cover none."""
+    """The times that at least one interval covers; intervals of length 0 cover nothing."""
     some = ends > begins
     begins, ends = begins[some], ends[some]
     if len(begins) == 0:

@@ -1,6 +1,6 @@
-"""What events are: application-level I/O, POSIX I/O, computing, waiting; and which POSIX calls read, write or do else.
+"""Kinds of events: application-level I/O, POSIX I/O, computing, waiting; and the POSIX calls that read or write.
 
-Names and categories are those that Kinema writes, and for DFTracer's own files those of its preset `dlio`.
+Names and categories are as Kinema writes them; for DFTracer's own files, as in its preset `dlio`.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def kind_of(category: str, name: str, *, own: bool) -> str:
 
 
 def operation_of(kind: str, category: str, name: str) -> Operation:
-    """What a call does: of POSIX calls always something, of application-level ones where they read or write."""
+    """The operation of a call: every POSIX call has one, application-level calls only if they read or write."""
     if kind == APPLICATION:
         if category == "writer":
             return "write"

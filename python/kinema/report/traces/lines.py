@@ -18,19 +18,19 @@ __all__ = ["SUFFIXES", "is_trace", "lines_of", "trace_files"]
 
 SUFFIXES = (".pfw", ".pfw.gz")
 _GZIP = b"\x1f\x8b"
-# bytes that are read, and made of compressed ones, at once
+# bytes to read, and to decompress, at once
 _PIECE = 1 << 20
-# an event is a few hundred bytes; a file without lines is something else
+# an event has a few hundred bytes; a file without lines is not a trace
 _LONGEST_LINE = 16 << 20
 
 
 def is_trace(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is a folder, or has the name of a trace file: then it is none of a run report."""
+    """Whether a path is a folder, or has the name of a trace file; run reports are neither."""
     return os.path.isdir(path) or os.fspath(path).endswith(SUFFIXES)
 
 
 def trace_files(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """The trace files of folders and among files, each once by whatever names, in their order; of a folder sorted.
+    """The trace files in folders and among files, in the given order, sorted within a folder; each file appears once.
 
     Raises FileNotFound for what is not there and for a folder without trace files, ArgumentError for no path.
     """
@@ -57,10 +57,10 @@ def trace_files(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
 def lines_of(path: str, note: Callable[[str], None]) -> Iterator[tuple[int, list[bytes]]]:
     """Number of the first line, from 1, and lines without their ends, some megabytes at a time.
 
-    The last line of a file may have no end. `note` is called where the file ends within a gzip member.
+    The last line of a file may lack an end. `note` is called if the file ends within a gzip member.
 
-    Raises CorruptFileError for a line that is too long to be an event, and for bytes that are no gzip members; what the
-    system says as `open_regular`.
+    Raises CorruptFileError for a line that is too long to be an event, and for bytes that are not gzip members; errors
+    of the system as `open_regular`.
     """
     number, rest = 1, b""
     with open_regular(path, "trace") as file:
@@ -69,8 +69,8 @@ def lines_of(path: str, note: Callable[[str], None]) -> Iterator[tuple[int, list
             rest = lines.pop()
             if len(rest) > _LONGEST_LINE:
                 raise CorruptFileError(
-                    f"{path}: line {number + len(lines)}: is no event, expected at most {_LONGEST_LINE:,} bytes, found "
-                    "more",
+                    f"{path}: line {number + len(lines)}: is not an event, expected at most {_LONGEST_LINE:,} bytes, "
+                    "found more",
                     path=path,
                 )
             if lines:
@@ -103,7 +103,7 @@ def _pieces(path: str, file: IO[bytes], note: Callable[[str], None]) -> Iterator
             member = zlib.decompressobj(31)
         if made:
             yield made
-    # what the last bytes have made, and had no room
+    # output of the last bytes that did not fit
     left = member.flush() if begun else b""
     if left:
         yield left

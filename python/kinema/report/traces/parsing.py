@@ -1,7 +1,7 @@
 """`FileEvents`: the events of one trace file as columns, from lines of JSON in either dialect.
 
 The dialects are Chrome's, which Kinema and DFTracer before 2.2 write (`"ph": "X"`, a first line `[`), and the one of
-integers of DFTracer 2.2 (`"ph": 1`). Lines that are no events are counted, with the place and reason of the first.
+integers of DFTracer 2.2 (`"ph": 1`). Lines that are not events are counted, with the place and reason of the first.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ COLUMNS = ("function", "thread", "file", "start", "duration", "size", "offset", 
 _LINES = 4000
 _EVENTS = ("X", 1)
 _METADATA = ("M", 4)
-# what is no event: counters of the machine's use
+# counters of the machine's use, which are not events
 _COUNTERS = ("C", 2)
 _OTHERS = {3: "aggregated events", "B": "events in two halves", "E": "events in two halves"}
-# ns of DFTracer's unit of time, by what it calls it
+# DFTracer's units of time in ns, by its names
 _UNITS = {"NS": 1, "US": 1_000, "MS": 1_000_000, "S": 1_000_000_000}
-# of lines that are no events; a file that begins with so many is no trace
+# a file that begins with this number of lines that are not events is not a trace
 _MOST_BAD = 1000
-# times beyond this are no times: 146 years
+# larger values are not times: 146 years
 _MOST = 1 << 62
 
 
 class _Numbers(dict[Any, int]):
-    """Numbers of things in the order in which they come."""
+    """Numbers things in the order in which they come."""
 
     def __missing__(self, key: Hashable) -> int:
         self[key] = number = len(self)
@@ -63,7 +63,7 @@ class FileEvents:
     hosts : dict
         Names by hash.
     process : dict or None
-        What the file says of the process that wrote it, and as "source" who did: "kinema", "strace".
+        The file's facts about the process that wrote it; "source" is the recorder: "kinema", "strace".
     notes : list of str
     """
 
@@ -90,7 +90,7 @@ class _Reader:
     def __init__(self, path: str) -> None:
         self.events = FileEvents(path)
         self._functions, self._threads = _Numbers(), _Numbers()
-        # -1 is no file
+        # -1: no file
         self._file_keys = _Numbers({None: 0})
         self._file_names: dict[str, str] = {}
         self._batches: list[list[NDArray[np.int64]]] = []
@@ -101,7 +101,7 @@ class _Reader:
         self._brackets = [False, False]
 
     def take(self, number: int, lines: list[bytes]) -> None:
-        """Lines with their numbers; empty ones and brackets are no events."""
+        """Takes lines, the first of which has this number; empty lines and brackets are not events."""
         kept: list[tuple[int, bytes]] = []
         for at, line in enumerate(lines, number):
             text = line.strip().rstrip(b",")
@@ -113,7 +113,7 @@ class _Reader:
             self._parse(kept)
 
     def _parse(self, lines: list[tuple[int, bytes]]) -> None:
-        """All lines at once; where one of them is no event each half by itself."""
+        """Parses all lines at once; if one of them is not an event, each half by itself."""
         try:
             found = json.loads(b"[" + b",".join(line for _, line in lines) + b"]")
             if len(found) != len(lines):
@@ -175,7 +175,7 @@ class _Reader:
         if int(starts.min()) < 0 or int(durations.min()) < 0 or int((starts + durations).max()) > _MOST:
             raise ValueError("expected times from 0 to 146 years")
         results = [one.get("ret") for one in args]
-        # of buffered calls the result is a number of elements
+        # buffered calls return a number of elements
         sizes = [
             given if ret is None else ret if name[0] != "f" or name not in ("fread", "fwrite") else ret * (given or 1)
             for name, ret, given in zip(names, results, _sizes(args), strict=True)
@@ -195,20 +195,20 @@ class _Reader:
     def _refuse(self) -> NoReturn:
         path = self.events.path
         raise CorruptFileError(
-            f"{path}: {self._first_bad}; is no trace, expected a JSON object on each line", path=path
+            f"{path}: {self._first_bad}; is not a trace, expected a JSON object on each line", path=path
         )
 
     def finish(self) -> FileEvents:
-        """The events of all lines; raises CorruptFileError where there are lines, and none is one of a trace."""
+        """The events of all lines. Raises CorruptFileError if there are lines, and none belongs to a trace."""
         found, path = self.events, self.events.path
-        # one that was cut in its very first line is one nevertheless
+        # a trace that was cut within its first line is still a trace
         cut = self._bad == 1 and self._brackets == [True, False]
         if self._bad and not self._good and not cut:
             self._refuse()
         if self._bad:
-            # most of all the last line of a process that was killed
+            # mostly the last line of a killed process
             found.notes.append(
-                f"{path}: {counted(self._bad, 'line')} left out that are no events; the first is {self._first_bad}"
+                f"{path}: {counted(self._bad, 'line')} left out that are not events; the first is {self._first_bad}"
             )
         elif self._brackets == [True, False]:
             found.notes.append(f"{path}: has no end: its process was killed or still runs; its last events are missing")
@@ -224,7 +224,7 @@ class _Reader:
 
 def _reason(error: BaseException) -> str:
     if isinstance(error, json.JSONDecodeError):
-        return f"is no JSON ({error.msg}, character {max(0, error.pos - 1)})"
+        return f"is not JSON ({error.msg}, character {max(0, error.pos - 1)})"
     if isinstance(error, RecursionError):
         return "is nested too deeply"
     return printable(error)[:200]
@@ -273,14 +273,14 @@ def _integers(found: list[Any], missing: int, key: str) -> NDArray[np.int64]:
 
 
 def _sizes(args: Sequence[dict[str, Any]]) -> list[Any]:
-    """Bytes where there is no result: those of application-level events."""
+    """Bytes of events without a result: the sizes of application-level events."""
     return [one.get("size", one.get("image_size", one.get("size_sum"))) for one in args]
 
 
 def _times(
     events: Sequence[dict[str, Any]], args: Sequence[dict[str, Any]], key: str, exact: str, unit: int
 ) -> NDArray[np.int64]:
-    """(n,) ns: those of the arguments where they are given, else from the event's own unit."""
+    """(n,) ns: from the arguments if they have the times, else from the event's own unit."""
     found = [one.get(exact) for one in args]
     kinds = set(map(type, found))
     if kinds == {int}:

@@ -1,4 +1,4 @@
-"""Pictures of traces: of one what happened when, what the time went to, and its calls; of several these side by side.
+"""Pictures of traces: activity over time, the parts of the time, and calls of one trace, or of several side by side.
 
 It imports matplotlib, and so is imported only when a picture is asked for.
 """
@@ -42,12 +42,12 @@ _PARTS = (
 )
 _SIZE_COLOURS = ("#C6DBEF", "#9ECAE1", "#6BAED6", "#3182BD", "#08519C")
 _FUNCTIONS = 8
-# of a bar, below which there is no room for words in a part
+# share of a bar below which a part has no room for words
 _WORDS = 0.12
 
 
 def draw_summary(one: TraceSummary) -> Figure:
-    """What went on when, bandwidth below it; the parts of the time; calls and bytes by size."""
+    """Activity over time, with bandwidth below it; the parts of the time; calls and bytes by size."""
     figure = Figure(figsize=(11.0, 8.6), layout="constrained")
     figure.suptitle(_headline(one), fontsize=11, x=0.01, ha="left")
     grid = figure.add_gridspec(3, 2, height_ratios=[1.15, 0.85, 1.25])
@@ -93,7 +93,7 @@ def _time_unit(total: int) -> tuple[str, float]:
 
 
 def _draw_activity(axes: Axes, one: TraceSummary, scale: float) -> None:
-    """A row for each kind, as high as the share of each moment in which something of it went on."""
+    """One row per kind; its height is the share of each moment in which the kind was active."""
     shown = [kind for kind in one.activity if one.kinds.get(kind)]
     edges = np.linspace(0, max(1, one.job.total) / scale, len(next(iter(one.activity.values()))) + 1)
     for row, kind in enumerate(reversed(shown)):
@@ -104,7 +104,7 @@ def _draw_activity(axes: Axes, one: TraceSummary, scale: float) -> None:
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(0, max(1, len(shown)))
     axes.set_xlim(0, edges[-1])
-    axes.set_title("what went on when (full height: all the time, by any thread)", fontsize=10, loc="left")
+    axes.set_title("activity over time (full height: all the time, by any thread)", fontsize=10, loc="left")
     axes.spines[["top", "right", "left"]].set_visible(False)
 
 
@@ -167,7 +167,7 @@ def _draw_times(axes: Axes, one: TraceSummary) -> None:
 
 
 def _draw_functions(axes: Axes, one: TraceSummary) -> None:
-    """The functions that took most time, with how often they were called."""
+    """The functions that took most time, with their numbers of calls."""
     kind = POSIX if one.kinds[POSIX] else APPLICATION
     rows = [row for row in one.functions if row.kind == kind][:_FUNCTIONS]
     unit, scale = _time_unit(max([row.time for row in rows], default=0))
@@ -226,7 +226,7 @@ def _draw_io(axes: Axes, summaries: Sequence[TraceSummary]) -> None:
 
 
 def _draw_calls(axes: Axes, summaries: Sequence[TraceSummary]) -> None:
-    """Numbers of POSIX calls by what they do, on a logarithmic axis."""
+    """Numbers of POSIX calls by operation, on a logarithmic axis."""
     shown = [name for name in OPERATIONS if any(one.operations[name].count for one in summaries)]
     colours = {**_OPERATIONS, "metadata": "#7A5195", "sync": "#56B4E9", "map": "#A0A0A0"}
     step = 0.8 / max(1, len(shown))

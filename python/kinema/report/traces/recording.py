@@ -1,6 +1,6 @@
-"""`record`: runs any command under strace and leaves a trace of its I/O, beside Kinema's own events where it is Kinema.
+"""`record`: runs any command under strace and writes a trace of its I/O, beside the events of Kinema's own commands.
 
-The command keeps its standard streams, hears Ctrl-C, and its exit code is passed on.
+The command keeps its standard streams and receives Ctrl-C; its exit code is passed on.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["RecordedCommand", "record"]
 _INSTALL = (
     "install it with: apt install strace (Debian, Ubuntu), dnf install strace (Fedora, RHEL), or conda install strace"
 )
-# signals that others send to this process and mean for the command; by the first two a terminal's keys
+# signals to this process that are meant for the command; a terminal's keys send the first two
 _OF_TERMINALS = (signal.SIGINT, signal.SIGQUIT)
 _PASSED_ON = (*_OF_TERMINALS, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 # ms
@@ -37,7 +37,7 @@ _WAKE = 100
 
 @dataclass(frozen=True)
 class RecordedCommand:
-    """A command that was recorded.
+    """A recorded command.
 
     Attributes
     ----------
@@ -64,23 +64,23 @@ def record(
     data: Sequence[str | os.PathLike[str]] = (),
     overwrite: bool = False,
 ) -> RecordedCommand:
-    """Runs a command under strace; its trace is in `folder` (made where it is not there) as `strace-HOST-PID.pfw`.
+    """Runs a command under strace and writes its trace to `folder` (made if missing) as `strace-HOST-PID.pfw`.
 
-    `data`: folders and files; then only calls on these, and on what is in them, are kept. KINEMA_TRACE is the folder,
-    so that Kinema's commands add their own events. `overwrite` removes a trace that is in the folder when the command
-    has been recorded.
+    `data` are folders and files; then only calls on these, and on files in them, are kept. KINEMA_TRACE is set to the
+    folder, so that Kinema's commands add their own events. After the recording, `overwrite` removes an older trace from
+    the folder.
 
-    Raises MissingPackageError without strace; ArgumentError for a command that is not there and for a folder that has
-    a trace; FileIOError where strace may trace no process.
+    Raises MissingPackageError without strace; ArgumentError for a command that does not exist and for a folder that has
+    a trace; FileIOError if strace may not trace processes.
     """
     name = os.fspath(folder)
     if not command:
-        raise ArgumentError("no command is named; it stands behind --: kinema trace -- COMMAND ARGUMENTS")
+        raise ArgumentError("no command is named; it follows --: kinema trace -- COMMAND ARGUMENTS")
     strace = shutil.which("strace")
     if strace is None:
         raise MissingPackageError(f"kinema trace needs strace, which is not installed; {_INSTALL}")
     if shutil.which(command[0]) is None:
-        raise ArgumentError(f"{command[0]}: is no command that can be run, expected one in PATH or the path of one")
+        raise ArgumentError(f"{command[0]}: is not a command that can be run, expected one in PATH or a path")
     before = _prepare(name, overwrite=overwrite)
     log = os.path.join(name, f"strace-{os.getpid()}.log")
     words = [strace, *OPTIONS, "-o", log, "--", *command]
@@ -91,7 +91,7 @@ def record(
             os.remove(log)
         raise FileIOError(f"strace could not run {command[0]}, as it says above; the system may not allow it to trace")
     for there, inode in before.items():
-        # not one that a process of the command has replaced
+        # not a file that a process of the command has replaced
         if os.stat(there).st_ino == inode:
             os.remove(there)
     host = socket.gethostname()
@@ -110,7 +110,7 @@ def record(
 
 
 def _prepare(folder: str, *, overwrite: bool) -> dict[str, int]:
-    """Makes the folder; gives the files of a trace in it, with their inodes.
+    """Makes the folder. Returns the trace files in it, with their inodes.
 
     Without `overwrite` ArgumentError if there are any: this trace would be summed up with them.
     """
@@ -127,7 +127,7 @@ def _prepare(folder: str, *, overwrite: bool) -> dict[str, int]:
 
 
 def _run(words: list[str], environment: dict[str, str], log: str) -> int:
-    """The exit code of the command. Signals to this process go to the command, but for those of a terminal's keys."""
+    """Runs the command and returns its exit code. Passes signals on to it, except those from a terminal's keys."""
     child = os.posix_spawn(words[0], words, environment)
 
     def pass_on(number: int, _frame: Any) -> None:
@@ -139,14 +139,14 @@ def _run(words: list[str], environment: dict[str, str], log: str) -> int:
 
     before = {}
     for number in _PASSED_ON if threading.current_thread() is threading.main_thread() else ():
-        # what is ignored, as in jobs of the background, the command ignores as well
+        # the command also ignores the signals that this process ignores, as background jobs do
         if signal.getsignal(number) is not signal.SIG_IGN:
             before[number] = signal.signal(number, pass_on)
     ended = os.pidfd_open(child)
     try:
         waiting = select.poll()
         waiting.register(ended, select.POLLIN)
-        # a handler runs when this thread is awake, and the signal may wake another
+        # a handler runs only when this thread is awake, and the signal may wake another thread
         while not waiting.poll(_WAKE):
             pass
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

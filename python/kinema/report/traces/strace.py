@@ -1,7 +1,7 @@
 """Logs of strace as trace files: system calls on files become the POSIX events that Kinema and DFTracer write.
 
-The log is one of `strace -f -y -s 0 --absolute-timestamps=format:unix,precision:ns --syscall-times=ns`: it has the
-number of the thread before each line, and the path of each descriptor behind it.
+The log is from `strace -f -y -s 0 --absolute-timestamps=format:unix,precision:ns --syscall-times=ns`: each line begins
+with the number of the thread, and each descriptor is followed by its path.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kinema.base.input_files import open_regular
 
 __all__ = ["OPTIONS", "Imported", "import_log"]
 
-# C's names of the calls, as Kinema and DFTracer have them, by the kernel's
+# C's names of the calls, as in Kinema and DFTracer, by the kernel's names
 _NAMES = {
     "open": "open64", "openat": "open64", "openat2": "open64", "creat": "open64", "close": "close",
     "read": "read", "pread64": "pread64", "readv": "readv", "preadv": "preadv64", "preadv2": "preadv64v2",
@@ -37,7 +37,7 @@ _NAMES = {
 _TRANSFERS = {name for name in _NAMES if ("read" in name and "link" not in name) or "write" in name} | {
     "copy_file_range", "sendfile",
 }  # fmt: skip
-# the place is the last argument, but for the flags behind it
+# index of the argument with the file offset: the last one, or the last before flags
 _AT_PLACES = {"pread64": -1, "pwrite64": -1, "preadv": -1, "pwritev": -1, "preadv2": -2, "pwritev2": -2}
 _STARTS = ("clone", "clone3", "fork", "vfork")
 OPTIONS = (
@@ -50,26 +50,26 @@ OPTIONS = (
 _LINE = re.compile(r"(\d+) +(\d+)\.(\d{9}) (.*)")
 _UNFINISHED = " <unfinished ...>"
 _RESUMED = re.compile(r"<\.\.\. (\w+) resumed>")
-# the call, its arguments, what it gave, and how long it took
+# the call, its arguments, its result, and its duration
 _CALL = re.compile(r"(\w+)\((.*)\) += (-?\d+|0x[0-9a-f]+|\?)(.*?)(?: <(\d+)\.(\d{9})>)?", re.DOTALL)
 _DESCRIPTOR = re.compile(r"(?:^|[(, ])(?:-?\d+|AT_FDCWD)<((?:[^<>\\]|\\.)*)>")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _ESCAPE = re.compile(rb"\\([0-7]{1,3}|.)")
 _LETTERS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"v": b"\v", b"f": b"\f", b"b": b"\b", b"a": b"\a"}
-# what is no file of a file system; files in memory, as those of a node cache, are
+# paths that are not files of a file system; files in memory, such as a node cache's, do count
 _NO_FILES = re.compile(r"/(dev(?!/shm/)|proc|sys)(/|$)")
 
 
 @dataclass(eq=False)
 class Imported:
-    """What a log had.
+    """The contents of a log.
 
     Attributes
     ----------
     events : int
-        That are in the trace.
+        Events in the trace.
     left_out : Counter
-        Calls on what is no file, on files that are not asked for, and such as did not end, by reason.
+        Calls left out, by reason: not on a file, on a file not asked for, or not ended.
     """
 
     events: int = 0
@@ -101,9 +101,9 @@ def import_log(
     data : tuple of str, optional
         Folders and files: only calls on these, and on what is in them, are kept.
     without : tuple of str
-        Of these none are kept.
+        Calls on these are left out.
 
-    Raises CorruptFileError for a line that is none of such a log, but for the last one, which may be cut.
+    Raises CorruptFileError for a line that does not belong to such a log; the last line may be cut.
     """
     # a thread may be seen before the call that made it has ended, so the log is read twice
     processes = _processes_of(log)
@@ -147,9 +147,9 @@ def _name_of(call: _SystemCall) -> str:
 
 
 def _path_of(call: _SystemCall) -> str | None:
-    """The file that a call is on; None for one on none, such as a mapping of memory."""
+    """The file that a call works on; None for a call without a file, such as a mapping of memory."""
     if call.name in ("open", "openat", "openat2", "creat"):
-        # the path that the kernel has found; of a call that failed the one that was asked for
+        # the path that the kernel found; for a failed call, the path asked for
         opened = re.match(r"<((?:[^<>\\]|\\.)*)>", call.after)
         if opened:
             return _unescaped(opened[1])
@@ -173,14 +173,14 @@ def _unescaped(text: str) -> str:
 
 
 class _Kept:
-    """Which files are kept."""
+    """The choice of files to keep."""
 
     def __init__(self, data: tuple[str, ...], without: tuple[str, ...]) -> None:
         self._data = tuple(os.path.realpath(one) for one in data)
         self._without = tuple(os.path.realpath(one) for one in without)
 
     def reason_against(self, path: str | None) -> str | None:
-        """Why calls on a path are left out, in words; None for those that are kept."""
+        """Why calls on a path are left out, in words; None if they are kept."""
         if path is None or not path.startswith("/") or _NO_FILES.match(path):
             return "on pipes, sockets, devices, memory, /proc and /sys"
         if _is_in(path, self._without):
@@ -195,7 +195,7 @@ def _is_in(path: str, folders: tuple[str, ...]) -> bool:
 
 
 class _TraceWriter:
-    """Writes events; a name of a file stands before the first event that has its hash."""
+    """Writes events; a file's name comes before the first event with its hash."""
 
     def __init__(self, out: IO[bytes], host: str, command: str) -> None:
         self._out = out
@@ -256,7 +256,7 @@ def _processes_of(log: str) -> dict[int, int]:
 
 
 def _calls(log: str, left_out: Counter[str]) -> Iterator[_SystemCall]:
-    """The calls of a log as they end; one in two lines begins at the time of its first."""
+    """The calls of a log in the order of their ends; a call in two lines begins at the time of the first."""
     begun: dict[int, tuple[int, str]] = {}
     for text in _lines(log):
         thread, start, rest = text
@@ -282,7 +282,7 @@ def _calls(log: str, left_out: Counter[str]) -> Iterator[_SystemCall]:
 
 
 def _lines(log: str) -> Iterator[tuple[int, int, str]]:
-    """Thread, time in ns, and all else of each line."""
+    """Thread, time in ns, and rest of each line."""
     with open_regular(log, "log of strace") as file:
         for number, data in enumerate(file, 1):
             line = _LINE.fullmatch(data.rstrip(b"\n").decode("utf-8", "surrogateescape"))
@@ -290,7 +290,7 @@ def _lines(log: str) -> Iterator[tuple[int, int, str]]:
                 # the last line of a log whose writer was killed
                 if not data.endswith(b"\n") and number > 1:
                     return
-                # strace says "PID +++ exited with 0 +++" with a time as all else
+                # strace writes "PID +++ exited with 0 +++", also with a time
                 raise CorruptFileError(
                     f"{log}: line {number}: is none of a log of strace, expected a thread, a time and a call", path=log
                 )

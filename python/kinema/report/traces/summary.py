@@ -1,7 +1,7 @@
 """`TraceSummary`: how a program used its storage, from a trace: the publication's behaviour summary.
 
-Times are whole nanoseconds. Those of the job are unions of intervals over all its processes on one axis of time: what
-several do at once counts once. Those of the processes are unions within each process, added up.
+Times are whole nanoseconds. Times of the job are unions of intervals over all its processes on one time axis:
+simultaneous activity counts once. Times of the processes are unions within each process, summed.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ if TYPE_CHECKING:
 
 __all__ = ["SCHEMA", "TimeSplit", "TraceSummary", "summarise"]
 
-# the first of the plain values, by which a file of them is known
+# the first plain value, which identifies a file of them
 SCHEMA = "kinema-trace-summary"
 
 _IO = (APPLICATION, POSIX)
-# kinds that are told apart when time is split
+# kinds that the split of time distinguishes
 _SPLIT: tuple[tuple[str, ...], ...] = ((APPLICATION,), (POSIX,), _IO, (COMPUTE,), (WAIT,))
 _Doing = Mapping[tuple[str, ...], NDArray[np.bool_]]
 
@@ -59,12 +59,12 @@ _MOMENTS = 120
 
 @dataclass(frozen=True)
 class TimeSplit:
-    """What time went to, ns; I/O is application-level or POSIX.
+    """The parts of the time, ns; I/O is application-level or POSIX.
 
     Attributes
     ----------
     total : from the first event to the end of the last
-    application_io, posix_io : in which application-level I/O, POSIX I/O went on
+    application_io, posix_io : with application-level I/O, with POSIX I/O
     gap : of application-level I/O in which no POSIX call was under way: in libraries, in caches, copying
     io : application-level or POSIX
     compute, wait : decoding is computing
@@ -99,7 +99,7 @@ class TraceSummary:
     paths : tuple of str
         The trace's files.
     commands, sources, hosts : tuple of str
-        What was run, as far as the trace says it; who recorded ("kinema", "strace", "other"); nodes.
+        Commands, if the trace names them; recorders ("kinema", "strace", "other"); nodes.
     processes, threads, compute_threads, io_threads : int
         With any events; with computing; with I/O.
     events : int
@@ -115,12 +115,12 @@ class TraceSummary:
     bandwidth : Bandwidth
     epochs : tuple of EpochRow
     n_files : int
-        Of POSIX calls, or where none are traced of application-level I/O.
+        Files of POSIX calls; if none are traced, of application-level I/O.
     files : tuple of FileRow
-        Those with most bytes.
+        The files with most bytes.
     cache : CacheUse or None
     activity : mapping
-        By kind (120,) which share of each part of the time something of it went on.
+        By kind (120,), the share of each part of the time in which the kind was active.
     notes : tuple of str
     """
 
@@ -149,22 +149,22 @@ class TraceSummary:
     notes: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it as plain values, for JSON; times in ns, under names that end with `_ns`."""
+        """The summary as plain values, for JSON; times in ns, under names that end with `_ns`."""
         found: dict[str, Any] = {"schema": SCHEMA}
         for one in fields(self):
             found[one.name] = _plain(getattr(self, one.name))
         return found
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Writes it as JSON, whole or not at all; raises as other outputs do, and for a file of the trace. `overwrite`
-        replaces a file that Kinema did not write."""
+        """Writes the summary as JSON, whole or not at all. Raises as other outputs do, and if `path` is a file of the
+        trace. `overwrite` replaces a file that Kinema did not write."""
         check_not_input(path, *self.paths)
         check_remade(path, overwrite=overwrite)
         text = json.dumps(self.as_dict(), allow_nan=False)
         write_whole(path, lambda file: file.write(text.encode()))
 
     def plot(self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False) -> Figure:
-        """A matplotlib figure of what happened when, written to `path` (.png, .pdf, .svg) where one is given."""
+        """A matplotlib figure of the activity over time, written to `path` (.png, .pdf, .svg) if one is given."""
         from kinema.report import plotting
         from kinema.report.traces.picture import draw_summary
 
@@ -185,9 +185,9 @@ class TraceSummary:
 def summarise(
     paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | TraceEvents, *, label: str | None = None
 ) -> TraceSummary:
-    """The summary of a trace: of a folder, of files, or of one that is read already.
+    """The summary of a trace, given as a folder, as files, or as a trace that is read already.
 
-    Raises what `read_trace` does; ArgumentError for a trace without events. What was left out is noted.
+    Raises as `read_trace`; ArgumentError for a trace without events. Emits notes on left-out events.
     """
     trace = paths if isinstance(paths, TraceEvents) else read_trace(paths)
     emit(trace.notes)
@@ -239,14 +239,14 @@ def _distinct(numbers: NDArray[np.int64]) -> int:
 
 
 def _label_of(trace: TraceEvents) -> str:
-    """The folder of its files, or the one file."""
+    """The folder of the trace's files, or its single file."""
     if len(trace.paths) == 1:
         return os.path.basename(trace.paths[0])
     return os.path.basename(os.path.dirname(os.path.abspath(trace.paths[0]))) or "trace"
 
 
 def _split_each_process(trace: TraceEvents, doing: _Doing) -> TimeSplit:
-    """Unions within each process, added up."""
+    """Unions within each process, summed."""
     order = np.argsort(trace.columns["process"], kind="stable")
     numbers = trace.columns["process"][order]
     bounds = np.flatnonzero(np.concatenate([[True], numbers[1:] != numbers[:-1], [True]]))
@@ -255,7 +255,7 @@ def _split_each_process(trace: TraceEvents, doing: _Doing) -> TimeSplit:
 
 
 def _split(trace: TraceEvents, doing: _Doing, chosen: NDArray[Any]) -> TimeSplit:
-    """What time went to of the `chosen` events; `doing` says of all events, for some kinds, which are of them."""
+    """The parts of the time of the `chosen` events; `doing` marks, for sets of kinds, the events of these kinds."""
     begins = trace.columns["start"][chosen]
     ends = begins + trace.columns["duration"][chosen]
 
@@ -285,7 +285,7 @@ def _split(trace: TraceEvents, doing: _Doing, chosen: NDArray[Any]) -> TimeSplit
 
 
 def _plain(value: Any) -> Any:
-    """As JSON has it: dataclasses as objects, times under names that say their unit."""
+    """The value for JSON: dataclasses as objects, times under names that include their unit."""
     if isinstance(value, TimeSplit):
         return {f"{name}_ns": ns for name, ns in asdict(value).items()}
     if hasattr(value, "as_dict"):

@@ -65,7 +65,7 @@ class FunctionRow:
         ns.
     bytes : int
     sizes : Distribution or None
-        Of those events that have a size.
+        Sizes of the events that have one.
     """
 
     category: str
@@ -85,7 +85,7 @@ class FunctionRow:
 
 @dataclass(frozen=True)
 class OperationRow:
-    """POSIX calls that do the same. `time`: sum of durations, ns."""
+    """POSIX calls of one operation. `time`: sum of durations, ns."""
 
     count: int
     failed: int
@@ -104,11 +104,11 @@ class Bandwidth:
     Attributes
     ----------
     of : {"posix", "application"}
-        Whose transfers: application-level ones where there are no POSIX events.
+        Origin of the transfers: application-level if there are no POSIX events.
     part : int
-        ns.
+        Length of a part, ns.
     read, write : tuple of float
-        Bytes of each part; those of a transfer are spread evenly over its duration.
+        Bytes of each part; the bytes of a transfer are spread evenly over its duration.
     """
 
     of: str
@@ -123,7 +123,7 @@ class Bandwidth:
 
 @dataclass(frozen=True)
 class EpochRow:
-    """An epoch. Times are sums of durations, ns; `time` is that of the epoch's own event, else of its first to last.
+    """An epoch. Times are sums of durations, ns; `time` is its own event, or its first to its last.
 
     `steps`: different ones; `batches`: that were fetched; `bytes`: of application-level I/O.
     """
@@ -143,7 +143,7 @@ class EpochRow:
 
 @dataclass(frozen=True)
 class FileRow:
-    """A file. `of`: whose events they are, as of `Bandwidth`; `time`: sum of durations, ns."""
+    """A file. `of`: origin of the events, as in `Bandwidth`; `time`: sum of durations, ns."""
 
     path: str
     of: str
@@ -159,7 +159,7 @@ class FileRow:
 
 @dataclass(frozen=True)
 class CacheUse:
-    """What the node's cache did: events and their bytes."""
+    """Use of the node's cache: events and their bytes."""
 
     hits: int
     misses: int
@@ -178,7 +178,7 @@ def _row_in_ns(row: Any, *times: str) -> dict[str, Any]:
 
 
 def distribution(values: NDArray[Any]) -> Distribution:
-    """Of at least one number; percentiles lie between neighbours in proportion."""
+    """The distribution of at least one number; percentiles are interpolated linearly."""
     if len(values) == 1:
         (one,) = values.tolist()
         return Distribution(*[float(one)] * 7)
@@ -211,7 +211,7 @@ def functions_of(trace: TraceEvents) -> tuple[FunctionRow, ...]:
 
 
 def operations_of(trace: TraceEvents) -> Mapping[str, OperationRow]:
-    """POSIX calls by what they do."""
+    """POSIX calls by operation."""
     found: dict[str, OperationRow] = {}
     columns = trace.columns
     for operation in OPERATIONS:
@@ -225,13 +225,13 @@ def operations_of(trace: TraceEvents) -> Mapping[str, OperationRow]:
 
 
 def transfer_kind(trace: TraceEvents) -> str:
-    """Whose transfers count: POSIX calls, or where none are traced the application's own."""
+    """The kind of transfers that count: POSIX calls, or if none are traced, the application's own."""
     some = trace.matches(kind=POSIX, operation=("read", "write")) & (trace.columns["size"] >= 0)
     return POSIX if some.any() else APPLICATION
 
 
 def transfers_of(trace: TraceEvents) -> Mapping[str, Mapping[str, list[int]]]:
-    """Numbers and bytes of transfers by the classes of `SIZES`; those of no bytes, at the end of a file, are none."""
+    """Numbers and bytes of transfers by the classes of `SIZES`, without calls of no bytes at the end of a file."""
     kind, found = transfer_kind(trace), {}
     for operation in ("read", "write"):
         sizes = trace.columns["size"][trace.matches(kind=kind, operation=operation) & (trace.columns["size"] > 0)]
@@ -254,18 +254,18 @@ def bandwidth_of(trace: TraceEvents, first: int, last: int) -> Bandwidth:
         until = [
             float((sizes * np.clip((edge - begins) / lengths, 0, 1)).sum()) for edge in part * np.arange(_PARTS + 1)
         ]
-        # what ends after the last edge, by a ns at the most, belongs to the last part
+        # events that end after the last edge, by at most one ns, belong to the last part
         until[-1] = float(sizes.sum())
         found[operation] = tuple(np.diff(until).tolist())
     return Bandwidth(kind, part, found["read"], found["write"])
 
 
 def epochs_of(trace: TraceEvents) -> tuple[EpochRow, ...]:
-    """Of events that name their epoch."""
+    """Rows of the events that name their epoch."""
     columns = trace.columns
     rows = []
     whole = trace.matches(name="epoch.block")
-    # DFTracer's loops say of a batch what they say of all else of the data loader
+    # DFTracer's loops do not distinguish batches from the data loader's other events
     fetching = trace.matches(kind=BATCH) | trace.matches(name="fetch.iter")
     computing, reading = trace.matches(kind=COMPUTE), trace.matches(kind=APPLICATION) & (columns["size"] > 0)
     for epoch in np.unique(columns["epoch"][columns["epoch"] >= 0]).tolist():
@@ -275,7 +275,7 @@ def epochs_of(trace: TraceEvents) -> tuple[EpochRow, ...]:
         rows.append(
             EpochRow(
                 epoch=epoch,
-                # of several ranks the longest
+                # the longest of several ranks
                 time=int(own.max()) if len(own) else int(ends.max() - begins.min()),
                 steps=len(np.unique(columns["step"][some & (columns["step"] >= 0)])),
                 batches=int((some & fetching).sum()),
@@ -288,13 +288,13 @@ def epochs_of(trace: TraceEvents) -> tuple[EpochRow, ...]:
 
 
 def files_of(trace: TraceEvents) -> tuple[FileRow, ...]:
-    """The files with most bytes; by POSIX calls where there are any."""
+    """The files with most bytes; by POSIX calls if there are any."""
     kind, columns = transfer_kind(trace), trace.columns
     some = trace.matches(kind=kind) & (columns["file"] >= 0)
     at = columns["file"][some]
 
     def sums(values: NDArray[np.int64]) -> NDArray[np.int64]:
-        # in whole numbers, where bincount would round
+        # in whole numbers: bincount would round
         found = np.zeros(len(trace.files), dtype=np.int64)
         np.add.at(found, at, values[some])
         return found
@@ -312,7 +312,7 @@ def files_of(trace: TraceEvents) -> tuple[FileRow, ...]:
 
 
 def cache_of(trace: TraceEvents) -> CacheUse | None:
-    """None where no event is of the cache."""
+    """The use of the cache; None if no event belongs to it."""
     columns = trace.columns
     of = {name: trace.matches(category="cache", name=f"cache.{name}") for name in ("hit", "miss", "fetch", "evict")}
     if not any(some.any() for some in of.values()):

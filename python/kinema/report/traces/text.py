@@ -1,4 +1,4 @@
-"""Summaries of traces as text: one as a report, several side by side in columns."""
+"""Summaries of traces as text: one as a report, or several side by side in columns."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def size_classes() -> list[str]:
 
 
 def align_columns(rows: Sequence[Sequence[str]], *, left: int = 1, indent: str = "  ") -> list[str]:
-    """Lines in which cells stand below each other; the first `left` columns begin, the others end at one place."""
+    """Lines with aligned columns: the first `left` columns to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         indent

@@ -1,6 +1,6 @@
 """Following files that are being written: names by patterns, waiting for growth, frames as they are completed.
 
-Public names are imported when they are first used: every trajectory knows its patterns, few are followed.
+Public names are imported on first use: every trajectory has patterns, but few are followed.
 """
 
 from importlib import import_module

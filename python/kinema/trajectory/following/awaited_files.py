@@ -1,4 +1,4 @@
-"""`when_there`: opens files that a simulation has yet to begin, and what such files are like."""
+"""`when_there`: opens files that a simulation has not started to write; and tests for such files."""
 
 from __future__ import annotations
 
@@ -24,20 +24,19 @@ __all__ = ["TROUBLE", "Status", "is_of_beginning", "status_of", "when_there"]
 T = TypeVar("T")
 Status = tuple[int, int, int, int] | None
 
-# an error that stays for so many seconds, with files that are not touched, is one; before that it may be that of half
-# a write
+# seconds, without changes of the files, after which an error is real; before that, a write may be half done
 TROUBLE = 1.0
-# a file of fewer bytes may not have the head by which its format is found
+# a file with fewer bytes may lack the header that identifies its format
 _FORMAT_BYTES = 4096
-# a file that begins with so many zeros is not begun
+# a file that begins with this number of zero bytes has not been started
 _HEAD_BYTES = 16
 
 
 def when_there(opened: Callable[[], T], timeout: float | None, show: Callable[[str], None] | None = None) -> T:
-    """What `opened` returns, once the file that it opens is there, has its head and, of HDF5, a frame.
+    """Calls `opened` until the file exists, has its header and, for HDF5, a frame; returns the value of `opened`.
 
-    `show` is called with the reason of waiting, once. After `timeout` seconds, where that is given, the error is
-    raised; errors of other kinds are when they come twice, those of a damaged file when it stands still.
+    `show` is called once, with the reason for waiting. The error is raised after `timeout` seconds, if given. Errors of
+    other kinds are raised when they come twice, and errors of a damaged file when the file no longer changes.
     """
     began = since = time.monotonic()
     seen: Status = None
@@ -50,7 +49,7 @@ def when_there(opened: Callable[[], T], timeout: float | None, show: Callable[[s
             status = None if error.path is None else status_of(error.path)
             if status != seen:
                 seen, since = status, now
-            # the file of a first one may have got its frame before it was looked at
+            # the first time, the file may have got its frame between the error and the look at it
             others = 0 if _may_come(error, now - since) else others + 1
             if others > 1:
                 raise
@@ -63,7 +62,7 @@ def when_there(opened: Callable[[], T], timeout: float | None, show: Callable[[s
 
 
 def _may_come(error: Error, still: float) -> bool:
-    """Whether a file that cannot be opened, and was not touched for `still` seconds, may be yet to begin."""
+    """Whether a file that cannot be opened, and was not changed for `still` seconds, may not have been started."""
     if isinstance(error, (FileNotFound, TruncatedFileError)) or is_of_beginning(error):
         return True
     if isinstance(error, UnsupportedFormatError) and error.path is not None and os.path.isfile(error.path):
@@ -72,7 +71,7 @@ def _may_come(error: Error, still: float) -> bool:
 
 
 def is_of_beginning(error: Error) -> bool:
-    """Whether the file of an error has nothing or nothing but zeros in it yet, or is one of HDF5 without a frame."""
+    """Whether the file of an error is still empty, has only zeros, or is an HDF5 file without a frame."""
     if error.path is None or not os.path.isfile(error.path):
         return False
     try:
@@ -82,12 +81,12 @@ def is_of_beginning(error: Error) -> bool:
         empty = isinstance(error, (ArgumentError, UnsupportedFormatError)) and is_hdf5(error.path)
         return empty and not h5md.holds_frames(error.path)
     except Error:
-        # it has changed; what is wrong now is said when it is opened the next time
+        # the file has changed; opening it the next time raises the present error
         return False
 
 
 def status_of(path: str) -> Status:
-    """By what a file that has changed is known; None where there is none."""
+    """The values by which a change of a file shows; None if there is no file."""
     try:
         found = os.stat(path)
     except OSError:

@@ -1,4 +1,4 @@
-"""`FollowEnd`: where an iteration over frames that are still coming ends, as a number of frames or a time."""
+"""`FollowEnd`: the end of an iteration over frames that are still being written, as a number of frames or a time."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from kinema.base.errors import ArgumentError
 
 __all__ = ["FollowEnd"]
 
-# as of the windows of time: stored times are float32 in most formats
+# as in `time_range`: most formats store times as float32
 _RELATIVE_ERROR = 4.0 * 2.0**-23
 
 
 @dataclass(frozen=True)
 class FollowEnd:
-    """The first of both that is reached; without either there is no end."""
+    """The end is where the first of both is reached; without either there is no end."""
 
     frames: int | None = None
     time: float | None = None
 
     @classmethod
     def parse(cls, given: int | str | None) -> FollowEnd:
-        """Of a number of frames, or of a time with its unit, "100 ns"; ArgumentError for anything else."""
+        """Parses a number of frames, or a time with its unit, "100 ns". Raises ArgumentError for anything else."""
         if given is None:
             return cls()
         if isinstance(given, str) and given.strip().isdigit():
@@ -39,9 +39,9 @@ class FollowEnd:
         raise ArgumentError(f'until is a number of frames or a time with its unit, "100 ns", found {given!r}')
 
     def count_before(self, first: int, times: NDArray[np.float64]) -> tuple[int, bool]:
-        """How many of the frames from number `first` on, at these times, are before the end, and whether it is reached.
+        """Counts the frames from number `first` on, at these times, up to the end; also whether the end is reached.
 
-        Raises ArgumentError for frames without a time where the end is one.
+        Raises ArgumentError for frames without a time if the end is a time.
         """
         n, reached = len(times), False
         if self.frames is not None and first + n >= self.frames:
@@ -55,7 +55,7 @@ class FollowEnd:
             at_end = shown >= self.time - tolerance
             if at_end.any():
                 at = int(at_end.argmax())
-                # a frame at the very time is the last, one behind it is none of ours
+                # a frame at exactly this time is the last; a later frame is not included
                 n, reached = (at + 1 if shown[at] <= self.time + tolerance else at), True
         return n, reached
 

@@ -1,4 +1,4 @@
-"""`Following`: frames of files that are being written, each once it is complete."""
+"""`Following`: yields frames of files that are being written, each once it is complete."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Following"]
 
-# files whose structure is read anew each time, of HDF5, are looked at once in so many times what a look takes
+# HDF5 files, whose structure is read again at each look: least time between looks, in multiples of a look's duration
 _REST = 3.0
-# of many parts the first are looked at when something is seen of the last ones
+# only this number of last parts is polled; earlier ones are looked at when one of these changes
 _LOOKED_AT = 8
-# files besides `end`, by which a trajectory of one file is known to be whole
+# suffixes of marker files that say that a trajectory of one file is complete, without `end`
 _MARKERS = (".end", ".ready")
 
 
@@ -37,9 +37,9 @@ class Following:
     Attributes
     ----------
     n_frames : int
-        Frames that were given, since the last start.
+        Number of frames yielded since the last start.
     restarts : int
-        How often it has started over, with `on_rewind="restart"`.
+        Number of restarts, with `on_rewind="restart"`.
     ended : str or None
         Why it has ended, in words; None before.
     notes : tuple of str
@@ -71,18 +71,18 @@ class Following:
         self._markers = self._default_markers() if checked["end"] is None else [os.fspath(checked["end"])]
         self._given = RememberedFrames()
         self._notes: dict[str, None] = {}
-        # the state of the files that was seen last, and when it was seen first
+        # the last seen state of the files, and when it was first seen
         self._seen: tuple[list[str], list[Status]] = ([], [])
         self._seen_since = 0.0
         self._grown = self._refreshed = 0.0
         self._cost = 0.0
         self._stale = True
-        # something behind the last frame; whether the frames that were given are known to be there still
+        # whether bytes follow the last frame; whether the yielded frames are known to be still there
         self._pending = self._checked = False
         self._doubted = False
-        # whether there is no frame that could be given now
+        # whether no frame can be yielded now
         self._all_given = False
-        # an HDF5 frame in which nothing is written, after those that were given
+        # an HDF5 frame in which nothing is written, after the yielded frames
         self._blank: int | None = None
         self._trouble: tuple[Error, float] | None = None
         self._looked_at = False
@@ -107,7 +107,7 @@ class Following:
         return next(self._iterator)
 
     def close(self) -> None:
-        """Ends it; nothing is given afterwards."""
+        """Ends the iteration; nothing is yielded afterwards."""
         self._iterator.close()
 
     # -- the loop -----------------------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ class Following:
         self._seen_since = self._grown = time.monotonic()
         try:
             while self.ended is None:
-                # asked first: what is there when the marker is seen is all
+                # checked first: when the marker exists, the files are complete
                 marker = next((name for name in self._markers if os.path.exists(name)), None)
                 self._look()
                 settled = self._settled()
@@ -136,7 +136,7 @@ class Following:
             watch.close()
 
     def _patience(self) -> float:
-        """Seconds until something is to be done although nothing happens."""
+        """Seconds until there is something to do even if nothing happens."""
         now = time.monotonic()
         most = 3600.0 if self._timeout is None else self._grown + self._timeout - now
         if not self._all_given or self._trouble is not None:
@@ -147,7 +147,7 @@ class Following:
         return max(0.0, most)
 
     def _end(self, marker: str | None) -> None:
-        """Ends it where that is due, unless a frame that was given was not all there."""
+        """Ends the iteration if that is due, unless a yielded frame was incomplete."""
         if self.ended is None:
             self._end_of_files(marker)
         if self.ended is not None and self._was_filled():
@@ -174,7 +174,7 @@ class Following:
     # -- the files ----------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Takes the state of the files, and finds the frames of those that have changed."""
+        """Takes the state of the files, and finds the frames of changed files."""
         now = time.monotonic()
         paths = self._files.paths() if self._files.patterns else list(self._trajectory.paths)
         statuses = [status_of(path) for path in paths[-_LOOKED_AT:]]
@@ -182,7 +182,7 @@ class Following:
             self._seen, self._seen_since, self._grown = (paths, statuses), now, now
             self._stale = True
         elif not self._stale and self._pending and self._settled():
-            # two changes within a tick of the file system's clock have one time; and after a while zeros are numbers
+            # two changes within a tick of the file system's clock have the same time; zeros may count as numbers now
             moments = (self._poll / 2, self._stillness)
             self._stale = any(self._refreshed < self._seen_since + after <= now for after in moments)
         due = now >= self._refreshed + _REST * self._cost
@@ -199,7 +199,7 @@ class Following:
             self._troubled(error)
             if paths[: len(known)] != known or len(paths) == len(known):
                 return
-            # a part that has only just been begun is not waited with the others for
+            # the known parts do not wait for a part that has only just been started
             try:
                 self._trajectory.refresh_as(known)
             except Error:
@@ -214,18 +214,18 @@ class Following:
 
     @property
     def _stillness(self) -> float:
-        """Seconds after which a file is taken to stand still; zeros at the end of a frame, if few, are numbers then."""
+        """Seconds after which a file counts as unchanging; then a few zeros at the end of a frame count as numbers."""
         return max(TROUBLE, 10 * self._poll)
 
     def _is_still(self) -> bool:
         return time.monotonic() - self._seen_since >= self._stillness
 
     def _settled(self) -> bool:
-        """Whether the files have not been touched for half an interval: a frame at their end is not being written."""
+        """Whether the files have not changed for half an interval: then no frame at their end is being written."""
         return time.monotonic() - self._seen_since >= self._poll / 2
 
     def _troubled(self, error: Error) -> None:
-        """Keeps an error that may be that of a file between two writes, or before its first frame; raises one that
+        """Keeps an error that may come from a file between two writes, or before its first frame; raises one that
         stays."""
         now = time.monotonic()
         if self._trouble is None or str(self._trouble[0]) != str(error) or is_of_beginning(error):
@@ -236,7 +236,7 @@ class Following:
                 raise error
 
     def _read_as_finished(self) -> None:
-        """Opens the files as those of a simulation that has ended: what is in them is all there will be."""
+        """Reopens the files as complete: the simulation has ended."""
         self._trajectory.refresh_as(self._files.paths() if self._files.patterns else None, finished=True)
         self._checked = False
 
@@ -248,12 +248,12 @@ class Following:
     # -- the frames ---------------------------------------------------------------------------------------------
 
     def _new_frames(self, settled: bool, *, finished: bool) -> Iterator[Block]:
-        """The frames that are complete and were not given yet; of `finished` files all."""
+        """The complete frames that were not yielded yet; all remaining frames if the files are `finished`."""
         self._all_given = False
         if self._stale or self._was_rewound():
             return
         n_frames = self._trajectory.n_frames
-        # the last one may still be written, unless nothing has happened for a while
+        # the last frame may still be written, unless nothing has happened for a while
         if not finished and (not settled or self._seems_empty(n_frames)):
             n_frames -= 1
         if n_frames <= self.n_frames:
@@ -291,33 +291,33 @@ class Following:
             blocks.close()  # type: ignore[attr-defined]
 
     def _read(self, frame: int) -> Block:
-        """A block of one frame, as frames are given."""
+        """A block of one frame, read as the yielded frames are."""
         return next(iter(self._trajectory.blocks(frames=range(frame, frame + 1), **self._reading)))
 
     def _n_written(self, block: Block, n: int) -> int:
-        """How many of the first `n` frames of a block of an HDF5 file come before one in which nothing is written.
+        """Counts the first frames of a block, at most `n`, before an HDF5 frame in which nothing is written.
 
-        Chunks are given their place before they are filled, in whatever order. Bytes of other formats were looked at.
+        HDF5 chunks get their place before they are filled, in any order. Other formats were checked by their bytes.
         """
         if not self._trajectory.core.hdf5:
             return n
         for row in range(n):
-            # transforms move what is at the origin
+            # transforms move atoms away from the origin
             suspect = bool(self._trajectory.transforms) or is_blank(block, row)
             if suspect and is_blank(self._read_stored(self.n_frames + row), 0):
                 return row
         return n
 
     def _read_stored(self, frame: int) -> Block:
-        """Positions of all atoms of a frame as the file has them: transforms see more than is asked for."""
+        """Positions of all atoms of a frame as stored in the file, because transforms see more atoms than asked for."""
         stored = self._trajectory.with_core(self._trajectory.core.with_transforms([]))
         reading = {**self._reading, "select": None, "fields": ("positions",)}
         return next(iter(stored.blocks(frames=range(frame, frame + 1), **reading)))
 
     def _seems_empty(self, n_frames: int) -> bool:
-        """Whether the last frame of an HDF5 file has atoms at the origin that are not there in the one before.
+        """Whether the last frame of an HDF5 file has more atoms at the origin than the frame before it.
 
-        Chunks are given their place before they are filled.
+        Chunks get their place before they are filled.
         """
         if not self._trajectory.core.hdf5 or n_frames <= self.n_frames:
             return False
@@ -332,18 +332,18 @@ class Following:
         return last > given
 
     def _was_rewound(self) -> bool:
-        """Whether a frame that was given is no longer there, as it may be for a moment; raises where it is certain."""
+        """Whether a yielded frame is missing, perhaps for a moment. Once that is certain, raises or restarts."""
         n_frames = self._trajectory.n_frames
         if not self.n_frames or self._checked:
             return False
         try:
-            # frames may be filled in any order: those that may not have been all there are looked at as well
+            # frames may be filled in any order: frames that may have been incomplete are checked as well
             first = self._given.first_filled(n_frames, self._read)
             if first is None and n_frames >= self.n_frames and self._given.is_last(self._read(self.n_frames - 1)):
                 self._doubted, self._checked = False, True
                 return False
             if not self._doubted:
-                # once more after a while
+                # check again after a while
                 self._doubted = True
                 return True
             if first is None:
@@ -356,7 +356,7 @@ class Following:
         return True
 
     def _was_filled(self) -> bool:
-        """Whether a frame that was given was not all there; then it starts over, or RewoundError is raised."""
+        """Whether a yielded frame was incomplete; if so, starts over or raises RewoundError."""
         n_frames = min(self._trajectory.n_frames, self.n_frames)
         first = self._given.first_filled(n_frames, self._read, every=True)
         if first is not None:
@@ -368,7 +368,7 @@ class Following:
         path, number = self._place(first)
         found = f"{n_frames} frames" if first >= n_frames else "another frame"
         error = RewoundError(
-            f"{path}: {self._trajectory.format} frame {number}: the file was written anew from here on, though "
+            f"{path}: {self._trajectory.format} frame {number}: the file was rewritten from here on, though "
             f"frames up to {given - 1} were given already, expected the same frames, found {found}",
             path=path,
             format=self._trajectory.format,
@@ -382,7 +382,7 @@ class Following:
         self._doubted = False
 
     def _place(self, frame: int) -> tuple[str, int]:
-        """The file of a frame, and its number there; also of one that is no longer there."""
+        """The file of a frame, and its number there; also for a frame that no longer exists."""
         for part in self._trajectory.parts:
             n = part.kept[1] - part.kept[0]
             if part.first_frame <= frame < part.first_frame + n:

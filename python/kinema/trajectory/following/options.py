@@ -1,4 +1,4 @@
-"""`FollowOptions`: how frames of files that are being written are waited for and given."""
+"""`FollowOptions`: how to wait for frames of files that are being written, and how to yield them."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ class FollowOptions(TypedDict, total=False):
     Attributes
     ----------
     over : {"frames", "blocks"}
-        What it gives: a `Frame` at a time as the iteration does, or a `Block` of all that is new, as `blocks`.
+        Yield one `Frame` at a time, as iteration does, or a `Block` of all new frames, as `blocks` does.
     select, fields, dtype, memory, workers
-        As of `Trajectory.blocks`; by default all fields of the file.
+        As in `Trajectory.blocks`; by default all fields of the file.
     on_rewind : {"error", "restart"}
-        Where a frame that was given is no longer in the file, or is another one, as after a restart from an earlier
-        checkpoint: RewoundError, which names the first such frame; or a note, and all frames from 0 on again.
+        If a yielded frame is no longer in the file, or has changed, as after a restart from an earlier checkpoint:
+        raise RewoundError, which names the first such frame; or emit a note and yield all frames again from 0.
     poll : float
         Seconds between two looks at the files, 0.1 by default. On local file systems inotify says when to look.
     end : path
-        A file whose being there says that nothing will be written any more; by default, of one file NAME, either of
-        NAME.end and NAME.ready.
+        A file that exists once nothing more will be written; by default, for a single file NAME, either of NAME.end and
+        NAME.ready.
     events : bool
-        False: inotify is not used.
+        False: do not use inotify.
     """
 
     over: Literal["frames", "blocks"]
@@ -66,7 +66,7 @@ _DEFAULTS: FollowOptions = {
 
 
 def checked_options(given: Mapping[str, Any]) -> FollowOptions:
-    """All options, with their defaults; ArgumentError for one that is none, and for values that cannot be meant."""
+    """All options, with their defaults. Raises ArgumentError for unknown options and for invalid values."""
     for name in given.keys() - _DEFAULTS.keys():
         raise ArgumentError(f"follow has no option {name!r}, expected one of {', '.join(_DEFAULTS)}")
     options: Any = {**_DEFAULTS, **{name: value for name, value in given.items() if value is not None}}

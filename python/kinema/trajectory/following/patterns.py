@@ -1,4 +1,4 @@
-"""`GivenFiles`: names of files and patterns, `simulation.part*.xtc`, also of those that other nodes have published."""
+"""`GivenFiles`: file names and patterns, `simulation.part*.xtc`, including files that other nodes have published."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from kinema.base.input_files import natural_order
 
 __all__ = ["GivenFiles"]
 
-# what lies beside a trajectory without being a part of it: temporary files, indices, markers
+# files beside a trajectory that are not parts of it: temporary files, indices, markers
 _BESIDE = re.compile(r"(^\.)|(\.part-[\w.-]+-k?[0-9a-f]{8}-\d+)|(\.(ready|end|kinema-index)$)")
-# a published file is fetched within so many seconds, and as many as its bytes take at so many a second
+# time limit to fetch a published file: these seconds, plus its bytes at this rate per second
 _FETCHED_WITHIN = 30.0
 _LEAST_RATE = 10e6
 
 
 @dataclass(frozen=True)
 class GivenFiles:
-    """Files as a user has given them: names, and patterns where no file has that very name.
+    """The user's files: names, and patterns if no file has exactly that name.
 
-    A name without a file, whose marker says that another node keeps it (`kinema.cache.publish(local=)`), stands for the
-    copy on this node, to which it is fetched once.
+    If a name has no file, but a marker says that another node keeps it (`kinema.cache.publish(local=)`), the name
+    stands for a copy on this node, which is fetched once.
 
     Attributes
     ----------
     given : tuple of str
     local : str or None
-        The folder of this node to which published files are fetched.
+        The folder of this node for fetched files.
     """
 
     given: tuple[str, ...]
@@ -40,31 +40,30 @@ class GivenFiles:
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """Those that are patterns."""
+        """The patterns among them."""
         return tuple(name for name in self.given if _is_pattern(name))
 
     def paths(self) -> list[str]:
-        """The files that are there now for patterns, in the order of the numbers in their names; names as they are.
-        Published files that another node keeps are fetched.
+        """The present files of patterns, in the order of the numbers in their names; names as they are. Published files
+        that another node keeps are fetched.
 
-        Raises as `kinema.cache.await_ready` where a published file cannot be fetched, ArgumentError where `local` is
-        None.
+        If a published file cannot be fetched, raises as `kinema.cache.await_ready`; if `local` is None, ArgumentError.
         """
         return [self._readable(name) for name in self.names()]
 
     def names(self) -> list[str]:
-        """The same by their own names; nothing is fetched."""
+        """The files by their own names; nothing is fetched."""
         return [name for given in self.given for name in (_matching(given) if _is_pattern(given) else [given])]
 
     def checked(self) -> list[str]:
-        """As `paths`; FileNotFound for a pattern that no file fits."""
+        """As `paths`. Raises FileNotFound for a pattern that no file matches."""
         for pattern in self.patterns:
             if not _matching(pattern):
                 raise FileNotFound(f"{pattern}: no file fits this pattern", path=pattern)
         return self.paths()
 
     def _readable(self, name: str) -> str:
-        """Where the file of a name is read."""
+        """The path to read the file of a name from."""
         if os.path.lexists(name):
             return name
         place = self._fetched.get(name)
@@ -87,7 +86,7 @@ class GivenFiles:
 
 
 def _kept_elsewhere(name: str) -> tuple[int, str | None]:
-    """Bytes and node of a file that is published and kept by its producer; no node for any other name."""
+    """Bytes and node of a file that its producer has published and keeps; no node for any other name."""
     from kinema.cache.markers import read_marker
 
     found = read_marker(name)
@@ -105,6 +104,6 @@ def _matching(pattern: str) -> list[str]:
 
     found = {path for path in glob.glob(pattern) if not _BESIDE.search(os.path.basename(path))}
     marked = {path.removesuffix(SUFFIX) for path in glob.glob(pattern + SUFFIX)} - found
-    # a marker alone says nothing of a file that was beside it and has gone
+    # a marker alone does not stand for a file that was beside it and is gone
     found |= {name for name in marked if _kept_elsewhere(name)[1] is not None}
     return sorted(found, key=natural_order)

@@ -1,4 +1,4 @@
-"""`RememberedFrames`: what has been given of a trajectory, so that frames that were changed afterwards are noticed."""
+"""`RememberedFrames`: checksums of the frames yielded so far, to notice later changes."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from kinema.model.frame import VECTOR_FIELDS, Block
 
 __all__ = ["RememberedFrames", "atoms_at_origin", "is_blank"]
 
-# frames, and bytes of them, that are looked at again whenever a file has changed
+# most frames, and most of their bytes, to check again whenever a file has changed
 _MOST, _MOST_BYTES = 64, 64 << 20
 
 
 class RememberedFrames:
-    """Eight bytes of each frame, by which the first one that has changed is found, and a digest of the last one.
+    """Eight bytes for each frame, to find the first changed frame, and a digest of the last frame.
 
-    Frames are compared as they were given: their atoms, fields and type.
+    Frames are compared as yielded: their atoms, fields and type.
     """
 
     def __init__(self) -> None:
         self._sums: list[NDArray[np.uint64]] = []
         self._last = b""
-        # of each frame how much of it looks as if it was not written
+        # for each frame, how much of it looks unwritten
         self._zeros: list[NDArray[np.intp]] = []
         self._frame_bytes = 1
         self.n = 0
@@ -35,7 +35,7 @@ class RememberedFrames:
         return self.n
 
     def add(self, block: Block) -> None:
-        """Frames that are going to be given, before anybody can change their arrays."""
+        """Adds frames that will be yielded, before anybody can change their arrays."""
         self._sums.append(_sums(block))
         self._zeros.append(_zeros(block))
         if not self.n:
@@ -47,14 +47,14 @@ class RememberedFrames:
         self.n += len(block)
 
     def is_last(self, block: Block) -> bool:
-        """Whether a block of one frame is the one that was given last."""
+        """Whether a block of one frame is the last yielded frame."""
         return _digest(block, 0) == self._last
 
     def first_filled(self, n_frames: int, read: Callable[[int], Block], *, every: bool = False) -> int | None:
-        """The first frame that was given before all of it was written, and has changed since; None if there is none.
+        """The first frame that was yielded incomplete, and has changed since; None if there is none.
 
-        Looked at are frames that have more zeros, or more missing numbers, than others: the last ones, or `every` one.
-        `read` gives a block of the frame with a number below `n_frames`.
+        It checks frames that have more zeros, or more missing numbers, than others: the last of them, or all of them
+        with `every`. `read` returns a block of the frame with a number below `n_frames`.
         """
         if not self._zeros:
             return None
@@ -68,9 +68,9 @@ class RememberedFrames:
         return None
 
     def first_changed(self, n_frames: int, read: Callable[[int], Block]) -> int:
-        """The first frame that is not there, or is another one; the frames before it are taken to be what they were.
+        """The first frame that is missing or has changed; the frames before it are assumed to be unchanged.
 
-        `read` gives a block of the frame with a number below `n_frames`.
+        `read` returns a block of the frame with a number below `n_frames`.
         """
         sums = np.concatenate(self._sums)
         same, end = 0, min(n_frames, self.n)
@@ -88,14 +88,14 @@ class RememberedFrames:
 
 
 def is_blank(block: Block, row: int) -> bool:
-    """Whether all atoms of a frame, of which there are several, are at the very origin: nobody has written it."""
+    """Whether all atoms of a frame of several atoms are exactly at the origin: the frame was not written."""
     if block.positions is None or not block.present["positions"][row]:
         return False
     return len(block.positions[row]) > 1 and not block.positions[row].any()
 
 
 def atoms_at_origin(block: Block) -> int:
-    """How many of the last atoms of the last frame lie at the very origin, as in a frame that is not filled."""
+    """How many of the last atoms of the last frame are exactly at the origin, as in a partly written frame."""
     if block.positions is None or not block.present["positions"][-1]:
         return 0
     elsewhere = np.flatnonzero(block.positions[-1].any(axis=1))
@@ -108,10 +108,10 @@ def _vectors(block: Block) -> list[NDArray[np.generic]]:
 
 
 def _zeros(block: Block) -> NDArray[np.intp]:
-    """(frames,) how many vectors, times and cells look as if they were not written.
+    """(frames,) numbers of vectors, times and cells that look unwritten.
 
-    Of vectors those of which two numbers are exactly 0 or missing, or one and the same number of the next atom: formats
-    have vectors, or a plane for each of their numbers.
+    A vector counts if two of its components are exactly 0 or missing, or one component is in both this atom and the
+    next: formats store either vectors, or a plane for each component.
     """
     count = np.zeros(len(block), np.intp)
     for name in VECTOR_FIELDS:
@@ -126,12 +126,12 @@ def _zeros(block: Block) -> NDArray[np.intp]:
 
 
 def _sums(block: Block) -> NDArray[np.uint64]:
-    """(frames,) sums of the bits of each frame."""
+    """(frames,) checksums of the bits of each frame."""
     total = np.asarray(block.steps).view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     total = total + np.ascontiguousarray(block.times).view(np.uint64)
     for number, values in enumerate(_vectors(block), 1):
         bits = np.ascontiguousarray(values).reshape(len(block), -1).view(np.uint32)
-        # products of 32 and 33 bits, so that values that have changed places are another sum
+        # products of 32 and 33 bits, so that exchanged values give another sum
         weights = (np.arange(bits.shape[1], dtype=np.uint64) << np.uint64(1)) + np.uint64(2 * number + 1)
         total = total + (bits * weights).sum(axis=1, dtype=np.uint64)
     return np.asarray(total, dtype=np.uint64)

@@ -1,5 +1,5 @@
-"""First passes over all frames, for transforms that must know these before they change one.
+"""First passes over all frames, for transforms that must see all frames before they change one.
 
-`base` is what they have in common, `kinds` what each sums up; `making` runs them, `kept` keeps what they have found in
-the user's cache folder.
+`base` has their common code and `kinds` the sums of each; `making` runs them; `kept` stores their results in the user's
+cache folder.
 """

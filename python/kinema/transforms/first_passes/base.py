@@ -1,8 +1,8 @@
 """`FirstPass`: a pass over all frames whose result a transform needs before it changes one.
 
-Its kernel sums up something from frame to frame. Sums are wanted for every so many frames, the stations, from which
-whoever reads a frame runs up to it. They have the same bits wherever the work was divided, and wherever it was begun: a
-pass goes on behind frames whose sums are known.
+Its kernel sums values from frame to frame, and keeps the sum at every n-th frame, the stations. Reading a frame starts
+at the station before it. The sums have the same bits however the work was divided and wherever it started: a pass
+continues after frames whose sums are known.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 __all__ = ["FirstPass", "Stations", "checkpoint_beside"]
 
-# of `memory=`, stations have one part of so many at the most
+# stations use at most one part in this number of `memory=`
 _PART_OF_MEMORY, _LEAST_BYTES = 8, 1 << 16
 
 
 class Stations(NamedTuple):
-    """Sums at every so many of the frames, (stations, ...), and the longest step with the frame behind it.
+    """Sums at every `every`-th of the frames, (stations, ...), and the longest step with the frame after it.
 
-    Steps are of reduced coordinates; 0 where these are not looked at.
+    Steps are in reduced coordinates; 0 if the pass does not measure them.
     """
 
     every: int
@@ -45,28 +45,28 @@ class Stations(NamedTuple):
     frames: FrameSelection
 
     def thinned(self, every: int) -> Stations:
-        """Those at every so many frames, if these are farther apart."""
+        """The stations at every `every`-th frame, if that is farther apart."""
         step = max(1, every // self.every)
         return self._replace(every=step * self.every, sums=self.sums[::step])
 
     def truncate(self, n_frames: int) -> Stations:
-        """Those of the first frames alone."""
+        """The stations of the first `n_frames` frames."""
         return self._replace(sums=self.sums[: -(-n_frames // self.every)], frames=self.frames[:n_frames])
 
 
 class FirstPass(Computation):
-    """A pass over the frames of a trajectory, all of the files or those of a view.
+    """A pass over the frames of a trajectory: all frames of the files, or the frames of a view.
 
-    After `run`: results.stations, `Stations`. Subclasses say the kernel and how stations are joined.
+    After `run`: results.stations, `Stations`. Subclasses define the kernel and how stations are joined.
     """
 
-    #: of checkpoints and of the folder in the cache
+    #: of the kernel, of checkpoints and of the folder in the cache
     name: ClassVar[str]
     #: "jumps are counted": for messages
     done: ClassVar[str]
-    #: what to do where some frames are damaged; empty where the others will do
+    #: advice if some frames are damaged; empty if the other frames suffice
     without_damaged: ClassVar[str] = ""
-    #: frames from one station to the next, at least: a run-up is decoded once more
+    #: least number of frames between stations: reading decodes the frames from a station on again
     least: ClassVar[int] = 128
     #: bytes of all stations
     most_bytes: ClassVar[int] = 64 << 20
@@ -81,19 +81,19 @@ class FirstPass(Computation):
     @property
     @abstractmethod
     def kernel_arguments(self) -> Mapping[str, Any]:
-        """Of the kernel that has the name of the pass, but for stations."""
+        """Arguments of the kernel that has the pass's name, except the stations."""
 
     @property
     @abstractmethod
     def shape(self) -> tuple[int, ...]:
-        """Of the sums of a station."""
+        """Shape of a station's sums."""
 
     @abstractmethod
     def _station_arguments(self, frames: FrameSelection) -> Mapping[str, Any]:
-        """Of the kernel: which frames are stations, of these."""
+        """Arguments of the kernel that say which of these frames are stations."""
 
     def _joined(self, behind: NDArray[Any], found: NDArray[Any]) -> NDArray[Any]:
-        """Sums of frames that begin with the last station of others."""
+        """Joins sums: `found` starts at the last station of `behind`."""
         return np.concatenate([behind[:-1], behind[-1] + found])
 
     def _passes(self, frames: FrameSelection) -> Passes:
@@ -118,10 +118,10 @@ class FirstPass(Computation):
         return Results(stations=Stations(self.every, sums, longest, frame, frames))
 
     def spacing(self, n_frames: int, memory: int | str | None) -> int:
-        """Frames from station to station, a power of two; `memory` as of `kinema.run`."""
+        """Frames from station to station, `least` times a power of two; `memory` is as in `kinema.run`."""
         limit = default_memory() if memory is None else parse_memory(memory)
         bytes_of_all = self.most_bytes
-        # in large steps: a run with a little less memory goes on from the same checkpoint
+        # in large steps: a run with a little less memory resumes from the same checkpoint
         while _PART_OF_MEMORY * bytes_of_all > limit and bytes_of_all > _LEAST_BYTES:
             bytes_of_all //= 4
         of_one = int(np.prod(self.shape)) * np.dtype(self.dtype).itemsize
@@ -133,5 +133,5 @@ class FirstPass(Computation):
 
 
 def checkpoint_beside(kept: Checkpoint, made: type[FirstPass]) -> Checkpoint:
-    """The checkpoint of a first pass of a command, beside its own; it stays until the command is done."""
+    """The checkpoint of a command's first pass, beside the command's own; it stays until the command is done."""
     return replace(kept, path=f"{kept.name}.{made.name}", keep=True)

@@ -1,8 +1,9 @@
 """Stations of first passes in the user's cache folder: used for the same files, and for files that have grown.
 
-A record is of frames, atoms, arguments, transforms before, and how the files were opened. It says what each file was,
-and which of its frames count. Where all files are unchanged all stations hold; else those of the frames before the
-first change. A file that has grown is compared wherever its content was sampled, up to where it went.
+A record belongs to frames, atoms, arguments, earlier transforms, and the way the files were opened. It stores the
+identity of each file, and which of its frames count. If all files are unchanged, all stations are valid; otherwise only
+the stations of frames before the first change. A file that has grown is compared at all sampled places, up to its old
+end.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from kinema.transforms.first_passes.base import FirstPass, Stations
 
 __all__ = ["KeptStations"]
 
-# at which content is sampled, of all files; and of each at least
+# places at which content is sampled: of all files together, and least of each
 _PLACES, _PLACES_A_FILE = 1024, 16
-# of transforms that call a function, of which it is not known what it does
+# name of transforms that call a function, whose effect is not known
 _FUNCTION = "python"
 
 
 class KeptStations:
-    """What is kept of a pass; nothing where transforms before are functions, or files cannot be recognised."""
+    """The stored stations of a pass; none if earlier transforms are functions, or files cannot be recognised."""
 
     def __init__(self, made: FirstPass) -> None:
         self._made, core = made, made.trajectory.core
@@ -45,7 +46,7 @@ class KeptStations:
         self._facts = self._facts_of(core)
 
     def _facts_of(self, core: _core.Trajectory) -> dict[str, Any]:
-        """All that stations depend on but for the files."""
+        """All that stations depend on, except the files."""
         made, recipe = self._made, core.recipe()
         whole, stride = len(self._frames) == core.n_frames, self._frames.stride
         chosen = "all" if whole else digest_of(self._frames.numbers()) if stride is None else str(stride)
@@ -68,9 +69,9 @@ class KeptStations:
         return b"\0".join([first, *(repr(fact).encode() for fact in self._facts.values())])
 
     def load(self) -> Stations | None:
-        """Stations of the first frames, as many as are what they were; None where there are none.
+        """The stations of the unchanged first frames; None if there are none.
 
-        Files that are unchanged are not read.
+        Unchanged files are not read.
         """
         self._look_again()
         if not self._parts:
@@ -94,15 +95,15 @@ class KeptStations:
         stations = Stations(every, sums, float(values["longest"]), int(values["frame"]), self._frames)
         held = self._frames_held(values["parts"])
         if self._facts["frames"] != "all":
-            # of a selection all or none
+            # a selection's stations are valid all together or not at all
             is_same = held == sum(stop - start for start, stop in (part["kept"] for part in self._parts))
             return stations if is_same and n_kept == len(self._frames) else None
         held = min(held, n_kept)
-        # the longest step is that of all frames
+        # the stored longest step covers all frames
         return stations.truncate(held) if 0 < held and stations.frame < held else None
 
     def _frames_held(self, parts: list[dict[str, Any]]) -> int:
-        """So many frames are what they were when a record was made: those before the first change."""
+        """The number of frames before the first change since the record was made."""
         held = 0
         for then, now in zip(parts, self._parts, strict=False):
             (start, stop), (start_now, stop_now) = then["kept"], now["kept"]
@@ -114,17 +115,16 @@ class KeptStations:
         return held
 
     def watch(self) -> None:
-        """To be called before a pass: what it reads is then no older than what its record says of the files."""
+        """Records the files' identities. Call it before a pass, which then reads nothing older than its record says."""
         try:
             for part in self._parts:
                 part.update(_state_of(part, len(self._parts), self._made.trajectory.core.index))
         except (Error, OSError):
-            self._parts = []  # whoever reads them says what is wrong
+            self._parts = []  # reading the files raises the error
         self._look_again()
 
     def _look_again(self) -> None:
-        """Nothing is kept or used where a path does not lead to the file any more that was opened: frames are read of
-        that one."""
+        """Stops storing and using stations if a path no longer leads to the opened file, which frames are read from."""
         core = self._made.trajectory.core
         try:
             states = (core.identity(number, 0).state_of(part["path"]) for number, part in enumerate(self._parts))
@@ -134,8 +134,10 @@ class KeptStations:
             self._parts = []  # as above
 
     def store(self, stations: Stations) -> None:
-        """Keeps the stations of all frames, unless a file has changed meanwhile otherwise than by growing; a note where
-        they cannot be kept."""
+        """Stores the stations of all frames, unless a file has changed meanwhile, except by growing.
+
+        Emits a note if they cannot be stored.
+        """
         if not self._parts or len(stations.frames) != len(self._frames):
             return
         if any(_state_since(part) == "changed" for part in self._parts):
@@ -156,15 +158,15 @@ class KeptStations:
 
 
 def _state_of(part: dict[str, Any], n_parts: int, index: str) -> dict[str, Any]:
-    """What a file is now, with those that it draws in."""
+    """The present identity of a file, and of the files that it links to."""
     places = max(_PLACES_A_FILE, _PLACES // n_parts)
     others: tuple[str, ...] = ()
     if part["hdf5"]:
-        # of HDF5 files alone
+        # imported for HDF5 files only
         from kinema.storage.hdf5.trust.other_files import drawn_in
 
         others = drawn_in(part["path"], "any", stored=index != "memory")
-        # libhdf5 changes a file in many places when it grows
+        # libhdf5 changes many places of a file when the file grows
         places = 0
     return {
         "identity": _core.FileIdentity.of(part["path"], places).to_bytes().hex(),
@@ -173,7 +175,7 @@ def _state_of(part: dict[str, Any], n_parts: int, index: str) -> dict[str, Any]:
 
 
 def _state_since(part: dict[str, Any]) -> str:
-    """As `FileIdentity.state_of`, of a file; "changed" also where one that it draws in is not the same, or is gone."""
+    """As `FileIdentity.state_of`; also "changed" if a file that it links to has changed or is gone."""
 
     def state_of(path: str, identity: str) -> str:
         return _core.FileIdentity.from_bytes(bytes.fromhex(identity)).state_of(path)
@@ -183,7 +185,7 @@ def _state_since(part: dict[str, Any]) -> str:
             return "changed"
         return state_of(part["path"], part["identity"])
     except Error as error:
-        # bytes that are no identity are damage of the record
+        # bytes that are not an identity: the record is damaged
         if isinstance(error, ArgumentError):
             raise ValueError(str(error)) from None
         return "changed"

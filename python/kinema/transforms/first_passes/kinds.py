@@ -1,4 +1,4 @@
-"""What first passes sum up: jumps of atoms for `nojump`, edges for `displacement`, rotations for `superpose`."""
+"""The sums of first passes: jumps of atoms for `nojump`, edges for `displacement`, rotations for `superpose`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["KINDS", "EdgeSums", "JumpCounts", "Rotations"]
 
 
 class _StepSums(FirstPass):
-    """Sums of what each step adds to each atom."""
+    """Sums over steps, for each atom."""
 
     @property
     def kernel_arguments(self) -> Mapping[str, Any]:
@@ -37,7 +37,7 @@ class _StepSums(FirstPass):
 
 
 class JumpCounts(_StepSums):
-    """Edges that are added to atoms for their jumps to the other side of the cell, whole numbers."""
+    """Numbers of edges to add to atoms that have jumped to the other side of the cell, int32."""
 
     name: ClassVar[str] = "jumps"
     done: ClassVar[str] = "jumps are counted"
@@ -45,7 +45,7 @@ class JumpCounts(_StepSums):
 
 
 class EdgeSums(_StepSums):
-    """What `displacement` adds to atoms, angstrom: edges of the cells at the time of each jump."""
+    """Vectors that `displacement` adds to atoms, angstrom: sums of the cell's edges at the time of each jump."""
 
     name: ClassVar[str] = "displacements"
     done: ClassVar[str] = "displacements are summed up"
@@ -55,7 +55,7 @@ class EdgeSums(_StepSums):
 
 
 class Rotations(FirstPass):
-    """Rotations of frames onto the first one, each by way of the frame before."""
+    """Rotations of frames onto the first, each through the frame before it."""
 
     name: ClassVar[str] = "rotations"
     done: ClassVar[str] = "rotations are found"
@@ -82,7 +82,7 @@ class Rotations(FirstPass):
         return {"every": self.every, "n_frames": len(frames), **start}
 
     def _joined(self, behind: NDArray[Any], found: NDArray[Any]) -> NDArray[Any]:
-        # these begin with the rotation of the station
+        # they begin with the station's rotation
         return np.concatenate([behind[:-1], found])
 
 

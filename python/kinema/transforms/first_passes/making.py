@@ -1,4 +1,4 @@
-"""Stations of first passes: those that were kept, gone on with where files have grown, or of a run."""
+"""Stations of first passes: stored ones, extended if files have grown, or computed by a run."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 __all__ = ["note_long_step", "stations_of"]
 
-# of a reduced coordinate from frame to frame, where 1/2 is as far as can be known
+# change of a reduced coordinate from frame to frame; beyond 1/2 a jump cannot be recognised
 _LONG_STEP = 0.4
 
 
 def stations_of(made: FirstPass, options: Mapping[str, Any]) -> Stations:
-    """The stations of a pass over all frames of its trajectory: those that were kept, or of a run.
+    """The stations of a pass over all frames of its trajectory: stored ones, or computed by a run.
 
-    `options` are arguments of `kinema.run`. With MPI all ranks call it, and all get them.
+    `options` are arguments of `kinema.run`. With MPI, all ranks must call this, and all get the stations.
     """
     runner, others = runner_of(options)
     return runner.broadcast_from_root(lambda: _kept_or_made(made, {**others, "runner": runner}))
@@ -37,7 +37,7 @@ def _kept_or_made(made: FirstPass, options: Mapping[str, Any]) -> Stations:
     n_frames = len(trajectory)
     if not 0 < n_frames <= trajectory.core.n_frames < 1 << 32:
         raise ArgumentError(f"{made.done} between the frames of 1 to {1 << 32}, found {n_frames}")
-    # of what is damaged it is not known beforehand which frames it leaves
+    # damaged files: it is not known beforehand which frames are left
     kept = None if skips else KeptStations(made)
     known = None if kept is None else kept.load()
     made.every = made.spacing(n_frames, options.get("memory"))
@@ -46,7 +46,7 @@ def _kept_or_made(made: FirstPass, options: Mapping[str, Any]) -> Stations:
         made.every = known.every
         if len(known.frames) == n_frames:
             return known
-        # what lies behind the last station is read anew
+        # the frames after the last station are read again
         made.behind = known
         made.trajectory = trajectory[(len(known.sums) - 1) * known.every :]
     if kept is not None:
@@ -59,7 +59,7 @@ def _kept_or_made(made: FirstPass, options: Mapping[str, Any]) -> Stations:
 
 
 def note_long_step(trajectory: Trajectory, stations: Stations) -> None:
-    """Emits a note where the longest step, in edges of the cell, is nearly as long as can be known."""
+    """Emits a note if the longest step, in edges of the cell, is nearly too long to recognise jumps."""
     if stations.longest > _LONG_STEP:
         emit(
             [

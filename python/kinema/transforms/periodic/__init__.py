@@ -1,1 +1,1 @@
-"""Transforms of periodic systems: molecules made whole, wrapped, unwrapped, centred; and the one order they have."""
+"""Transforms of periodic systems, which make molecules whole, wrap, unwrap and centre; and their fixed order."""

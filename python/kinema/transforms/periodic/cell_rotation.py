@@ -1,4 +1,4 @@
-"""`rotate_cell`: frames are rotated so that lengths and angles hold their cells as they lie."""
+"""`rotate_cell`: rotates frames so that lengths and angles describe their cells, orientation included."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ class RotateCell(Transform):
 
 
 def rotate_cell() -> RotateCell:
-    """Rotates each frame so that its cell is what lengths and angles say: the first edge along x, the second in the xy
-    plane, and right-handed.
+    """Rotates each frame so that lengths and angles describe its cell: the first edge along x, the second in the xy
+    plane, right-handed.
 
-    A rotation keeps the hand of the edges, and a reflection would make other molecules. So of a left-handed cell the
-    third edge is reversed, which gives the same lattice, and moves no atom. Positions, velocities and forces turn with
-    the cell; distances, angles and chirality stay. Frames without a cell, with one that lies so already, and with edges
-    in one plane stay as they are.
+    A rotation keeps the handedness of the edges, and a reflection would make other molecules. So in a left-handed cell
+    the third edge is reversed, which keeps the lattice and moves no atom. Positions, velocities and forces turn with
+    the cell; distances, angles and chirality stay. Frames stay as they are if they have no cell, a cell in this
+    orientation, or edges in one plane.
 
     Returns
     -------
     RotateCell
-        For `Trajectory.with_transform`, as the last but `centers`.
+        For `Trajectory.with_transform`, as the last transform except `centers`.
     """
     return RotateCell()

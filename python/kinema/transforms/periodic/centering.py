@@ -1,4 +1,4 @@
-"""`center`: all atoms are moved so that the centre of some is in the middle of the cell."""
+"""`center`: moves all atoms so that the centre of some is in the middle of the cell."""
 
 from __future__ import annotations
 
@@ -64,15 +64,15 @@ def center(select: AtomChoice = None, *, weights: Any = None, point: Sequence[fl
     Parameters
     ----------
     select : as `Trajectory.select`
-    weights : None, "mass" or one number an atom
+    weights : None, "mass" or one number per atom
         The centre of geometry, of mass, or with other weights.
     point : x, y, z, optional
-        Where it is moved, angstrom. By default half of the sum of the three edges of each frame's cell.
+        Target of the centre, angstrom. By default half of the sum of the three edges of each frame's cell.
 
     Returns
     -------
     Center
-        For `Trajectory.with_transform`. `gmx trjconv -center` takes the middle between the least and greatest
-        coordinates instead of a centre.
+        For `Trajectory.with_transform`. `gmx trjconv -center` uses the midpoint of the least and greatest coordinates
+        instead of a centre.
     """
     return Center(select, weights, point)

@@ -1,4 +1,4 @@
-"""`cluster`: several molecules stay together, such as the two halves of a dimer, or a ligand and its protein."""
+"""`cluster`: keeps molecules together, such as the two halves of a dimer, or a ligand and its protein."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Cluster(Transform):
         return arguments if self._bonds is None else arguments | {"bonds": describe(self._bonds)}
 
     def for_other_atoms(self, bound: _core.Transform) -> Cluster | None:
-        """See `Transform`: molecules are those of the structure."""
+        """See `Transform`: the structure's own molecules are used."""
         if not names_by_words(self._select, self._anchor) or not is_of_any_atoms(self._bonds):
             return None
         return Cluster(words_of(self._select), words_of(self._anchor), self._bonds)
@@ -67,16 +67,17 @@ class Cluster(Transform):
 
 
 def cluster(select: AtomChoice, *, anchor: AtomChoice = None, bonds: Any = None) -> Cluster:
-    """Keeps molecules together: each is moved to the image nearest to those that are in place.
+    """Keeps molecules together: moves each to the image nearest to the molecules that are in place.
 
-    The anchor stays; then the molecule whose centre of mass is nearest to one in place comes next, until all are.
+    The anchor stays. Then, one by one, the molecule whose centre of mass is nearest to one in place is moved, until all
+    are in place.
 
     Parameters
     ----------
     select : as `Trajectory.select`
-        Molecules with an atom among these. `whole` comes first.
+        Atoms whose molecules stay together. Apply `whole` first.
     anchor : as `Trajectory.select`
-        The molecule with the first of these atoms stays; by default the largest.
+        The molecule of the first of these atoms stays; by default the largest.
     bonds : as in `whole`
 
     Returns

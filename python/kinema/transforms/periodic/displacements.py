@@ -1,8 +1,8 @@
-"""`displacement`: atoms move on by the nearest image of each step, for diffusion at constant pressure.
+"""`displacement`: moves atoms by the nearest image of each step, for diffusion at constant pressure.
 
-The edges that are added until every so many frames, the stations, are summed up in one pass over all frames on any
-runner; whoever reads a frame then runs from the station before it. Edges are rounded to multiples of 2^-28 angstrom, so
-that sums are exact and frames have the same bits on any number of workers.
+One pass over all frames, on any runner, sums the edges to add until every n-th frame, the stations; reading a frame
+then starts at the station before it. Edges are rounded to multiples of 2^-28 angstrom, so that sums are exact and
+frames have the same bits on any number of workers.
 """
 
 from __future__ import annotations
@@ -59,44 +59,43 @@ class Displacement(Transform):
 
 
 def displacement(select: AtomChoice = None, **options: Any) -> Displacement:
-    """Unwraps a trajectory by summing up displacements, for mean square displacements at constant pressure.
+    """Unwraps a trajectory by summing displacements, for mean square displacements at constant pressure.
 
         unwrapped = traj.with_transform(kn.transforms.whole(), kn.transforms.displacement())
 
-    The first frame of the file stays as it is (after the transforms before). In each later one an atom moves by
+    The first frame of the file stays as it is (after earlier transforms). In each later frame an atom moves by
 
         d - round(d / L) L,   d = w_i - w_(i-1),
 
-    where w are the positions as they are read, L the cell of frame i, and the division is in reduced coordinates: the
-    nearest image of each step that is shorter than half of the least height of the cell. With `nojump` an atom stays
-    at an image of where it is read, `w_i + n L_i`: as the cell breathes, atoms that have gone far move with it by n
-    times its change. That is what the reversible scheme of Kulke and Vermaas gives as well, by which frames can be
-    wrapped again. Here the edges of earlier jumps are those of the cell at that time, so that diffusion coefficients
-    are those of the steps; frames cannot be wrapped again. In a cell that does not change both are the same but for
-    rounding.
+    where w are the positions as read, L is the cell of frame i, and the division is in reduced coordinates. This is the
+    nearest image of each step that is shorter than half of the least height of the cell. With `nojump` an atom stays at
+    an image of its position as read, `w_i + n L_i`: when the cell changes, an atom that has moved far moves with it, by
+    n times the change. The reversible scheme of Kulke and Vermaas gives the same, and its frames can be wrapped again.
+    Here each jump adds the edges of the cell at the time of the jump, so that diffusion coefficients follow from the
+    steps; frames cannot be wrapped again. In a constant cell both are the same except for rounding.
 
-    Molecules stay whole where `whole` comes before: then all atoms of a molecule jump together.
+    Molecules stay whole if `whole` is applied first: then all atoms of a molecule jump together.
 
     Parameters
     ----------
     select : as `Trajectory.select`
-        Atoms that are unwrapped; others stay as they are. By default all. As for `nojump` with all of their molecule
-        where `wrap`, `cluster` or `centers` comes behind.
+        Atoms to unwrap; others stay as they are. By default all. As for `nojump`, select whole groups if `wrap`,
+        `cluster` or `centers` follows.
     **options
         Arguments of `kinema.run` for the pass over all frames: `runner`, `workers`, `memory`, `progress`, `checkpoint`,
-        and those of runners. With MPI all ranks call `with_transform`.
+        and options of runners. With MPI, all ranks must call `with_transform`.
 
     Returns
     -------
     Displacement
-        For `Trajectory.with_transform`, which reads all frames of the files once, unless edges of these atoms were
-        summed up before. A step of more than 0.4 of the cell is noted. Sums take up to 64 MiB of memory.
+        For `Trajectory.with_transform`, which reads all frames of the files once, unless the edges of these atoms were
+        summed before. A note reports a step of more than 0.4 of the cell. Sums take up to 64 MiB of memory.
 
     Sources: S. von Bülow, J. T. Bullerjahn, G. Hummer, J. Chem. Phys. 2020, 153, 021101, equation 1 (bricks; "the
     minimal displacement vector according to periodic boundary conditions for the instantaneous box geometry");
     M. Kulke, J. V. Vermaas, J. Chem. Theory Comput. 2022, 18, 6161, equations 12 (bricks) and B8 (any cell, `nojump`);
-    the schemes are compared in J. T. Bullerjahn et al., J. Chem. Theory Comput. 2023, 19, 3406 (there TOR, and HYB for
-    that of Kulke and Vermaas). The equations were taken from their statement in the documentation of mdtools
+    J. T. Bullerjahn et al., J. Chem. Theory Comput. 2023, 19, 3406, compare the schemes (as TOR, and HYB for the scheme
+    of Kulke and Vermaas). The equations were taken from their statement in the documentation of mdtools
     (`unwrap_frame`); `unwrap scheme tor` and `frac` of cpptraj give the positions of `displacement` and `nojump`.
     """
     return Displacement(select, options)

@@ -1,4 +1,4 @@
-"""The one order in which transforms of periodic systems follow each other."""
+"""The fixed order of transforms of periodic systems."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UNWRAPPING = ("nojump", "displacement")
 
 
 def check_order(name: str, trajectory: Trajectory) -> None:
-    """ArgumentError where a transform would come behind one that belongs behind it."""
+    """Raises ArgumentError if an earlier transform must follow this one."""
     place = ORDER.index(name)
     for earlier in trajectory.core.transforms:
         if earlier.name in ORDER and ORDER.index(earlier.name) > place:
@@ -33,12 +33,12 @@ def check_order(name: str, trajectory: Trajectory) -> None:
 def check_unwrapped_together(
     name: str, trajectory: Trajectory, atoms: NDArray[np.uint32], groups: NDArray[Any]
 ) -> None:
-    """ArgumentError where an unwrapping before moves some atoms of a group alone: a centre would be of mixed images.
+    """Raises ArgumentError if an earlier unwrapping moves only some atoms of a group: a centre would mix images.
 
-    `groups`: a number for each of the atoms, the same for those of one group.
+    `groups` has a number for each of the atoms, equal within a group.
     """
     unwrapping = [one for one in trajectory.core.transforms if one.name in _UNWRAPPING]
-    # by images that files store all atoms are unwrapped
+    # images stored in files unwrap all atoms
     if not unwrapping or reads_images(trajectory):
         return
     for earlier in unwrapping:

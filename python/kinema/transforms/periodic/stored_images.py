@@ -1,7 +1,7 @@
-"""Images of atoms that a file stores: the same trajectory with positions unwrapped by them, so that no jump is counted.
+"""Images of atoms stored in files: the same trajectory with positions unwrapped by them, without counting jumps.
 
-H5MD: the element `image` beside `position`. LAMMPS' dumps: columns ix iy iz, or unwrapped coordinates xu yu zu, through
-MDAnalysis' reader.
+H5MD stores the element `image` beside `position`. LAMMPS dumps store columns ix iy iz, or unwrapped coordinates
+xu yu zu, read through MDAnalysis.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["reads_images", "unwrapped_by_images"]
 
-# arguments of MDAnalysis' reader of LAMMPS' dumps
+# arguments of MDAnalysis' reader of LAMMPS dumps
 _CONVENTION, _UNWRAPS = "lammps_coordinate_convention", "unwrap_images"
 _UNWRAPPED = {"unwrapped": ("xu", "yu", "zu"), "scaled_unwrapped": ("xsu", "ysu", "zsu")}
 _IMAGES, _WRAPPED = ("ix", "iy", "iz"), (("x", "y", "z"), ("xs", "ys", "zs"))
@@ -34,16 +34,16 @@ _MOST_LINES = 32
 
 
 def reads_images(trajectory: Trajectory) -> bool:
-    """Whether positions are unwrapped by images when they are read."""
+    """Whether reading unwraps positions by images."""
     if trajectory.hdf5 is not None:
         return trajectory.hdf5.unwrap
     return format_named(trajectory.format).through_mdanalysis and _unwraps(_external_options(trajectory))
 
 
 def unwrapped_by_images(trajectory: Trajectory) -> Trajectory | None:
-    """The same frames, unwrapped by images of the files; None where these store none.
+    """The same frames, unwrapped by the files' images; None if the files store none.
 
-    A note says that images are used, or why they cannot be.
+    Emits a note that images are used, or why they cannot be used.
     """
     path = trajectory.paths[0]
     recipe = fresh_recipe(trajectory.core)
@@ -86,7 +86,7 @@ def _with_options(describe: Any, options: H5mdOptions) -> Any:
 
 def _external_options(trajectory: Trajectory) -> ExternalOptions:
     options: ExternalOptions = trajectory.core.recipe()["external"].options
-    # it is not sent to other processes
+    # the topology is not sent to other processes
     return options if trajectory.topology is None else replace(options, topology=trajectory.topology)
 
 
@@ -95,7 +95,7 @@ def _unwraps(options: ExternalOptions) -> bool:
 
 
 def _reading_images(path: str, options: ExternalOptions) -> ExternalOptions | None:
-    """The options by which a LAMMPS dump is read unwrapped; None where it has no images, and for other formats."""
+    """Options that read a LAMMPS dump unwrapped; None if it has no images, and for other formats."""
     cls = reader_class(path, options.format)
     if cls is None or "LAMMPSDUMP" not in names_of(cls):
         return None

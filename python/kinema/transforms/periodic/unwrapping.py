@@ -1,8 +1,8 @@
-"""`nojump`: atoms go on where they would jump to the other side of the cell, from the first frame of the file on.
+"""`nojump`: unwraps atoms that jump to the other side of the cell, from the first frame of the file on.
 
-Jumps are counted between all frames of the file, or between selected ones, in one pass that reads these once
-(`kinema.transforms.first_passes`). Whoever reads a frame then runs from the station before it. Sums are of whole
-numbers: frames have the same bits on any number of workers.
+One pass reads all frames of the file, or the selected ones, once and counts jumps between them
+(`kinema.transforms.first_passes`). Reading a frame then starts at the station before it. The sums are integers, so
+frames have the same bits on any number of workers.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class NoJump(Transform):
         return arguments if self._count == "all" else arguments | {"count": describe(self._count)}
 
     def prepared(self, trajectory: Trajectory) -> Trajectory:
-        """See `Transform.prepared`: files that store images are read with these."""
+        """See `Transform.prepared`: files that store images are read with them."""
         check_order(self.name, trajectory)
         return trajectory if reads_images(trajectory) else unwrapped_by_images(trajectory) or trajectory
 
@@ -88,7 +88,7 @@ class NoJump(Transform):
         )
 
     def _counted(self, trajectory: Trajectory) -> Trajectory:
-        """The frames between which jumps are counted."""
+        """The frames to count jumps between."""
         whole = trajectory.viewed_trajectory()
         if self._count == "all":
             return whole
@@ -97,8 +97,8 @@ class NoJump(Transform):
             emit(
                 [
                     f"{trajectory.paths[0]}: jumps are counted between the {len(chosen)} selected frames of "
-                    f"{whole.n_frames} alone: where an atom moves by more than half of the cell between two of them, "
-                    "its position is another one than with all frames"
+                    f"{whole.n_frames} alone: if an atom moves by more than half of the cell between two of them, "
+                    "its position differs from the one with all frames"
                 ]
             )
         return whole[chosen]
@@ -106,7 +106,7 @@ class NoJump(Transform):
     def _to_first(
         self, trajectory: Trajectory, selection: Selection, tracked: NDArray[np.uint32], frame: int
     ) -> NDArray[np.int32]:
-        """The edges that are added to atoms of the first frame, so that it is nearest to what `first` says."""
+        """The edges to add to atoms of the first frame to bring it nearest to the structure of `first`."""
         core = trajectory.core
         before = _positions(core, tracked, frame)
         edges = before["cells"][0] * before["periodic"][0][:, None]
@@ -125,7 +125,7 @@ class NoJump(Transform):
         return counts
 
     def _note_broken(self, trajectory: Trajectory, tracked: NDArray[np.uint32], by: NDArray[np.int32]) -> None:
-        """Emits a note where atoms of one molecule, which is whole, go to different images of the reference."""
+        """Emits a note if atoms of one whole molecule move to different images, as in the reference."""
         bonds = None if trajectory.topology is None else bonds_of(trajectory)
         if bonds is None or not bonds.known:
             return
@@ -136,14 +136,14 @@ class NoJump(Transform):
             molecules = "1 molecule is" if broken == 1 else f"{broken:,} molecules are"
             emit(
                 [
-                    f"{trajectory.paths[0]}: {molecules} broken at the faces of the periodic cell behind nojump, as in "
+                    f"{trajectory.paths[0]}: {molecules} broken at the faces of the periodic cell after nojump, as in "
                     f"the structure that it begins with, {describe(self._first)}; give one of whole molecules"
                 ]
             )
 
 
 def _positions(core: _core.Trajectory, atoms: NDArray[np.uint32], frame: int) -> dict[str, NDArray[Any]]:
-    """Of atoms in one frame, with its cell."""
+    """Positions of atoms in one frame, with its cell."""
     return core.read(FrameSelection(range(frame, frame + 1)), atoms=atoms, fields=("positions",), workers=1)
 
 
@@ -152,32 +152,32 @@ def nojump(select: AtomChoice = None, *, first: Any = None, count: str = "all", 
 
         unwrapped = traj.with_transform(kn.transforms.nojump("resname SOL", runner="processes", workers=16))
 
-    The first frame of the file stays as it is (after the transforms before). In each later one an atom is put at the
-    image whose reduced coordinates are nearest to those that it had in the frame before, also where the cell changes,
-    as MDAnalysis' `NoJump`. Where files store images (H5MD; LAMMPS' dumps with ix iy iz or xu yu zu) positions of all
-    atoms and frames are those with their images, no jump is counted, and a note says so.
+    The first frame of the file stays as it is (after earlier transforms). In each later frame an atom is put at the
+    image whose reduced coordinates are nearest to its coordinates in the frame before, even if the cell changes, as in
+    MDAnalysis' `NoJump`. If files store images (H5MD; LAMMPS dumps with ix iy iz or xu yu zu), all atoms of all frames
+    are unwrapped by these images, no jump is counted, and a note says so.
 
     Parameters
     ----------
     select : as `Trajectory.select`
-        Atoms that are unwrapped; others stay as they are. By default all. Behind it `wrap`, `cluster` and `centers`
-        refuse groups of which it selects some atoms alone: their centres would be of mixed images.
+        Atoms to unwrap; others stay as they are. By default all. Later `wrap`, `cluster` and `centers` refuse groups of
+        which only some atoms are selected: their centres would mix images.
     first : Cluster, Trajectory, Universe, AtomGroup, path or (atoms, 3) array in angstrom, optional
-        `cluster(...)` of the first frame, from which all others go on: molecules that were together in it stay so. Or a
-        structure to which the atoms of the first frame are put nearest, by reduced coordinates in its cell; molecules
-        that are broken in it are so in all frames, which is noted where `whole` comes before.
+        `cluster(...)`, applied to the first frame: molecules that are together there stay together. Or a structure: the
+        atoms of the first frame are put nearest to it, by reduced coordinates in the frame's cell. Molecules that are
+        broken in the structure are broken in all frames; a note says so if `whole` is applied first.
     count : {"all", "selected"}
-        Frames between which jumps are counted: all of the file, so that a stride changes no position; or those of the
-        slice that it is put in front of alone, `traj[::100]`, which are read alone, and noted. Then other frames
-        are an error.
+        Frames to count jumps between: all of the file, so that a stride changes no position; or only the frames of the
+        slice that the transform is applied to, `traj[::100]`, which reads only these and emits a note. Then other
+        frames are an error.
     **options
         Arguments of `kinema.run` for the pass that counts jumps: `runner`, `workers`, `memory`, `progress`,
-        `checkpoint`, and those of runners. With MPI all ranks call `with_transform`.
+        `checkpoint`, and options of runners. With MPI, all ranks must call `with_transform`.
 
     Returns
     -------
     NoJump
         For `Trajectory.with_transform`, which reads the file once, unless jumps of these atoms were counted before. A
-        step of more than 0.4 of the cell is noted. Sums of jumps take up to 64 MiB of memory.
+        note reports a step of more than 0.4 of the cell. Sums of jumps take up to 64 MiB of memory.
     """
     return NoJump(select, first, count, options)

@@ -1,7 +1,7 @@
-"""`whole`: molecules that are broken at the faces of the cell are made whole.
+"""`whole`: makes molecules whole that are broken at the faces of the cell.
 
-Each atom is put at the image that is nearest to the atom that it is bonded to, from the first atom of its molecule on,
-which stays. Atoms move by whole edges of the cell alone.
+The first atom of a molecule stays; each further atom is put at the image nearest to an atom that it is bonded to. Atoms
+move by whole edges of the cell only.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Whole(Transform):
         return arguments if self._bonds is None else arguments | {"bonds": describe(self._bonds)}
 
     def for_other_atoms(self, bound: _core.Transform) -> Whole | None:
-        """See `Transform`: bonds are those of the structure, or guessed in it."""
+        """See `Transform`: bonds come from the structure, or are guessed in it."""
         by_words = names_by_words(self._select) and is_of_any_atoms(self._bonds)
         return Whole(words_of(self._select), self._bonds) if by_words else None
 
@@ -57,17 +57,17 @@ def whole(select: AtomChoice = None, *, bonds: Any = None) -> Whole:
     Parameters
     ----------
     select : as `Trajectory.select`
-        Molecules with an atom among these; all by default. What nobody asks for is neither read nor moved.
+        Atoms whose molecules are made whole; all by default. Atoms that nobody asks for are neither read nor moved.
     bonds : None, "guess", a file, or (n_bonds, 2) pairs of atoms
-        None: those of the topology; virtual sites (no mass, no bond) go with the atom before them in their residue.
-        Where it has none, or is a PDB file, each atom goes with the one before it in its residue, which is noted.
-        "guess": by distances in the first frame, as MDAnalysis guesses them; in water from the first atom of each
-        residue. A file: a topology of the same atoms with bonds.
+        None: the topology's bonds; virtual sites (no mass, no bond) move with the atom before them in their residue. If
+        the topology has no bonds, or is a PDB file, each atom moves with the atom before it in its residue, with a
+        note. "guess": by distances in the first frame, as MDAnalysis guesses them; in water from the first atom of
+        each residue. A file: a topology of the same atoms with bonds.
 
     Returns
     -------
     Whole
-        For `Trajectory.with_transform`. Frames without a periodic cell, with positions that are not finite, and
-        molecules that are bonded to their own image (periodic polymers) are errors that name the frame.
+        For `Trajectory.with_transform`. Errors that name the frame: a frame without a periodic cell, positions that are
+        not finite, and molecules that are bonded to their own image (periodic polymers).
     """
     return Whole(select, bonds)

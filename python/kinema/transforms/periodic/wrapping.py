@@ -1,4 +1,4 @@
-"""`wrap`: atoms, residues or molecules are put into the unit cell."""
+"""`wrap`: puts atoms, residues or molecules into the unit cell."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["COMPOUNDS", "NO_GROUP", "Wrap", "check_labels_unwrapped", "labels_of", "masses_of", "wrap"]
 
 COMPOUNDS = ("atoms", "residues", "molecules")
-# of atoms that do not move
+# label of atoms that do not move
 NO_GROUP = np.uint32(0xFFFF_FFFF)
 
 
@@ -50,7 +50,7 @@ class Wrap(Transform):
         return arguments if self._bonds is None else arguments | {"bonds": describe(self._bonds)}
 
     def for_other_atoms(self, bound: _core.Transform) -> Wrap | None:
-        """See `Transform`: molecules are those of the structure."""
+        """See `Transform`: the structure's own molecules are used."""
         if not names_by_words(self._select) or not is_of_any_atoms(self._bonds):
             return None
         return Wrap(words_of(self._select), self._compound, self._ur, self._weights, self._bonds)
@@ -75,7 +75,7 @@ class Wrap(Transform):
 
 
 def labels_of(trajectory: Trajectory, compound: str, bonds: Any = None) -> NDArray[np.uint32]:
-    """For each atom the first atom of what it moves with, (n_atoms,). Emits notes on bonds."""
+    """For each atom, the first atom of the compound that it moves with, (n_atoms,). Emits notes on bonds."""
     if compound == "atoms":
         return np.arange(trajectory.n_atoms, dtype=np.uint32)
     if compound == "molecules":
@@ -88,13 +88,13 @@ def labels_of(trajectory: Trajectory, compound: str, bonds: Any = None) -> NDArr
 
 
 def check_labels_unwrapped(name: str, trajectory: Trajectory, labels: NDArray[np.uint32]) -> None:
-    """As `check_unwrapped_together`, of atoms with labels of groups, `NO_GROUP` of those in none."""
+    """As `check_unwrapped_together`, for atoms with labels of groups; `NO_GROUP` marks atoms in no group."""
     atoms = np.flatnonzero(labels != NO_GROUP).astype(np.uint32)
     check_unwrapped_together(name, trajectory, atoms, labels[atoms])
 
 
 def masses_of(trajectory: Trajectory) -> NDArray[np.float64] | None:
-    """The masses of all atoms in u; None, noted, where they are not known."""
+    """The masses of all atoms in u; None, with a note, if they are not known."""
     atoms = None if trajectory.topology is None else trajectory.atoms
     masses = None if atoms is None else atoms.get("masses")
     if atoms is None or masses is None or not np.isfinite(masses).all() or (masses < 0).any():
@@ -102,7 +102,7 @@ def masses_of(trajectory: Trajectory) -> NDArray[np.float64] | None:
         emit([f"{name} has no masses: centres of molecules and residues are of geometry"])
         return None
     if "masses" in atoms.guessed:
-        # that some are zero changes no centre
+        # zero masses change no centre
         emit(atoms.mass_notes())
     return masses
 
@@ -120,15 +120,15 @@ def wrap(
     Parameters
     ----------
     select : as `Trajectory.select`
-        Those that are put there, with all of their residue or molecule; by default all.
+        Atoms to put there, with all of their residue or molecule; by default all.
     compound : {"atoms", "residues", "molecules"}
-        What moves together. Centres are taken of atoms where they stand: `whole` comes first.
+        Atoms that move together. Centres use positions as they are: apply `whole` first.
     ur : {"rect", "tric", "compact"}
-        Shape of the unit cell, as `gmx trjconv -ur` has it: a brick, the parallelepiped of the edges (which MDAnalysis'
-        `wrap` gives), or the points that are nearest to its middle. They are one where the cell has right angles, but
-        for `compact`, which differs where edges are open.
+        Shape of the unit cell, as in `gmx trjconv -ur`: a brick, the parallelepiped of the edges (as MDAnalysis'
+        `wrap`), or the points nearest to its middle. In a cell with right angles they are the same, except that
+        `compact` differs if edges are open.
     weights : {"mass", None}
-        Centres of mass, or of geometry. Where masses are not known they are of geometry, noted.
+        Centres of mass, or of geometry. If masses are not known, centres are of geometry, with a note.
     bonds : as in `whole`
 
     Returns

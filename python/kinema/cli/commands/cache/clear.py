@@ -15,12 +15,12 @@ def clear(
     folder: Folder,
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="FILES", help="Files whose blocks go; all by default.", show_default=False),
+        typer.Argument(metavar="FILES", help="Files whose blocks are removed; all by default.", show_default=False),
     ] = None,
 ) -> None:
-    """Remove the blocks of files, or all. Processes that read them go on, and fetch them again.
+    """Remove the blocks of files, or all. Running processes fetch them again when they need them.
 
-    Without FILES published files that were fetched from other nodes go as well.
+    Without FILES, published files that were fetched from other nodes are removed as well.
     """
     command: Command = context.obj
     cache = existing(folder)

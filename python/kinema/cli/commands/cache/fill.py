@@ -34,7 +34,7 @@ def fill(
             "--limit",
             parser=options.byte_count,
             metavar="TEXT",
-            help="Bytes of all blocks of the cache, kept in its folder for all that name it; 200 GiB at first.",
+            help="Most bytes of the cache's blocks, stored in its folder for all users; 200 GiB if none is stored.",
             show_default=False,
         ),
     ] = None,
@@ -44,29 +44,29 @@ def fill(
             "--block",
             parser=options.byte_count,
             metavar="TEXT",
-            help="Bytes of a block, those of the program that reads.",
+            help="Bytes per block, the same as in the program that reads.",
         ),
     ] = DEFAULT_BLOCK,
     verify: Annotated[
         VerifyWhen | None,
         typer.Option(
             "--verify",
-            help="When programs that name the folder compare checksums: never, when a process first reads bytes, or "
-            "always; kept in the folder; first at first.",
+            help="When programs that use the folder compare checksums: never, when a process first reads bytes, "
+            "or always. Stored in the folder; first if none is stored.",
             show_default=False,
         ),
     ] = None,
     workers: options.Workers = None,
 ) -> None:
-    """Fetch files before a job computes on them: each byte once, however many processes do so. What is there stays.
+    """Fetch files before a job computes on them: each byte once, for any number of processes; cached blocks stay.
 
-    Then name the folder with --node-cache. It can be stopped at any time, and goes on where it was.
+    Then name the folder with --node-cache. You can stop the command at any time; it resumes where it stopped.
     """
     import time
 
     command: Command = context.obj
     began = time.perf_counter()
-    # no folder is made for files that are not there
+    # checked first, so that missing files make no folder
     for name in named.paths:
         check_regular(name, "file")
     cache = NodeCache(folder, limit, block, None if verify is None else verify.value)

@@ -1,4 +1,4 @@
-"""The option that all commands of this group have: the folder of the cache."""
+"""The option that all commands of this group share: the folder of the cache."""
 
 from pathlib import Path
 from typing import Annotated
@@ -20,7 +20,7 @@ Folder = Annotated[
 
 
 def existing(folder: Path) -> NodeCache:
-    """The cache in a folder; ArgumentError where it is not there, rather than a new one."""
+    """The cache in a folder. Raises ArgumentError if there is none; it never makes one."""
     if not (folder / INSIDE).is_dir():
         raise ArgumentError(f"{folder}: there is no node cache; kinema cache fill makes one", path=str(folder))
     return NodeCache(folder)

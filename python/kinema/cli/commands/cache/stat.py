@@ -1,4 +1,4 @@
-"""`kinema cache stat`: what a node cache has. The work is `NodeCache.stat`."""
+"""`kinema cache stat`: the contents of a node cache. The work is `NodeCache.stat`."""
 
 from typing import Any
 

@@ -9,7 +9,7 @@ from kinema.cli.commands.cache.folder import Folder, existing
 
 
 def verify(context: typer.Context, folder: Folder) -> None:
-    """Compare all blocks with their checksums; those that are damaged are removed, and the exit code is 1."""
+    """Compare all blocks with their checksums. If some are damaged, remove them and exit with 1."""
     command: Command = context.obj
     cache = existing(folder)
     blocks = cache.stat()["blocks"]

@@ -36,20 +36,18 @@ def bench(
         typer.Option("--fields", help="Arrays, with commas between; by default all of the first file."),
     ] = None,
     file_is_sample: storage_options.FileIsSample = None,
-    batch: Annotated[int, typer.Option("--batch", **numbers.COUNT, help="Samples of a batch.")] = 256,
+    batch: Annotated[int, typer.Option("--batch", **numbers.COUNT, help="Samples per batch.")] = 256,
     batches: Annotated[
         int | None,
-        typer.Option("--batches", **numbers.COUNT, help="Of each loop, at the most.", show_default=False),
+        typer.Option("--batches", **numbers.COUNT, help="Most batches per loop.", show_default=False),
     ] = None,
     time_limit: Annotated[
-        float, typer.Option("--time-limit", **numbers.decimal(1e-3, 1e7), help="Seconds of each loop, about.")
+        float, typer.Option("--time-limit", **numbers.decimal(1e-3, 1e7), help="Approximate seconds per loop.")
     ] = 3.0,
-    size: Annotated[
-        str, typer.Option("--size", help="Bytes of the samples that are written in each layout, at the most.")
-    ] = "256 MiB",
+    size: Annotated[str, typer.Option("--size", help="Most bytes of samples to write in each layout.")] = "256 MiB",
     page_cache: Annotated[
         str,
-        typer.Option("--page-cache", **one_of(_PAGE_CACHES), help="Files are dropped from memory before each loop."),
+        typer.Option("--page-cache", **one_of(_PAGE_CACHES), help="Drop files from memory before each loop, or not."),
     ] = "drop",
     scratch: Annotated[
         Path | None,

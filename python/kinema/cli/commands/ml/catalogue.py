@@ -1,4 +1,4 @@
-"""`kinema ml catalogue`: what is known of many trajectories in one file. The work is `kinema.ml.catalogue`."""
+"""`kinema ml catalogue`: one file that describes many trajectories. The work is `kinema.ml.catalogue`."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -21,11 +21,11 @@ _UNREADABLE = ("error", "leave-out")
 @takes_groups
 def catalogue(
     context: typer.Context,
-    action: Annotated[str, typer.Argument(**one_of(_ACTIONS), help="What to do.", show_default=False)],
+    action: Annotated[str, typer.Argument(**one_of(_ACTIONS), help="Action.", show_default=False)],
     data: Annotated[
         list[Path],
         typer.Argument(
-            help="Files, folders or patterns in quotes, each file a trajectory; of check and list the catalogue.",
+            help="Files, folders or quoted patterns, each file a trajectory; for check and list, the catalogue.",
             show_default=False,
         ),
     ],
@@ -37,14 +37,14 @@ def catalogue(
         str | None,
         typer.Option(
             "--particles",
-            help="Groups that are wanted of files with several, all by default: '*/320/*' of mdCATH.",
+            help="Groups to take from files with several, such as '*/320/*' for mdCATH; all by default.",
             show_default=False,
         ),
     ] = None,
     unreadable: Annotated[
-        str, typer.Option("--unreadable", **one_of(_UNREADABLE), help="What becomes of files that cannot be opened.")
+        str, typer.Option("--unreadable", **one_of(_UNREADABLE), help="Action for files that cannot be opened.")
     ] = "error",
-    update: Annotated[bool, typer.Option("--update", help="Of check: renew trajectories that have changed.")] = False,
+    update: Annotated[bool, typer.Option("--update", help="For check: renew trajectories that changed.")] = False,
     format: options.InputFormat = None,
     input_units: options.InputUnits = None,
     timestep: options.Timestep = None,
@@ -53,7 +53,7 @@ def catalogue(
     workers: options.Workers = None,
     runner: options.Runner = None,
 ) -> None:
-    """One file with which thousands of trajectories are opened, none of them touched before it is read.
+    """One file to open thousands of trajectories with; none of them is touched before it is read.
 
     make DATA... -o FILE; add DATA... -o FILE; check FILE [--update]; list FILE. The exit code of check is 1 if
     trajectories have changed, or are gone.
@@ -88,7 +88,7 @@ def catalogue(
 
 
 def _refuse_needless(action: str, given: dict[str, Any], update: bool) -> None:
-    """ArgumentError for options that the action has no use for."""
+    """Raises ArgumentError for options that the action does not use."""
     if update and action != "check":
         raise ArgumentError(f"--update is for kinema ml catalogue check, and this is {action}")
     if action == "make":

@@ -80,7 +80,7 @@ def convert(
         Path | None, typer.Option("-o", "--output", help="Archive to make, .h5.", show_default=False)
     ] = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Say what would be done and what a training loop reads; write nothing.")
+        bool, typer.Option("--explain", help="Print the plan and what a training loop would read; write nothing.")
     ] = False,
     file_is_sample: storage_options.FileIsSample = None,
     workers: options.Workers = None,
@@ -93,7 +93,7 @@ def convert(
     checkpoint_interval: options.CheckpointInterval = None,
     force: options.Force = False,
 ) -> None:
-    """Write the samples of many files into one HDF5 archive, and where each of them comes from."""
+    """Write the samples of many files, and the origin of each, into one HDF5 archive."""
     import kinema.ml
 
     command: Command = context.obj
@@ -121,5 +121,5 @@ def convert(
 
 
 def _types(text: str) -> str | dict[str, str]:
-    """ "float32", or {"x": "float32"} of "x=float32"."""
+    """ "float32", or {"x": "float32"} from "x=float32"."""
     return named_words("--dtype", text, "a type, or ARRAY=TYPE") if "=" in text else text

@@ -16,7 +16,7 @@ from kinema.cli.periodic.inputs import Inputs
 
 @dataclass(frozen=True)
 class Labels:
-    """Values of frames besides those of the atoms."""
+    """Options for values of frames, beside the values of atoms."""
 
     labels: Annotated[
         list[Path] | None,
@@ -31,7 +31,7 @@ class Labels:
         typer.Option(
             "--missing",
             **options.one_of(("error", "drop")),
-            help="Frames whose step a label has no value for.",
+            help="Frames for whose step a label has no value: an error, or drop them.",
         ),
     ] = "error"
     energy: Annotated[
@@ -46,14 +46,14 @@ class Labels:
         str | None,
         typer.Option(
             "--label-units",
-            help="Units of labels whose files do not say them: energy=eV; kJ/mol by default.",
+            help="Units of labels whose files do not state them: energy=eV; kJ/mol by default.",
             show_default=False,
         ),
     ] = None
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments of `kinema.ml.export`; ArgumentError for what is no list of names and units."""
+        """Arguments of `kinema.ml.export`. Raises ArgumentError if --label-units is not a list of names and units."""
         from kinema.cli.word_lists import named_words
 
         units = None if self.label_units is None else named_words("--label-units", self.label_units, "NAME=UNIT")
@@ -63,7 +63,7 @@ class Labels:
 
 @dataclass(frozen=True)
 class SplitPart:
-    """Which samples."""
+    """Options that choose samples."""
 
     split: Annotated[
         Path | None,
@@ -83,7 +83,7 @@ def export(
         typer.Option(
             "-o",
             "--output",
-            help="File, or folder for shards: a name that ends as files of the format do is one file.",
+            help="File, or folder for shards; a name with the format's suffix is one file.",
             show_default=False,
         ),
     ],
@@ -92,7 +92,7 @@ def export(
         typer.Option(
             "--output-format",
             metavar="<samples-h5|npy|npz|extxyz|deepmd>",
-            help="What to write.",
+            help="Format to write.",
             show_default=False,
         ),
     ],
@@ -105,13 +105,13 @@ def export(
         str | None,
         typer.Option(
             "--fields",
-            help="positions,forces and names of labels; by default positions, forces where there are some, and all "
+            help="positions,forces and names of labels; by default positions, forces if there are any, and all "
             "columns of --labels.",
             show_default=False,
         ),
     ] = None,
     dtype: Annotated[
-        str, typer.Option("--dtype", **options.one_of(("float32", "float64")), help="Of positions and forces.")
+        str, typer.Option("--dtype", **options.one_of(("float32", "float64")), help="Type of positions and forces.")
     ] = "float32",
     shard_size: Annotated[
         str | None,
