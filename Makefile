@@ -176,6 +176,7 @@ lint: $(VENV)/.stamp-packages ## formatting, clippy, ruff, mypy, layers, circles
 	$(BIN)/python tools/check_package.py
 	$(BIN)/python tools/third_party_licences.py --check
 	$(BIN)/python tools/check_error_messages.py
+	PYTHONPATH=python $(BIN)/python tools/check_docstrings.py
 	$(BIN)/python tools/check_prose.py
 	$(BIN)/python tools/check_test_imports.py
 	$(BIN)/python tools/check_slow_tests.py

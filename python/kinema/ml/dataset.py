@@ -284,7 +284,7 @@ class Dataset(ABC):
 
     @abstractmethod
     def plan(self, ids: ArrayLike) -> Reading:
-        """Amounts that `read(ids)` would take from the files. Reads nothing."""
+        """Amounts that `read(ids)` would take from the files, for sample numbers `ids` (n,). Reads nothing."""
 
     @property
     def node_cache(self) -> NodeCache | None:
@@ -292,7 +292,7 @@ class Dataset(ABC):
         return None
 
     def extents(self, ids: NDArray[np.int64]) -> Extents:
-        """Byte ranges of the samples `ids`, from 0 to n - 1, in their order; only for data sets with a `node_cache`."""
+        """Byte ranges of the samples `ids` (n,), from 0, in their order; only for data sets with a `node_cache`."""
         raise NotImplementedError
 
     @overload
@@ -309,7 +309,7 @@ class Dataset(ABC):
         return self._sample(self.read([sample_number(index, len(self))], workers=1), 0)
 
     def root(self) -> tuple[Dataset, NDArray[np.int64]]:
-        """The data set that this one is a part of, or is built on, and (len(self),) numbers of its samples there."""
+        """The data set that this one is a part of, or is built on, and numbers (n,) of its samples there."""
         return self, np.arange(len(self), dtype=np.int64)
 
     def _sample(self, batch: Batch, place: int) -> dict[str, NDArray[Any]]:

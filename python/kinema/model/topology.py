@@ -276,7 +276,7 @@ class Topology:
         return int(self._loaded().atoms.n_atoms) if table is None else table.n_atoms
 
     def select(self, selection: str) -> NDArray[np.int64]:
-        """Ascending indices of the atoms that a selection string of MDAnalysis names; may be empty.
+        """Ascending indices (n,) of the atoms that a selection string of MDAnalysis names; n may be 0.
 
         Raises ArgumentError for a string that MDAnalysis does not understand, and for one whose atoms depend on
         coordinates.

@@ -136,7 +136,7 @@ def unformatted_bytes(
 
 
 def write_history(path: str | os.PathLike[str], positions: NDArray[np.floating], **how: object) -> None:
-    """Writes `history_bytes` of the same arguments."""
+    """Writes `history_bytes` of the same arguments; positions have the shape (frames, atoms, 3)."""
     assert not how.keys() & (set(VECTOR_FIELDS) - {"velocities", "forces"})
     with open(path, "wb") as file:
         file.write(history_bytes(positions, **how))  # type: ignore[arg-type]

@@ -69,7 +69,7 @@ class FormatTests(ChangedFileTests):
     n_atoms = 12
 
     def write(self, path: Path, positions: NDArray[np.float32], first_step: int) -> None:
-        """Writes positions in angstrom; frame i gets step and time (ps) `first_step + i`."""
+        """Writes positions (frames, atoms, 3) in angstrom; frame i gets step and time (ps) `first_step + i`."""
         raise NotImplementedError("a subclass of FormatTests writes files of its format")
 
     def write_synthetic(self, path: Path, made: Synthetic) -> tuple[bool, bool]:

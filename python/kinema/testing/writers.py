@@ -103,7 +103,7 @@ def write_dcd(
     cell: tuple[float, float, float] | NDArray[np.float32] | None = None,
     byte_order: str = "<",
 ) -> None:
-    """Writes `dcd_bytes` to a file."""
+    """Writes `dcd_bytes` to a file; positions are (frames, atoms, 3), in angstrom."""
     with open(path, "wb") as file:
         file.write(dcd_bytes(positions, first_step=first_step, dt=dt, cell=cell, byte_order=byte_order))
 
@@ -141,7 +141,9 @@ def write_trr(
     cell: tuple[float, float, float] | NDArray[np.float32] = (60.0, 60.0, 60.0),
     every: tuple[int, int, int] = (1, 1, 1),
 ) -> None:
-    """Writes a TRR file through MDAnalysis: frame i has step `first_step + i`, and its time is the step times `dt`.
+    """Writes a TRR file through MDAnalysis. Positions, velocities and forces are (frames, atoms, 3).
+
+    Frame i has step `first_step + i`, and its time is the step times `dt`.
 
     Vectors in angstrom, angstrom/ps and kJ/(mol angstrom). Frame i has positions, velocities and forces if i is a
     multiple of the number in `every`. `cell` as `write_xtc`.

@@ -63,6 +63,7 @@ _MODULE_OF = {
 
 
 def _apply_to_timestep(transform: Transform, ts: Any) -> Any:
+    """Changes a Timestep of MDAnalysis in place, as its transformations do, and returns it."""
     from kinema.transforms.timesteps import changed
 
     return changed(transform, ts)

@@ -76,6 +76,7 @@ class ConvertedSamples:
 
     @property
     def gib_per_second(self) -> float:
+        """Speed of the conversion in GiB of samples a second; 0 if it took no time."""
         return self.n_bytes / self.seconds / 2**30 if self.seconds > 0 else 0.0
 
     def __str__(self) -> str:
