@@ -145,7 +145,7 @@ from kinema.parallel.placers import FilePlacer, MpiPlacer
 rank, (_, failing, how, *words) = MPI.COMM_WORLD.Get_rank(), sys.argv
 Path(f"pid-{rank}").write_text(str(os.getpid()))
 if how == "limit" and rank == int(failing):
-    # it can write no byte behind the first million, which is an error on this rank alone
+    # it can write no byte after the first MiB, which is an error of this rank alone
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
 
