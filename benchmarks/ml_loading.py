@@ -135,7 +135,7 @@ class Benchmark:
             if row.program == "Kinema" and row.step and row.trainers == max(self.options.trainers, default=0):
                 print(
                     f"{row.layout}, {row.trainers} trainers, {row.order}, {self.options.page_cache}: unoverlapped I/O "
-                    f"{100 * row.unoverlapped:.2f} %, behind the first batch {100 * row.unoverlapped_then:.2f} %, "
+                    f"{100 * row.unoverlapped:.2f} %, after the first batch {100 * row.unoverlapped_then:.2f} %, "
                     f"goal {UNOVERLAPPED_GOAL:g} % with 8 trainers"
                 )
 

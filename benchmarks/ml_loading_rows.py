@@ -13,7 +13,7 @@ import numpy as np
 
 HEADER = (
     f"{'layout':26} {'program':27} {'order':9} trainers step  samples/s epochs read/need disk/need  waited  first  "
-    "unoverlapped, %  of these behind the first batch"
+    "unoverlapped, %  of these after the first batch"
 )
 
 

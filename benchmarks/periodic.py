@@ -144,7 +144,7 @@ def table(rounds: int) -> dict[str, dict[str, float]]:
     """Prints and gives the transforms."""
     theirs, set_up = mdtraj()
     columns = {"Kinema": kinema(rounds), "MDAnalysis": mdanalysis(), "MDTraj": theirs}
-    print("ns an atom and frame, one thread; behind peers: in multiples of ours")
+    print("ns an atom and frame, one thread; after each peer's figure: in multiples of ours")
     print(f"  {'':28}{'goal':>8}{'Kinema':>9}{'MDAnalysis':>20}{'MDTraj':>20}")
     for name, ours in columns["Kinema"].items():
         goal = GOALS.get(name, GOAL)

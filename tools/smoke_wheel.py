@@ -75,7 +75,7 @@ def check_contents(distribution: Path) -> None:
             raise Failed(f"{distribution.name} lacks {wanted}")
     for name, content in found.items():
         if UNWANTED.search(name) or (not wheel and name.endswith(".so")):
-            raise Failed(f"{distribution.name} has {name}, which is no part of it")
+            raise Failed(f"{distribution.name} has {name}, which does not belong there")
         for folder in folders_of_this_machine():
             if folder in content:
                 raise Failed(f"{distribution.name}: {name} names the folder {folder.decode()} of this machine")
