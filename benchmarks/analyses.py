@@ -5,7 +5,7 @@
 Adenylate kinase (3341 atoms) walking at random, DCD in the page cache, without a cell, in a right-angled and in a
 triclinic one. Wall times of one worker, the least of several by turns; two cores beside one on four times as many
 frames. Decoding is `read` of the same atoms into memory that is used again; a kernel alone is what eight more of it add
-to a run. Two limits of the machine are measured beside these: the first touch of memory for so many results, and
+to a run. Two limits of the machine are measured beside these: the first touch of the memory for the results, and
 copying on two cores, which is all that decoding does here. It asserts nothing.
 """
 
@@ -37,7 +37,7 @@ CELLS = {
     "triclinic": np.array([[80.0, 0.0, 0.0], [30.0, 71.0, 0.0], [-22.0, 27.5, 60.0]]),
 }
 COPIES = 8
-# what a run takes before its first frame and after its last is no more than some hundredths of so many frames
+# enough frames that the time before the first and after the last frame is at most some hundredths of the run
 REPEATS = 4
 # bytes that frames are read into at a time
 READ_BYTES = 4 << 20

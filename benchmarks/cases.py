@@ -1,4 +1,4 @@
-"""What is measured, as a table, and the goals that stand beside the figures.
+"""Table of measurements, with the goals that stand beside the figures.
 
 It runs nothing; `run.py` does, one process a measurement (`peers.py`).
 """
@@ -52,7 +52,7 @@ class RmsdCase:
     peers : tuple of str
         Programs that are measured on it, besides Kinema and the plain read.
     goal : Goal or None
-        What it is compared with says `limit`.
+        `limit` says what the figure is compared with.
     limit : {"rate", "plain read", "swapped read", "mdanalysis"}
         Frames a second of CPU time; or the ratio to those of a plain read, of a plain read with all bytes swapped, of
         MDAnalysis.

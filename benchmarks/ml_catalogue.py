@@ -29,7 +29,7 @@ _BLOCK = 1 << 20
 
 
 def make(folder: Path, entries: int) -> Path:
-    """A catalogue of so many entries; the last is of a file of its own."""
+    """A catalogue of `entries` entries; the last has a file of its own."""
     path = folder / "all.kinema-catalogue"
     write_xtc(folder / "a.xtc", random_walk(500, 300))
     write_h5md(folder / "b.h5md", synthetic(200, 300), chunks=(1, 300, 3), compression="gzip")

@@ -141,7 +141,7 @@ def ml_convert(bench: Any, files: int = 4, samples: int = 800) -> None:
 
 
 class _Printed:
-    """What `ml_convert` needs of a run of `make bench`, for a run alone."""
+    """Stands in for `make bench` when `ml_convert` runs alone."""
 
     def __init__(self, folder: Path, quick: bool) -> None:
         self.folder, self.quick, self.tries = folder, quick, 2 if quick else 5

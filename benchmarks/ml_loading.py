@@ -99,7 +99,7 @@ class Benchmark:
                         "distinct": distinct,
                     }
                     several = with_trainers(paths, {**row, "workers": workers, "ahead": ahead}, step, seconds, most)
-                    # training goes on when the slowest one has its batch
+                    # training continues when the slowest trainer has its batch
                     slowest = max(several, key=lambda row: row.unoverlapped)
                     self.add(slowest)
         if self.is_cold:
@@ -117,7 +117,7 @@ class Benchmark:
                 )
 
     def rate(self, layout: str, program: str, order: str) -> float:
-        """Samples a second without a step, of one trainer; not a number where it was not measured."""
+        """Samples a second without a step, of one trainer; not a number if it was not measured."""
         for row in self.rows:
             if (row.layout, row.program, row.order, row.step, row.trainers) == (layout, program, order, 0.0, 1):
                 return row.rate
@@ -135,7 +135,7 @@ class Benchmark:
             if row.program == "Kinema" and row.step and row.trainers == max(self.options.trainers, default=0):
                 print(
                     f"{row.layout}, {row.trainers} trainers, {row.order}, {self.options.page_cache}: unoverlapped I/O "
-                    f"{100 * row.unoverlapped:.2f} %, behind the first batch {100 * row.unoverlapped_then:.2f} %, "
+                    f"{100 * row.unoverlapped:.2f} %, after the first batch {100 * row.unoverlapped_then:.2f} %, "
                     f"goal {UNOVERLAPPED_GOAL:g} % with 8 trainers"
                 )
 

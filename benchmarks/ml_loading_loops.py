@@ -134,7 +134,7 @@ def h5py_single(paths: list[Path], n_samples: int) -> Batches:
 
 
 def sorted_selections(stores: list[Any], n_samples: int, get: Callable[[Any, NDArray[np.int64]], Any]) -> Batches:
-    """Samples in random order, those of each file in a batch by one sorted selection."""
+    """Samples in random order; one sorted selection reads all samples of a file in a batch."""
     batch = np.empty((BATCH, FEATURES))
     for ids in _random(len(stores) * n_samples):
         file, number = np.divmod(ids, n_samples)
@@ -279,7 +279,7 @@ def torch_batches(paths: list[Path], workers: int, ahead: int | None, rank: int 
 
 
 def archive_loops(layouts: dict[str, list[Path]], n_samples: int) -> Iterator[Loop]:
-    """Those of samples in archives."""
+    """Loops over samples in archives."""
     for layout, paths in layouts.items():
         found: list[tuple[str, str, Callable[[], Batches]]] = []
         if layout in NPZ:
@@ -328,5 +328,5 @@ def other_loops(folder: Path, values: list[NDArray[np.float64]]) -> Iterator[Loo
 
 
 def torch_name(workers: int, ahead: int | None) -> str:
-    """Of a row."""
+    """Name of a PyTorch row in the table."""
     return f"torch, {workers} workers" + (f", prefetch {ahead}" if ahead else "")

@@ -1,4 +1,4 @@
-"""What `ml_loading.py` measures with processes of its own: trainers side by side, and system calls under strace."""
+"""Measurements of `ml_loading.py` in separate processes: trainers side by side, and system calls under strace."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _SECONDS_OF_THE_STORAGE = 2.0
 
 
 def programs_of(ranks: int, most: int) -> Iterator[tuple[str, str, int, int | None]]:
-    """Program, order, workers and prefetch_factor of each row of so many trainers; why others are left out."""
+    """Program, order, workers and prefetch_factor of each row of `ranks` trainers; prints why others are left out."""
     yield "Kinema", "random", 0, None
     yield "Kinema", "windowed", 0, None
     if find_spec("torch") is None:
@@ -61,7 +61,7 @@ def trainer(paths: list[Path], row: dict[str, Any], rank: int, step: float, limi
     if row["program"] == "Kinema":
         made: Any = partial(of_kinema, paths, row["order"], rank, ranks)
     else:
-        import kinema.ml.torch  # noqa: F401 - takes seconds, which are no part of the loop
+        import kinema.ml.torch  # noqa: F401 - takes seconds, which must not count as part of the loop
 
         made = partial(torch_batches, paths, workers, ahead, rank, ranks)
     gate.wait()
@@ -71,7 +71,7 @@ def trainer(paths: list[Path], row: dict[str, Any], rank: int, step: float, limi
 def with_trainers(
     paths: list[Path], row: dict[str, Any], step: float, seconds: float, most_samples: int | None
 ) -> list[Row]:
-    """The rows of all processes, each with its share of the samples; RuntimeError where one has ended without."""
+    """The rows of all processes, each with its share of the samples; RuntimeError if a process ended without a row."""
     context = multiprocessing.get_context("spawn")
     ranks = row["trainers"]
     gate, answers = context.Barrier(ranks), context.Queue()
@@ -99,7 +99,7 @@ def with_trainers(
 
 
 def storage_limit(paths: list[Path], threads: int, sample_bytes: int) -> float:
-    """Bytes a second of samples at random places, read by so many threads past the page cache (O_DIRECT)."""
+    """Bytes a second of samples at random places, read by `threads` threads past the page cache (O_DIRECT)."""
     block = -(-sample_bytes // 4096) * 4096
     handles = [os.open(path, os.O_RDONLY | os.O_DIRECT) for path in paths]
     blocks = min(os.path.getsize(path) for path in paths) // block

@@ -13,7 +13,7 @@ import numpy as np
 
 HEADER = (
     f"{'layout':26} {'program':27} {'order':9} trainers step  samples/s epochs read/need disk/need  waited  first  "
-    "unoverlapped, %  of these behind the first batch"
+    "unoverlapped, %  of these after the first batch"
 )
 
 
@@ -31,9 +31,9 @@ class Row:
     """Samples that there are: above it they were read again."""
     seconds: float
     waited: float
-    """Of these, for batches."""
+    """Seconds of these spent waiting for batches."""
     waited_first: float
-    """Of these, for the first batch: nothing could be read before it."""
+    """Seconds spent waiting for the first batch: nothing could be read before it."""
     read_for_needed: float
     """Bytes that the process asked the system for, for each byte of samples that it read; not a number: of others."""
     disk_for_needed: float
@@ -52,7 +52,7 @@ class Row:
 
     @property
     def unoverlapped_then(self) -> float:
-        """The same behind the first batch."""
+        """The same after the first batch."""
         return (self.waited - self.waited_first) / max(self.seconds - self.waited_first, 1e-9)
 
     def printed(self) -> str:
@@ -76,9 +76,9 @@ def bytes_read() -> tuple[int, int]:
 def measured(
     made: Callable[[], Any], step: float, seconds: float, most_samples: int | None, counts_bytes: bool, **row: Any
 ) -> Row:
-    """Makes a loop that works `step` seconds on each batch and runs it, for about so many seconds.
+    """Makes a loop that works `step` seconds on each batch and runs it for about `seconds`.
 
-    Every sample is looked at. It ends with `most_samples`: those that were read once are in the page cache.
+    Every sample is looked at. The loop ends after `most_samples`: samples that were read once are in the page cache.
     """
     before, began, waited, first, samples = bytes_read(), time.perf_counter(), 0.0, 0.0, 0
     ready, sample_bytes = began, 1
@@ -118,7 +118,7 @@ def for_all_files(paths: list[Path], do: Callable[[Path], None]) -> None:
 
 
 def read_pages(file: Path) -> None:
-    """Reads a file once, which is then in the page cache where that is large enough."""
+    """Reads a file once, which is then in the page cache if that is large enough."""
     with file.open("rb", buffering=0) as opened:
         while opened.read(1 << 24):
             pass

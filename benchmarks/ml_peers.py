@@ -62,7 +62,7 @@ class Loop:
     counts: bool = True
     """Whether these are the samples; else bytes alone."""
     rates: dict[str, list[float]] = field(default_factory=lambda: {"warm": [], "cold": []})
-    """Of each try."""
+    """Rates of each try."""
     cpu: float = float("inf")
     """Milliseconds of this process for each batch, warm."""
 
@@ -241,7 +241,7 @@ def of_plain_read(samples: Samples) -> Epoch:
 
 
 def of_plain_rows(samples: Samples) -> Epoch:
-    """Each row of x by one read, those of a batch in the order of the file."""
+    """Each row of x by one read, in the order of the file within a batch."""
     with h5py.File(samples.hdf5) as file:
         begin = file["x"].id.get_offset()
     out = np.empty((BATCH, samples.features))
@@ -419,7 +419,7 @@ def measure(samples: Samples, loops: list[Loop], tries: int) -> None:
 
 
 def ratio(one: Loop, other: Loop, how: str) -> float:
-    """Of the rates of the same try, the median."""
+    """Median ratio of the rates of the same try."""
     return statistics.median(a / b for a, b in zip(one.rates[how], other.rates[how], strict=True))
 
 

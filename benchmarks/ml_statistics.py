@@ -37,7 +37,7 @@ ROWS = 16
 
 
 def plain_read(path: Path, workers: int) -> None:
-    """All bytes of a file, by so many threads."""
+    """Reads all bytes of a file with `workers` threads."""
     size, handle = path.stat().st_size, os.open(path, os.O_RDONLY)
 
     def share(worker: int) -> None:
@@ -58,13 +58,13 @@ def read_batches(data: kinema.ml.SampleDataset, workers: int) -> None:
 
 
 def statistics(data: kinema.ml.SampleDataset, workers: int) -> None:
-    """What is measured."""
+    """The measured call."""
     with collected():
         kinema.ml.statistics(data, workers=workers)
 
 
 def sums_alone(data: kinema.ml.SampleDataset, workers: int) -> None:
-    """The sums of so many values, of the same few rows again and again."""
+    """The sums of as many values, of the same few rows again and again."""
     rows = data.read(np.arange(min(ROWS, len(data))))["samples"]
     values, columns = rows.reshape(-1).view(np.uint8), rows.shape[1]
 

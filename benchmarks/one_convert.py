@@ -46,7 +46,7 @@ def decode(source: str, frames: str, workers: str) -> dict[str, Any]:
 
 
 def disk(out: str, size: str) -> dict[str, Any]:
-    """A new file of so many bytes by positional writes from memory, synced."""
+    """A new file of `size` bytes by positional writes from memory, synced."""
     data, left = memoryview(os.urandom(_WRITE)), int(size)
     began = time.perf_counter()
     handle = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -79,7 +79,7 @@ def mdanalysis(source: str, out: str, frames: str) -> dict[str, Any]:
 
 
 def mdtraj(source: str, out: str, frames: str) -> dict[str, Any]:
-    """What mdconvert does: chunks of arrays from one file object to another."""
+    """Converts as mdconvert does: chunks of arrays from one file object to another."""
     from mdtraj.formats import DCDTrajectoryFile, XTCTrajectoryFile
 
     kinds = {"xtc": XTCTrajectoryFile, "dcd": DCDTrajectoryFile}

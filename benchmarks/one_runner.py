@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 import kinema as kn
 from kinema.runners import PassTimings, Runner, choose_runner
 
-# leaves of the empty rounds: as many as a plan makes of so many frames
+# leaves of the empty rounds, as many as a plan makes
 _LEAVES = 256
 _EMPTY_TASKS = 500
 # of each length, for each of the tries that others have
@@ -127,9 +127,9 @@ def overhead(runner: str, path: str, workers: str, tries: str) -> dict[str, Any]
 
 
 def _for_each(longer: Sequence[float], shorter: Sequence[float], count: int) -> dict[str, float]:
-    """What each of `count` adds, from the medians of both; `noise`: twice the standard error of that, from quartiles.
+    """Time that each of `count` adds, from the medians of both; `noise`: twice its standard error, from quartiles.
 
-    Of a normal distribution the quartiles are 1.349 standard deviations apart, and the standard error of the median is
+    The quartiles of a normal distribution are 1.349 standard deviations apart, and the standard error of the median is
     1.2533 standard deviations over the root of the number of values.
     """
     errors = [1.2533 / 1.349 * float(np.subtract(*np.percentile(one, (75, 25)))) for one in (longer, shorter)]
@@ -180,7 +180,7 @@ def _tasks_of(pool: Any, timed: Callable[[Callable[[], object]], float], tries: 
 
 
 def rmsd(runner: str, path: str, atoms: str, workers: str, repeats: str, tries: str) -> dict[str, Any] | None:
-    """RMSD over a file that is read `repeats` times as a trajectory of so many parts: the best run, its accounts."""
+    """RMSD over a file that is read as a trajectory of `repeats` equal parts: the best run, its accounts."""
     with made_runner(runner, int(workers)) as made:
         if made is None:
             return None
@@ -215,7 +215,7 @@ def decoded(runner: str, path: str, workers: str) -> dict[str, Any] | None:
 
 
 def _accounts(best: Any, all_runs: Sequence[Any]) -> dict[str, Any]:
-    """What the clocks of a run say, and cost."""
+    """Times from the clocks of a run, and their cost."""
     timings = best.timings
     one = timings.passes[0]
     busy = sum(worker.busy for worker in timings.workers)
@@ -238,7 +238,7 @@ def _accounts(best: Any, all_runs: Sequence[Any]) -> dict[str, Any]:
 
 
 def _seconds_of_a_look(n: int = 200_000) -> float:
-    """Of Python's clock: the same call of the system as that of the Rust half, and Python's own cost on top."""
+    """Cost of Python's clock: the same system call as in the Rust half, and Python's own cost on top."""
     began = time.perf_counter()
     for _ in range(n):
         time.perf_counter()
@@ -270,7 +270,7 @@ def mdanalysis(
     """`MDAnalysis.analysis.rms.RMSD` with a backend of its own, or with one of Kinema's runners ("kinema-dask").
 
     `reader` "kinema" has Kinema's in the Universe. `seconds` is a whole run, `running` one whose workers run already:
-    MDAnalysis starts its own anew each time, by a fork, so that there it is the same.
+    MDAnalysis forks new workers each time, so that both are the same.
     """
     import MDAnalysis
     from MDAnalysis.analysis.rms import RMSD
@@ -386,7 +386,7 @@ _MEASUREMENTS: dict[str, Callable[..., dict[str, Any] | None]] = {
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Measures and prints, where this is not a rank that only works for others."""
+    """Measures, and prints unless this is a rank that only works for others."""
     with warnings.catch_warnings():
         # MDAnalysis on files without a topology
         warnings.simplefilter("ignore")

@@ -29,16 +29,16 @@ _WARP_CHUNK = 64  # frames that warp-md reads at a time; from its default to 409
 
 @dataclass(frozen=True)
 class Work:
-    """What a program does with a file that it has opened.
+    """Work of a program on a file that it has opened.
 
     Attributes
     ----------
     run : function
         Does the first frames of the file, of a number that it is given.
     frames : int
-        Of a timed run.
+        Number of frames of a timed run.
     before : function, optional
-        What is not counted, before each run.
+        Called before each run; its time does not count.
     """
 
     run: Callable[[int], object]
@@ -194,7 +194,7 @@ def h5py(path: str, _atoms: NDArray[np.int64], frames: int) -> Work:
 
 
 def plain_read(path: str, _atoms: NDArray[np.int64], frames: int, buffer: int) -> Work:
-    """Positional reads of the whole file into one buffer of so many bytes."""
+    """Positional reads of the whole file into one buffer of `buffer` bytes."""
     space, handle, size = memoryview(bytearray(buffer)), os.open(path, os.O_RDONLY), os.path.getsize(path)
 
     def run(count: int) -> None:

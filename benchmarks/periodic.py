@@ -6,8 +6,8 @@ On the solvated trajectory of MDAnalysisTests, 47,681 atoms in a dodecahedron: n
 peers have one) an atom and frame, decoding not counted. Kinema: reading all frames with a transform less reading
 without, the least of several runs by turns. The commands: `periodic_commands.py`. It asserts nothing.
 
-What MDTraj's `image_molecules` does (molecules made whole, some brought together as the anchor, the anchor brought to
-the middle, all others placed around it) is `whole`, `cluster` of the anchor, `center` and `wrap` of molecules: one
+MDTraj's `image_molecules` (makes molecules whole, brings some together as the anchor, moves the anchor to the middle,
+places all others around it) equals `whole`, `cluster` of the anchor, `center` and `wrap` of molecules: one
 row. The goal of `cluster` is for this work less `whole`. All molecules as one cluster, each water by itself, is the
 extreme.
 """
@@ -144,7 +144,7 @@ def table(rounds: int) -> dict[str, dict[str, float]]:
     """Prints and gives the transforms."""
     theirs, set_up = mdtraj()
     columns = {"Kinema": kinema(rounds), "MDAnalysis": mdanalysis(), "MDTraj": theirs}
-    print("ns an atom and frame, one thread; behind peers: in multiples of ours")
+    print("ns an atom and frame, one thread; after each peer's figure: in multiples of ours")
     print(f"  {'':28}{'goal':>8}{'Kinema':>9}{'MDAnalysis':>20}{'MDTraj':>20}")
     for name, ours in columns["Kinema"].items():
         goal = GOALS.get(name, GOAL)

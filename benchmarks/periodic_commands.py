@@ -3,8 +3,8 @@
 Wall times of one worker, the least of several by turns, of a trajectory that repeats the frames of a solvated one.
 Parts are measured by themselves: decoding of the atoms that are needed, into memory that is used again; a transform,
 reading with it less decoding; a kernel, what eight more of it add to a run; encoding of positions in memory. Writing is
-no part: what a run says of it stands beside them. Converted files replace none, as that takes the time to free the old
-one. It asserts nothing.
+not measured by itself: the times that a run reports stand beside the parts. Converted files never replace a file, as
+freeing the old one takes time. It asserts nothing.
 """
 
 from __future__ import annotations
@@ -241,7 +241,7 @@ def mdanalysis_convert(path: Path, folder: Path) -> float:
 
 
 def _seconds_a_frame(run: Callable[[int], None]) -> float:
-    """Of runs of a peer over its frames, after an untimed one over two."""
+    """Seconds a frame of a peer over its frames, after an untimed run over two."""
     run(2)
     return timed(lambda: run(PEER_FRAMES))["wall"] / PEER_FRAMES
 

@@ -91,7 +91,7 @@ def _loop(bench: Any, kind: str, path: Path) -> None:
 
 
 def _merging(bench: Any, kind: str, path: Path) -> None:
-    """What merging partials takes of a run of RMSF."""
+    """Share of merging partials in a run of RMSF."""
     found = _measured("merging", path, bench.tries)
     case = f"RMSF of {LARGE_ATOMS:,} atoms, {found['frames']:,} frames"
     bench.record(case, kind, "leaves", figure=found["leaves"], unit="")

@@ -33,7 +33,7 @@ PHASES = {"compute": "#3d5a80", "io": "#f2a65a", "stall": "#d5d5d5"}
 
 
 class SharedRate:
-    """Holds the transfers of all processes together to so many bytes a second: a file has the time when it is free."""
+    """Limits the transfers of all processes together to `rate` bytes a second; a file has the time when it is free."""
 
     def __init__(self, path: Path, rate: float) -> None:
         self._path, self._rate = path, rate
@@ -56,7 +56,7 @@ class Stopwatch:
         self._last = time.time()
 
     def lap(self, phase: str) -> None:
-        """What was done since the last call."""
+        """Records the time since the last call as `phase`."""
         now = time.time()
         self.spans.append((phase, self._last, now))
         self._last = now
@@ -90,7 +90,7 @@ def produce(options: argparse.Namespace, folder: Path, number: int, watch: Stopw
             os.rename(target, name)
         watch.lap("io")
     if server is not None:
-        # until the consumer has all: this is no work of the producer
+        # wait until the consumer has all frames: this does not count as work of the producer
         while not (folder / f"consumed-{number}").exists():
             time.sleep(0.02)
         server.close()

@@ -3,7 +3,7 @@
     python benchmarks/repack.py [--frames 2000] [--folder FOLDER]
 
 It prints what it measures and judges nothing. The frames are a random walk of 3341 atoms; MDAnalysis writes from
-memory, Kinema reads a file, writes another one and (but for the lines "not read back") compares it with what it wrote.
+memory, Kinema reads a file, writes a second and (except for the lines "not read back") compares it with what it wrote.
 """
 
 from __future__ import annotations

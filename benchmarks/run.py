@@ -151,7 +151,7 @@ def rmsd_case(bench: Bench, case: RmsdCase) -> None:
 def _peer(
     bench: Bench, program: str, path: Path, atoms: np.ndarray, atoms_file: Path, frames: int
 ) -> dict[str, Any] | None:
-    """A peer's measurement; None where it is not installed, and where it fails, which is told."""
+    """A peer's measurement; None if the peer is not installed or if it fails, which is printed."""
     if program == "molly":
         return None if bench.molly is None else bench.best([str(bench.molly), str(path), str(frames), str(atoms[-1])])
     if program == "cpptraj":
@@ -268,7 +268,7 @@ def _figure(bench: Bench, name: str, program: str, value: float, repeats: int | 
 
 
 def _example(package: str, name: str, figure: str) -> list[str]:
-    """What a pattern finds in the output of a Rust example; if it finds nothing, that is printed."""
+    """Matches of a pattern in the output of a Rust example; if there are none, that is printed."""
     words = ["cargo", "run", "--release", "--quiet", "--package", package, "--example", name]
     done = subprocess.run(words, cwd=HERE.parent, capture_output=True, text=True, check=False)
     found = re.findall(figure, done.stdout)
@@ -311,7 +311,7 @@ def _command(bench: Bench) -> None:
 
 
 def _build_molly() -> Path | None:
-    """The peer's reader, built once; None, said aloud, where that fails (no network)."""
+    """The peer's reader, built once; None, with a printed message, if the build fails (no network)."""
     folder = HERE / "molly"
     words = ["cargo", "build", "--release", "--quiet", "--locked"]
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
@@ -323,7 +323,7 @@ def _build_molly() -> Path | None:
 
 
 def machine() -> dict[str, Any]:
-    """What the figures depend on."""
+    """The machine and the versions that the figures depend on."""
     model = "unknown"
     if Path("/proc/cpuinfo").exists():
         found = re.search(r"model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text())

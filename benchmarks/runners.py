@@ -58,7 +58,7 @@ _MPIEXEC = Path(sys.executable).with_name("mpiexec")
 
 
 class _Rows:
-    """What was measured: kept for the JSON file and shown as one table at the end."""
+    """Measured rows: kept for the JSON file and shown as one table at the end."""
 
     def __init__(self, bench: Any) -> None:
         self.bench = bench
@@ -87,7 +87,7 @@ class _Rows:
         self.bench.rows[first:] = sorted(self.bench.rows[first:], key=lambda row: cases.index(row["case"]))
 
     def run(self, name: str, *arguments: object, ranks: int = 0, **environment: str) -> dict[str, Any] | None:
-        """A measurement, under `mpiexec` where it is one of ranks; None, said aloud, where it cannot be made."""
+        """A measurement, under `mpiexec` if `ranks` is given; None, with a printed message, if it cannot be made."""
         words = [sys.executable, str(HERE / "one_runner.py"), name, *map(str, arguments)]
         if ranks:
             if not _MPIEXEC.exists():
@@ -228,7 +228,7 @@ def _counter(rows: _Rows) -> None:
 
 
 def _decoded(rows: _Rows) -> None:
-    """Bytes decoded for each useful byte: of compressed chunks whose ends are no ends of leaves."""
+    """Bytes decoded for each useful byte, of compressed chunks that do not end where leaves end."""
     path = rows.bench.folder / "files" / f"chunks_of_{_CHUNK}.h5md"
     if not path.exists():
         made = synthetic(_CHUNKED_FRAMES, _CHUNKED_ATOMS, cell="none")
@@ -297,7 +297,7 @@ def _mdanalysis(rows: _Rows, kind: str, case: str, atoms: Path) -> tuple[str, fl
 
 
 def _accounts(rows: _Rows, kind: str, accounts: dict[str, dict[str, Any]]) -> None:
-    """What clocks say of the runs, and cost; Dask's times side by side."""
+    """Times from the clocks of the runs, and their cost; Dask's times side by side."""
     for runner, found in accounts.items():
         rows.record(f"{kind}: unaccounted", runner, 100 * found["unaccounted"], "% of workers' time")
     for runner, found in accounts.items():

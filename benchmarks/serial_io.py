@@ -45,7 +45,7 @@ _FRAMES = {"small": 9_800, "large": 600}
 # where decoding takes long, and writing gzip9 even longer
 _FRAMES_COMPRESSED = {"small": 1_960, "large": 60}
 _PEER_FRAMES = {"small": 980, "large": 60}
-# RMSD of C-alpha, frames a second on one core; those of ratios are in `_goals`
+# goals of RMSD of C-alpha, frames a second on one core; goals that are ratios are in `_goals`
 _RATES = {("small", "frame"): 120_000.0, ("small", "automatic"): 50_000.0, ("large", "contiguous"): 80_000.0}
 
 
@@ -87,7 +87,7 @@ class _Case:
 
 
 def _cases(files: Files, folder: Path, quick: bool) -> list[_Case]:
-    """Files of both systems, made where they are not there."""
+    """Files of both systems; missing files are made."""
     cases = []
     for system in ("small", "large"):
         source = kn.open(files.paths[system, "dcd"])
@@ -128,7 +128,7 @@ def serial_io(bench: Any) -> None:
 
 
 def _measured(bench: Any, case: _Case, work: str, atoms_file: Path) -> dict[str, dict[str, Any]]:
-    """What each program measures."""
+    """Measurements of each program."""
     programs = {"mdanalysis": _PEER_FRAMES[case.system]}
     if case.layout != "trr":  # which Kinema does not read yet
         programs["kinema"] = case.frames

@@ -1,4 +1,4 @@
-"""What a start takes: commands beside `import numpy`, and MDAnalysis' analyses on our processes beside its own pool.
+"""Start-up times: commands beside `import numpy`, and MDAnalysis' analyses on our processes beside its own pool.
 
 Part of `make bench`; alone: `python benchmarks/start.py [--quick]`. Wall time, the least of several, all programs in
 turn. The first command with a topology imports MDAnalysis, the second finds atoms and selection in the cache folder. It
@@ -137,7 +137,7 @@ def pool(name: str, path: str) -> dict[str, float]:
 
 
 class _Alone:
-    """What `start` needs of a bench, where it is run alone."""
+    """Stands in for `make bench` when `start` runs alone."""
 
     def __init__(self, folder: Path, quick: bool) -> None:
         self.folder, self.quick, self.tries = folder, quick, 2 if quick else 5

@@ -1,7 +1,7 @@
 """Text of numbers: parsing, formatting beside gfortran's, counting lines, the scan of a trajectory; MB/s of text.
 
 The figures are those of an example of the core, which measures on one thread (the scan on one and two), and of
-fortran_records.f90, compiled with gfortran where that is installed; both write the same records in one run.
+fortran_records.f90, compiled with gfortran if that is installed; both write the same records in one run.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def text(bench: Any) -> None:
 
 
 def gfortran(program: str, tries: str) -> float | None:
-    """MB/s of gfortran's formatted output of the same values; None where there is no gfortran."""
+    """MB/s of gfortran's formatted output of the same values; None if there is no gfortran."""
     if shutil.which("gfortran") is None:
         return None
     with tempfile.TemporaryDirectory() as folder:

@@ -35,8 +35,8 @@ FIELD, FILES, SEED = "x", 4, 0
 
 
 def train(layout: str, program: str, folder: Path, samples: int, batch: int, step: float) -> None:
-    """An epoch of one of the loops, with a step of training behind each batch."""
-    # imports are no part of what is compared
+    """An epoch of one of the loops, with a step of training after each batch."""
+    # imports do not count in the comparison
     for module in ("h5py", "hdf5plugin", "MDAnalysis"):
         import_module(module)
     paths = sorted(folder.iterdir())

@@ -1,10 +1,10 @@
-"""What a trace costs: reads of 64 KiB and more, and whole runs, with a trace and without, in turn, in one run.
+"""Cost of a trace: reads of 64 KiB and more, and whole runs, with a trace and without, in turn, in one run.
 
     python benchmarks/trace_cost.py [--mib 256] [--folder FOLDER]
 
 Files are in the page cache; rows "from the storage" have them out of it before each pass. A read is two events: the
-system call, and what it was for. Who reads takes one reading of the clock more, and puts two records into a buffer;
-lines are made of these on another thread. Ratios are with a trace to without one, of three times: of the thread that
+system call, and what it was for. The thread that reads also reads the clock once more and puts two records into a
+buffer; another thread makes lines of these. Ratios are with a trace to without one, of three times: of the thread that
 reads (its CPU time, which the goal is for), of the clock on the wall, and of the CPU of all threads. Without a trace
 an event costs one load; rows "without a trace" are beside a loop that calls the system and does nothing else. Goal:
 tracing costs less than 1 % of reads of 64 KiB and more. It judges nothing.

@@ -26,7 +26,7 @@ FRAMES_OF_FILE = 500
 
 
 def flipped_bit(old: bytes, random: Generator) -> bytes:
-    """One bit is another one."""
+    """Flips one bit."""
     return bytes([old[0] ^ (1 << int(random.integers(8)))])
 
 

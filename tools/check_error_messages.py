@@ -1,7 +1,7 @@
 """Checks the form of error messages: lower case at the start, no full stop at the end, one line.
 
-It reads literal messages only: those of `Error::new`, `Error::corrupt` and `Error::io` in Rust, and those
-given to the classes of `kinema.base.errors` in Python. What a program prints otherwise is none of its business.
+It reads only literal messages: arguments of `Error::new`, `Error::corrupt` and `Error::io` in Rust, and of the
+classes of `kinema.base.errors` in Python. Other output of a program is not checked.
 """
 
 import ast
@@ -15,12 +15,12 @@ RUST_CALL = re.compile(
     r'"((?:[^"\\]|\\.)*)"',
     re.DOTALL,
 )
-# how a string literal goes on in the next line
+# how a string literal continues on the next line
 RUST_CONTINUATION = re.compile(r"\\\n\s*")
 
 
 def complaint(message: str) -> str | None:
-    """What is wrong with a message; `{}` stands for a placeholder."""
+    """Complaint about the form of a message, or None; `{}` stands for a placeholder."""
     first = re.split(r"[\s,:;]", message, maxsplit=1)[0]
     # XTC, MDAnalysis, H5MD: names keep their capitals; an ordinary word has none after its first letter
     ordinary_word = first[:1].isupper() and first[1:].isalpha() and first[1:].islower()
@@ -42,7 +42,7 @@ def rust_messages(text: str) -> Iterator[tuple[int, str]]:
 
 
 def literal(node: ast.expr) -> str | None:
-    """The text of a string or f-string with `{}` for its placeholders; None for what is no literal."""
+    """The text of a string or f-string with `{}` for its placeholders; None if it is not a literal."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else None
     if isinstance(node, ast.JoinedStr):

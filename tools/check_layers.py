@@ -18,7 +18,7 @@ CRATES: dict[str, set[str]] = {
     "kinema-python": {"kinema-core", "kinema-net", "kinema-analysis"},
 }
 
-# What every module of the core may use.
+# Modules that every module of the core may use.
 CORE_COMMON = {"error", "frame", "named", "selection", "trace"}
 CORE_MODULES: dict[str, set[str]] = {
     "error": set(),
@@ -46,7 +46,7 @@ NET_MODULES: dict[str, set[str]] = {
     "peer": {"cache"},
 }
 
-# What formats have in common, among their folders.
+# Modules that formats share, in the folder of the formats.
 SHARED_BY_FORMATS = {
     "cells",
     "decoder",

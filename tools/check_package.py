@@ -53,7 +53,7 @@ def check_strings(root: Path) -> Iterator[str]:
 
 
 def check_facade(root: Path) -> Iterator[str]:
-    """Imports from `kinema` itself in folders below it; its folders and `_core` are no names of its own."""
+    """Imports from `kinema` itself in folders below it; its folders and `_core` do not count as names of `kinema`."""
     folders = {*layers_of(root), "_core"}
     for path, tree in modules_of(root):
         if path.split("/")[0].removesuffix(".py") in {*ABOVE_THE_FACADE, "__init__"}:
@@ -101,7 +101,7 @@ def check_formats(root: Path) -> Iterator[str]:
 
 
 def check_class_names(root: Path) -> Iterator[str]:
-    """Names that two classes have; leading underscores do not make a name another one."""
+    """Names that two classes have; leading underscores do not make names different."""
     places: dict[str, list[str]] = defaultdict(list)
     for path, tree in modules_of(root):
         for node in ast.walk(tree):

@@ -1,6 +1,6 @@
 """Checks that tests of the last run that took more than 30 s are listed in tests/slow.toml, each with a reason.
 
-What they took lies in pytest's cache (tests/conftest.py). Without a run there is nothing to check.
+Their times are in pytest's cache (tests/conftest.py). Without a run there is nothing to check.
 """
 
 import json

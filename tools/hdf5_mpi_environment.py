@@ -17,7 +17,7 @@ from requirements import requirements
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("openmpi-bin", "libopenmpi-dev", "libhdf5-openmpi-dev", "pkg-config")
 INSTALL = ("apt-get", "install", "-y", "--no-install-recommends")
-# of h5py, which is built without a separate environment: with one, mpi4py would be compiled anew for twelve minutes
+# to build h5py, without build isolation: with it, mpi4py would be compiled again, which takes twelve minutes
 BUILD = ("cython>=3.1", "pkgconfig", "setuptools>=77", "wheel", "packaging", "numpy>=2", "mpi4py>=4")
 BUILD_OPTIONS = {
     "CC": "mpicc.openmpi",
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def install_packages() -> None:
-    """Installs those of PACKAGES that are missing; ends with the command to type where this user may not."""
+    """Installs missing PACKAGES; if this user may not, ends with the command to type."""
     if shutil.which("dpkg-query") is None:
         sys.exit(f"error: these tests need Debian's packages {', '.join(PACKAGES)}, and this is no Debian")
     missing = [name for name in PACKAGES if not is_installed(name)]
@@ -69,7 +69,7 @@ def is_installed(name: str) -> bool:
 
 
 def run(words: list[str], **more: str) -> None:
-    """Runs a command with more in its environment, and ends where it fails."""
+    """Runs a command with more in its environment, and exits if it fails."""
     found = subprocess.run(words, env={**os.environ, **more})
     if found.returncode != 0:
         sys.exit(f"error: {' '.join(words)} has failed")

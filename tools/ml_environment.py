@@ -79,13 +79,13 @@ def name_of(requirement: str) -> str:
 
 
 def run(words: list[str]) -> None:
-    """Runs a command, and ends where it fails."""
+    """Runs a command, and exits if it fails."""
     if subprocess.run(words).returncode != 0:
         sys.exit(f"error: {' '.join(words)} has failed")
 
 
 def output_of(words: list[str]) -> str:
-    """What a command prints."""
+    """Output of a command."""
     found = subprocess.run(words, capture_output=True, text=True)
     if found.returncode != 0:
         sys.exit(f"error: {' '.join(words)} has failed: {found.stderr}")

@@ -1,6 +1,6 @@
-"""Tries a wheel or a source distribution where there is nothing else: contents, installation, command, import.
+"""Tries a wheel or a source distribution in an empty environment: contents, installation, command, import.
 
-It is no test of what Kinema computes. The wheel is installed offline from a folder of downloaded wheels, as
+It does not test the results of Kinema. The wheel is installed offline from a folder of downloaded wheels, as
 docs/install-offline.md says, into an empty environment whose PATH has no cargo; the source distribution is built
 in an environment with cargo. All happens in a temporary folder outside the project.
 """
@@ -42,7 +42,7 @@ print(kinema.__version__)
 
 
 class Failed(Exception):
-    """What is wrong with the distribution, in one line."""
+    """A fault of the distribution, in one line."""
 
 
 def members(distribution: Path) -> Iterator[tuple[str, bytes]]:
@@ -59,7 +59,7 @@ def members(distribution: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def folders_of_this_machine() -> list[bytes]:
-    """What must not stand in any file of a distribution."""
+    """Paths that no file of a distribution may contain."""
     cargo = os.environ.get("CARGO_HOME") or Path.home() / ".cargo"
     folders = {str(folder) for folder in (ROOT, Path.home(), cargo, sys.prefix, sys.base_prefix)}
     # "/usr" and the like stand in every program
@@ -75,7 +75,7 @@ def check_contents(distribution: Path) -> None:
             raise Failed(f"{distribution.name} lacks {wanted}")
     for name, content in found.items():
         if UNWANTED.search(name) or (not wheel and name.endswith(".so")):
-            raise Failed(f"{distribution.name} has {name}, which is no part of it")
+            raise Failed(f"{distribution.name} has {name}, which does not belong there")
         for folder in folders_of_this_machine():
             if folder in content:
                 raise Failed(f"{distribution.name}: {name} names the folder {folder.decode()} of this machine")

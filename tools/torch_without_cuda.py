@@ -15,7 +15,7 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 
-# what the runtime answers where there is no device
+# what the runtime answers if there is no device
 NO_DEVICE = 100
 # of a variable that is taken from a missing library; none is read
 BYTES_OF_A_VARIABLE = 4096
@@ -36,7 +36,7 @@ Symbols = dict[tuple[str, str], str]
 
 
 def missing_symbols(folder: Path) -> dict[str, Symbols]:
-    """What each library that is missing has to define."""
+    """Symbols that each missing library has to define."""
     files = sorted(path for path in folder.iterdir() if ".so" in path.name)
     missing: dict[str, Symbols] = {}
     defined: set[str] = set()
@@ -114,7 +114,7 @@ def write_library(path: Path, symbols: Symbols) -> None:
 
 
 def output_of(*words: str) -> str:
-    """What a command prints."""
+    """Output of a command."""
     try:
         return subprocess.run(words, capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError) as error:

@@ -1,7 +1,7 @@
 """Digests of what the built extension computes from real trajectories: the same for each build, to the bit.
 
 They cover positions as they are read, the results of every kernel, plain and with superposed frames, and files as they
-are written. `make same-bits` compares those of the two builds.
+are written. `make same-bits` compares the digests of the two builds.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOST_ATOMS = 2000
 
 
 def digest(*parts: bytes) -> str:
-    """Of bytes, in their order."""
+    """Digest of bytes, in their order."""
     return hashlib.sha256(b"".join(parts)).hexdigest()[:16]
 
 

@@ -1,6 +1,6 @@
 """Writes python/kinema/formats/options.py of the options that formats declare. It changes nothing else.
 
-With --check it writes nothing, and fails where the file is another one.
+With --check it writes nothing, and fails if the file differs.
 """
 
 import ast
@@ -194,7 +194,7 @@ def _of_nearly_all(names: list[str], declarations: Sequence[tuple[str, type]]) -
 
 
 def _of_convert(declarations: Sequence[tuple[str, type]]) -> list[str]:
-    """Its own options, and the names of those of each format."""
+    """Options of `convert`, and the names of the options of each format."""
     formats: dict[tuple[str, ...], list[str]] = {}
     for name, declared in declarations:
         taken = tuple(one for one in names_of(declared) if one not in DECIDED)
@@ -251,7 +251,7 @@ def written() -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Writes the file, or says that it is another one."""
+    """Writes the file, or with --check says that it differs."""
     text = written()
     if "--check" not in arguments:
         WRITTEN.write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Writes files of the repository into the documents that quote them: a fenced block behind a line "`path`:".
+"""Writes files of the repository into the documents that quote them: a fenced block after a line "`path`:".
 
 It changes nothing else; a test keeps the quotes current.
 """

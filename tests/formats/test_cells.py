@@ -1,4 +1,4 @@
-"""One rule of cells for all formats: edges without a length are open, what is no cell is absent, and noted."""
+"""One rule of cells for all formats: edges without a length are open; what is not a cell is absent, and noted."""
 
 from __future__ import annotations
 

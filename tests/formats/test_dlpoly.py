@@ -330,7 +330,7 @@ def test_every_shape_of_cell(tmp_path: Path, imcon: int) -> None:
 @pytest.mark.parametrize(
     ("lines", "expected"),
     [
-        # in the order of their indices where all have one, and in that of the file where not
+        # in the order of their indices if all have one, otherwise in the order of the file
         (["C 3", "O 1", "H 2"], "OHC"),
         (["C 30", "O 10", "H 20"], "OHC"),
         (["C", "O", "H"], "COH"),

@@ -142,7 +142,7 @@ def test_atoms_are_put_in_the_order_of_their_indices(tmp_path: Path) -> None:
     np.testing.assert_array_equal(trajectory.read(), positions)
     np.testing.assert_array_equal(trajectory.read(select=[1, 7]), positions[:, [1, 7]])
     assert list(trajectory.atoms.get("names")) == [f"A{i}" for i in range(9)]
-    # where indices are not distinct the order of the file counts; one that is no atom's is an error
+    # if indices are not distinct, the order of the file counts; an index that is not an atom's is an error
     (tmp_path / "HISTORY").write_bytes(classic_bytes([positions], indices=[1] * 9, number=".9g"))
     np.testing.assert_array_equal(opened(tmp_path / "HISTORY").read(), positions)
     (tmp_path / "HISTORY").write_bytes(classic_bytes([positions], indices=[1, 2, 3, 4, 10, 6, 7, 8, 9], number=".9g"))

@@ -105,7 +105,7 @@ def test_times_that_were_never_written_are_nan_and_noted(tmp_path: Path, form: s
 
 
 def test_info_of_a_file_without_times(capsys: pytest.CaptureFixture[str]) -> None:
-    """Absence is no number: JSON has no NaN."""
+    """Absence is not a number: JSON has no NaN."""
     for more in ([], ["--json"]):
         with pytest.raises(SystemExit, match="0"):
             main(["info", str(DATA / "filltime.nc"), *more])

@@ -48,7 +48,7 @@ def test_the_refusal_names_the_file_that_starts_again(tmp_path: Path) -> None:
 
 
 def test_time_that_goes_back_is_no_gap(tmp_path: Path) -> None:
-    # steps go on and times go back, as between files of two programs
+    # steps increase and times go back, as between files of two programs
     first = xtc(tmp_path / "a.xtc", [0, 10, 20], [0.0, 50.0, 100.0])
     later = xtc(tmp_path / "b.xtc", [1000, 1010], [1.0, 2.0])
     (note,) = notes_of(first, later)

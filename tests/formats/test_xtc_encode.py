@@ -13,7 +13,7 @@ libmdaxdr = lazy("MDAnalysis.lib.formats.libmdaxdr")
 
 DATA = package_folder("MDAnalysisTests") / "data"
 CELL = np.array([[4, 0, 0], [0.5, 5, 0], [-1, 1.25, 6]], "f4")
-# from this place of its table on libxdrf reads behind the table, and what it writes cannot be read
+# from this place of its table on, libxdrf reads past the end of the table, and its output cannot be read
 FIRST_UNSOUND_PLACE = 65
 
 

@@ -97,7 +97,7 @@ def nothing_left(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
 
 @pytest.fixture
 def rmsd(tmp_path: Path) -> Analysis:
-    """Of 300 frames of a DCD file."""
+    """RMSD of 300 frames of a DCD file."""
     path = tmp_path / "a.dcd"
     write_dcd(path, random_walk(300, 20))
     return kn.analysis.RMSD(kn.open(path))

@@ -157,7 +157,7 @@ def test_a_frame_has_all_of_its_bytes_read_and_a_subset_few(folder: Path, kind: 
 
 
 def test_compressed_chunks_of_several_frames_are_read_once_for_each_of_them(folder: Path) -> None:
-    """What makes such files slow for programs that read frame by frame."""
+    """This makes such files slow for programs that read frame by frame."""
     direct, frame, memory = (
         sum(length for _, length in _reads(folder / "gzip", access)) for access in ("direct", "frame", "in-memory")
     )

@@ -279,7 +279,7 @@ def test_hdf5_trajectories(client: Client, tmp_path: Path) -> None:
 
 
 class RecordedProgress:
-    """A progress function that records its calls, and after each calls another one."""
+    """A progress function that records its calls, and calls `then` after each."""
 
     def __init__(self, then: Callable[[], None] = lambda: None) -> None:
         self.done: list[int] = []

@@ -65,7 +65,7 @@ def test_workers_that_are_retired_before_they_answer(rmsd: Analysis, monkeypatch
 
     monkeypatch.setattr(dask_client, "_check_scheduler", retire_first)
     with (
-        # the cluster starts another one so long after it has lost one: 15 s by default
+        # time after which the cluster replaces a lost worker: 15 s by default
         dask.config.set({"distributed.deploy.lost-worker-timeout": "100ms"}),
         LocalCluster(n_workers=0, threads_per_worker=1, dashboard_address="127.0.0.1:0", memory_limit=0) as cluster,
     ):
@@ -224,7 +224,7 @@ def test_files_that_are_none_of_a_scheduler(tmp_path: Path, content: str, words:
 
 @pytest.fixture
 def stranger() -> Iterator[socket.socket]:
-    """A port where somebody listens who knows nothing of Dask."""
+    """A port with a listener that does not speak Dask's protocol."""
     with (
         socket.create_server(("127.0.0.1", 0)) as listening,
         dask.config.set({"distributed.comm.timeouts.connect": "1s"}),

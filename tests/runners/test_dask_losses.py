@@ -41,7 +41,7 @@ AT_ONCE = 100
 class Held:
     """An analysis whose workers wait after their first frames: what a test does is done in the midst of the run.
 
-    Each process leaves a file with its number when it waits, and goes on when there is a file `go`.
+    Each process leaves a file with its number when it waits, and continues when there is a file `go`.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -103,7 +103,7 @@ class Once:
     when : callable
         Given the frames done.
     action : callable
-        What waiting frames wait for comes after it.
+        Called before the waiting frames are let go.
     """
 
     def __init__(self, when: Callable[[int], bool], action: Callable[[], object]) -> None:

@@ -1,4 +1,4 @@
-"""The cluster of a run's own: who has not its credentials is refused, and no other user's folder is used.
+"""A run's own cluster: clients without its credentials are refused, and no other user's folder is used.
 
 The other users are clients without the credentials: any user of the machine can reach the ports.
 """
@@ -33,7 +33,7 @@ def _listening(process: psutil.Process) -> set[int]:
 
 
 def _answer(address: str, seconds: float = 1, **arguments: Any) -> str:
-    """What a connection to a scheduler or worker ends in: "connected", or the name of the error after some seconds."""
+    """Result of a connection to a scheduler or worker: "connected", or the name of the error after `seconds`."""
 
     async def attempt() -> str:
         comm = await asyncio.wait_for(connect(address, timeout=seconds, **arguments), 2 * seconds)
@@ -51,7 +51,7 @@ def _answer(address: str, seconds: float = 1, **arguments: Any) -> str:
 
 
 def _says(port: int) -> bytes:
-    """What an HTTP client hears."""
+    """Answer to an HTTP client."""
     with socket.create_connection(("127.0.0.1", port), timeout=5) as client:
         client.settimeout(5)
         try:

@@ -1,4 +1,4 @@
-"""Runs that are killed at any moment go on with the same bits; signals of a batch system save first."""
+"""Runs that are killed at any moment continue to the same bits; signals of a batch system save first."""
 
 from __future__ import annotations
 

@@ -407,7 +407,7 @@ for arguments in (dict(frames=[1000]), dict(workers=9)):
     assert "there are 2 ranks, asked for 9 workers" in lines[0]
 
 
-# -- ranks that die, signals, going on -------------------------------------------------------------------------------
+# -- ranks that die, signals, continuing -----------------------------------------------------------------------------
 
 KEPT = """
 from slow import corner

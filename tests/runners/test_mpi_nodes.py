@@ -1,6 +1,6 @@
 """The MPI runner on two nodes of two ranks each: network namespaces with names and a network of their own.
 
-Ranks of one namespace share memory; those of the other are reached over TCP, and only through a pair of virtual
+Ranks of one namespace share memory; they reach ranks of the other over TCP, and only through a pair of virtual
 interfaces, whose counters tell what was sent. Needs Linux, root, `ip`, `unshare`, and the launcher of MPICH.
 """
 
@@ -44,7 +44,7 @@ class NewNodes:
         self.launcher.chmod(0o755)
 
     def make(self) -> None:
-        """Makes them; OSError where that is not allowed."""
+        """Makes the nodes; OSError if that is not allowed."""
         first, second = (f"{self.prefix}-{address}" for address in ADDRESSES)
         for name in (first, second):
             _ip("netns", "add", name)
@@ -65,7 +65,7 @@ class NewNodes:
             time.sleep(0.01)
 
     def run(self, mpi: Any, text: str, folder: Path) -> str:
-        """What four ranks print, two of them on each node; rank 0 is on the first."""
+        """Output of four ranks, two on each node; rank 0 is on the first."""
         assert MPIEXEC is not None
         (folder / "script.py").write_text(mpi.begin + text)
         words = [MPIEXEC, "-launcher", "ssh", "-launcher-exec", str(self.launcher), "-hosts", ",".join(ADDRESSES)]
@@ -97,7 +97,7 @@ def _ip(*words: str) -> str:
 
 @pytest.fixture(scope="module")
 def nodes(mpi: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NewNodes]:
-    """Two nodes; skipped where they cannot be made."""
+    """Two nodes; skipped if they cannot be made."""
     if not sys.platform.startswith("linux") or os.geteuid() != 0:
         pytest.skip("network namespaces need root on Linux")
     missing = [name for name in ("ip", "unshare", "hostname") if shutil.which(name) is None]

@@ -61,7 +61,7 @@ for again in range(2):
     mine = []
     with ranks.counter.serving():
         if rank == 0:
-            # busy, and does not call MPI, until another one was given some
+            # busy, and does not call MPI, until another rank was given some
             until = time.monotonic() + 120
             while not os.path.exists(f"enough {again}"):
                 assert time.monotonic() < until, "nobody was given a number while their owner was busy"

@@ -144,7 +144,7 @@ if rank == 0:
 
 def test_rank_0_sends_no_rows_to_all(mpi: Any, folder: Path) -> None:
     short, few, long, many = map(int, mpi.script(1, TOLD, folder).split())
-    row = 8 * (1 + 1 + 1)  # frame, time and value; the table is made of them where it is asked for
+    row = 8 * (1 + 1 + 1)  # frame, time and value; the table is made of them if it is asked for
     # what is left is of both: timings of blocks
     assert (long - many) - (short - few) > 389 * row
 

@@ -69,7 +69,7 @@ def analyse(runner):
         rows_of_words = kn.analysis.from_function(lambda frame: SCALE * frame.frame, traj).run(**choice).results.values
         centre = kn.analysis.Custom(traj, Centre()).run(**choice).results.centre
         print(rows.sum(), rows_of_words.sum(), centre.tolist())
-    # gone on with from partials that workers of the first run have sent
+    # continued from partials that workers of the first run have sent
     checkpoint = PATH + ".ckpt"
     try:
         kn.analysis.from_function(leaving, traj).run(runner=runner, checkpoint=checkpoint)

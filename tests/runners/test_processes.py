@@ -53,7 +53,7 @@ def of_one_server(tmp_path_factory: pytest.TempPathFactory) -> tuple[ProcessesRu
 
 
 class TestProcesses(RunnerTests):
-    """On one server: another environment, as each test has by itself, would be another one."""
+    """All tests on one server: the separate environment of each test would start a server of its own."""
 
     name = "processes"
     worker_counts = (None, 3)
@@ -75,7 +75,7 @@ class TestProcesses(RunnerTests):
 
 
 class Heard:
-    """Lets waiting frames go on when it was told of frames of pieces that are not done, and who is slowest then."""
+    """Lets waiting frames continue after it was told of frames of unfinished pieces, and of the slowest worker then."""
 
     def __init__(self, go: Path) -> None:
         self.go = go

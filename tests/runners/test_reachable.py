@@ -1,6 +1,6 @@
-"""What others can reach of a run on threads or processes: no port, no socket with a name, no shared memory, no file.
+"""Runs on threads or processes: others can reach no port, no socket with a name, no shared memory, no file.
 
-Of a server of published files: its one port."""
+A server of published files has one port that others can reach."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.processes
 
 
 def _reachable(folder: Path) -> dict[str, list[str]]:
-    """What this process and its children have with a name or address; what the temporary folder holds, with modes."""
+    """Named or addressed things of this process and its children; content of the temporary folder, with modes."""
     me = psutil.Process()
     family = [me, *me.children(recursive=True)]
     found: dict[str, list[str]] = {"processes": [], "ports": [], "sockets": [], "memory": []}
@@ -35,9 +35,9 @@ def _reachable(folder: Path) -> dict[str, list[str]]:
             sockets = [one for one in process.net_connections("unix") if one.laddr]
             memory = re.findall("/dev/shm/.*", Path(f"/proc/{process.pid}/maps").read_text())
             found["ports"] += [f"{process.pid} {one.laddr}" for one in ports]
-            # those of the abstract name space begin with "@"
+            # sockets of the abstract name space begin with "@"
             found["sockets"] += [f"{process.pid} {one.laddr}" for one in sockets]
-            # those of programs that run besides are none of this family's
+            # memory of other running programs does not belong to this family
             found["memory"] += memory
             found["processes"].append(str(process.pid))
     # folders of `kinema scaling` that another test runs are none of this family's

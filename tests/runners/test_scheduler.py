@@ -28,7 +28,7 @@ from kinema.testing import random_walk, write_dcd
 
 
 def _all(piece_scheduler: Scheduler, n_workers: int) -> list[list[tuple[int, int]]]:
-    """What each worker gets where they ask in turn."""
+    """Pieces of each worker if all ask in turn."""
     found: list[list[tuple[int, int]]] = [[] for _ in range(n_workers)]
     asking = set(range(n_workers))
     while asking:
@@ -152,7 +152,7 @@ def test_pieces_take_a_least_time() -> None:
 
 
 class _Chunks:
-    """Chunks of so many frames, of which leaves of `leaf` frames are made."""
+    """Chunks of `chunk` frames, of which leaves of `leaf` frames are made."""
 
     def __init__(self, n_leaves: int, leaf: int, chunk: int) -> None:
         self.n_leaves, self.leaf, self.chunk = n_leaves, leaf, chunk
@@ -360,7 +360,7 @@ def test_whole_pieces_are_no_larger_than_reckoned_and_one_a_worker_is_its_share(
 
 
 def _measured(wall: float) -> _core.RunTimings:
-    """What the core tells of a piece that one worker did: a tenth of a second of it no clock saw."""
+    """Timings from the core for a piece of one worker: no clock saw a tenth of a second of it."""
     worker = {
         "worker": 0, "open": 0.01, "io": 0.02, "decode": 0.04, "compute": 0.08, "wait": wall - 0.25, "total": wall,
         "cpu": 9.0, "frames": 7, "blocks": 2, "bytes_read": 100, "reads": 3,

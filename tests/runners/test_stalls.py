@@ -73,7 +73,7 @@ def test_nobody_knows_what_a_process_does_that_is_not_there() -> None:
 
 
 class Resuming:
-    """Lets workers go on with `action` when the one that is `meant` has been noted; other notes are dropped.
+    """Lets workers continue, by `action`, when the worker that is `meant` has been noted; other notes are dropped.
 
     On a machine that is busy with something else, other workers may make no progress for as long.
     """
@@ -95,7 +95,7 @@ class Resuming:
 
 @pytest.fixture
 def resuming(monkeypatch: pytest.MonkeyPatch) -> Iterator[Resuming]:
-    """Notes come early; workers go on after two minutes at the latest."""
+    """Notes come early; workers continue after two minutes at the latest."""
     monkeypatch.setattr(stalls, "NO_PROGRESS", 0.3)
     resuming = Resuming(notes.emit)
     monkeypatch.setattr(worker_pool, "emit", resuming.emit)
@@ -184,7 +184,7 @@ def test_a_worker_that_is_stopped_within_a_message_is_noted(
 
 @pytest.fixture
 def pipe(tmp_path: Path, resuming: Resuming) -> Path:
-    """Whoever reads it hangs until a worker has been noted."""
+    """A pipe: a worker that reads it hangs until a worker has been noted."""
     path = tmp_path / "pipe"
     os.mkfifo(path)
     resuming.action = lambda: path.write_text("go on")

@@ -33,7 +33,7 @@ def server_of(runner: ProcessesRunner) -> psutil.Process:
 
 
 def _facts(_number: int) -> dict[str, Any]:
-    """What a worker is."""
+    """Facts about a worker process."""
     time.sleep(0.05)
     descriptors = {name: os.readlink(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd") if name != "3"}
     return {
@@ -91,7 +91,7 @@ def test_a_server_that_is_killed() -> None:
     first.kill()
     first.wait(60)
     assert runner.map(abs, [-1, -2], workers=2) == [1, 2]
-    # at work: the workers that it has forked go on
+    # at work: the workers that the server has forked continue
     with runner.session():
         assert runner.map(abs, [-1, -2], workers=2) == [1, 2]
         server_of(runner).kill()

@@ -40,7 +40,7 @@ def make_sources(folder: Path) -> list[str]:
 
 
 def digest(path: Path) -> str:
-    """Of the bytes of a file."""
+    """Digest of the bytes of a file."""
     return blake2b(path.read_bytes()).hexdigest()
 
 

@@ -136,7 +136,7 @@ def resumed(path: Path, **options: Any) -> _core.AtomRecords:
 def test_a_file_is_gone_on_with(
     tmp_path: Path, name: str, fields: tuple[str, ...], options: dict[str, Any], n_kept: int
 ) -> None:
-    """Behind any of its frames: the bytes are those of a file that was written at once."""
+    """After any of its frames: the bytes are the same as in a file that was written at once."""
     frames = made(6, "float32", True)
     path, whole = tmp_path / "begun", tmp_path / "whole"
     table = {"atoms": kn.Atoms(N_ATOMS, **ATOMS)} if name == "DL_POLY HISTORY" else {}

@@ -145,7 +145,7 @@ from kinema.parallel.placers import FilePlacer, MpiPlacer
 rank, (_, failing, how, *words) = MPI.COMM_WORLD.Get_rank(), sys.argv
 Path(f"pid-{rank}").write_text(str(os.getpid()))
 if how == "limit" and rank == int(failing):
-    # it can write no byte behind the first million, which is an error of this rank alone
+    # it can write no byte after the first MiB, which is an error of this rank alone
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
 
@@ -299,7 +299,7 @@ def test_killed_at_random_moments(
             (tmp_path / target).unlink()
         for rank in range(n_ranks):
             assert mpi.is_gone(int((tmp_path / f"pid-{rank}").read_text()))
-    # whatever was the last, another runner goes on
+    # another runner continues, whatever ran last
     converted(tmp_path, "in.dcd", target, runner="processes", workers=2, checkpoint=tmp_path / "a.ckpt")
     assert digest(tmp_path / target) == digest(tmp_path / f"whole{target[1:]}")
     assert not list(tmp_path.glob("k*.part-*")), "a file that no checkpoint names is left"

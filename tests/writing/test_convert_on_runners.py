@@ -149,7 +149,7 @@ def test_a_damaged_frame_ends_all_and_leaves_nothing(
     converted_source.write_bytes(data)
     assert lengths[150] > 100
     workers = None if runner == "serial" else 2
-    # rounded anew, so that frames are decoded
+    # rounded again, so that frames are decoded
     more: Any = {"precision": 10} if "xtc" in target else {}
     with _runner(runner, request) as on, pytest.raises(kn.CorruptFileError, match="frame 150") as caught:
         kn.convert(converted_source, tmp_path / target, runner=on, workers=workers, **more)

@@ -36,7 +36,7 @@ def stopped(writer: ExternalWriter) -> None:
 
 
 def lost(out: ExternalWriter) -> list[str]:
-    """What of the frames is lost, without the name of the file."""
+    """Losses of the frames, without the name of the file."""
     return [loss.removeprefix(f"{out.path}: ") for loss in out.losses]
 
 
@@ -236,7 +236,7 @@ def test_rotated_cells(atoms: kn.Atoms, tmp_path: Path) -> None:
 
 
 def test_files_of_one_call_are_those_of_single_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What atoms have in text is made once for all files: the Universe, and the bonds at the end."""
+    """Text about atoms is made once for all files: the Universe, and the bonds at the end."""
     made: list[kn.Atoms] = []
     monkeypatch.setattr(external, "universe_of", lambda table: made.append(table) or universe_of(table))
     traj = kn.open(data.DCD, topology=data.PSF)

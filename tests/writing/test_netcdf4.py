@@ -1,4 +1,4 @@
-"""NetCDF-4 files that are written, as netCDF-C reads them; files of the library that are gone on with."""
+"""NetCDF-4 files that Kinema writes, as netCDF-C reads them; files of the library that Kinema continues."""
 
 import shutil
 import signal
@@ -102,7 +102,7 @@ def test_the_library_goes_on_with_a_file(convention, tmp_path):
     found = read_frames(path)
     np.testing.assert_array_equal(found.fields["positions"], given["positions"][[0, 1, 2, 3, 1]])
     assert found.times.tolist() == [0.0, 0.125, 0.25, 0.375, 9.0]
-    # and Kinema behind it
+    # and Kinema continues after it
     with collected(), kn.Writer(path, mode="a") as out:
         assert (out.n_frames, out.format, type(out).__name__) == (5, "NetCDF", "Netcdf4Writer")
         out.write(**{name: values[:2] for name, values in given.items()} | {"time": [10.0, 11.0], "step": [78, 79]})
@@ -238,7 +238,7 @@ def test_every_moment_at_which_a_process_may_be_killed(convention, options, tmp_
         for batch in (3, 1, 2, 60, 1, 7):
             out.write(**pieces(n, n + batch))
             n += batch
-            # before the first flush there is no file of this name, and behind it one with frames
+            # before the first flush there is no file of this name, and after it there is one with frames
             assert path.exists() == (commits is not None)
             out.flush()
             commits = commits or RecordedCommits(path, monkeypatch)

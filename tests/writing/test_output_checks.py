@@ -67,7 +67,7 @@ def _foreign_parquet(path: Path) -> None:
 
 
 def _write(analysis: kn.analysis.RMSD, path: Path, **options: bool) -> None:
-    """What Kinema writes of that suffix."""
+    """Writes the output of that suffix."""
     if path.suffix == ".h5":
         analysis.run(out=path, **options)
     elif path.suffix == ".json":

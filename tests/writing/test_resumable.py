@@ -1,4 +1,4 @@
-"""`kn.convert(checkpoint=)`: calls that were ended go on, to the same bytes; other calls are refused, and why."""
+"""`kn.convert(checkpoint=)`: calls that were ended continue to the same bytes; other calls are refused, and why."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_part_that_is_not_what_was_written_is_refused(conversion: Any) -> None
     with pytest.raises(kn.ArgumentError, match=r"not found beside a.*relies on the frames in it; bring it back"):
         conversion.run()
     moved.rename(part)
-    # what lies behind the frames that count is of no interest
+    # bytes after the counted frames do not matter
     part.write_bytes(kept + b"what a killed call has written and not counted")
     done = conversion.run()
     assert done.compared == 16 and conversion.left == {conversion.out.name}
@@ -93,7 +93,7 @@ def test_a_part_that_was_changed_in_what_counts_is_refused(conversion: Any) -> N
     content = load(str(conversion.saved))
     assert content is not None
     (digests,) = content.counted.values()
-    # frames were written; of files like these all bytes of them count, but of H5MD those of chunks that are full
+    # frames were written; all their bytes count in files like these, but in H5MD only the bytes of full chunks
     assert sum(stop - start for start, stop, _ in digests) > len(kept) / 3
     rng = random.Random(1)
     for _ in range(3):
@@ -141,7 +141,7 @@ def test_an_error_before_the_first_frame_leaves_nothing(conversion: Any) -> None
     with pytest.raises(kn.ArgumentError, match=r"lacks what is to be written|holds one field|has no velocities"):
         conversion.run(fields="velocities")
     assert conversion.left == set()
-    # of a file that goes on, what is there stays
+    # the content of a file that is continued stays
     conversion.interrupt()
     with pytest.raises(kn.MemoryLimitError):
         conversion.run(memory="1 MiB")
@@ -160,7 +160,7 @@ def test_a_call_that_was_ended_behind_its_last_write(conversion: Any, monkeypatc
     with pytest.raises(Stopped):
         conversion.run()
     assert conversion.left == {"a.ckpt", conversion.part.name}
-    # behind the renaming
+    # after the renaming
     monkeypatch.setattr(module, "publish", publish)
     monkeypatch.setattr(module.CheckpointManager, "finish", ended)
     with pytest.raises(Stopped):
@@ -284,7 +284,7 @@ def test_a_part_that_lacks_frames_is_refused(conversion: Any, monkeypatch: pytes
 
     with h5py.File(conversion.part, "r+", libver=("v108", "v108")) as file:
         file["particles/trajectory/position/value"].resize(saved, axis=0)
-    # chunks behind the end are cleared
+    # chunks after the end are cleared
     with pytest.raises(kn.CorruptFileError, match="were changed since they were written"):
         conversion.run()
     with monkeypatch.context() as unseen:
@@ -318,7 +318,7 @@ def test_the_index_of_a_resumed_file_is_that_of_a_scan(conversion: Any) -> None:
     with collected():
         made, source = kn.open(conversion.out), kn.open(conversion.parts, overlap="all")
         assert np.array_equal(made.steps, source.steps)
-    # the index was stored by the call that went on, and is that of a scan
+    # the call that continued stored the index, which equals the index of a scan
     assert made.parts[0].index == "stored"
     assert made.parts[0].index_path is not None
     stored = Path(made.parts[0].index_path).read_bytes()

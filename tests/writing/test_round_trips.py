@@ -1,4 +1,4 @@
-"""What conversions keep: from each format to each and back, and a table of what is kept of sources with everything."""
+"""Fields that conversions keep: from each format to each and back, and as a table for sources with all fields."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ OPTIONS: dict[str, dict[str, object]] = {
 # formats that hold positions in angstrom; others, and other fields, are multiplied by a unit and rounded once
 ANGSTROM = {"NetCDF", "NetCDF-4", "NetCDF-4 of DL_POLY", "DCD", "H5MD", "DL_POLY HISTORY"}
 TABLE = Path(__file__).parents[1] / "data" / "kept_fields.csv"
-# files are written anew for each example; there are 81 pairs of formats, and the first example is of one frame
+# files are written again for each example; there are 81 pairs of formats, and the first example is of one frame
 SETTINGS = settings(
     max_examples=12 if LONG else 3,
     deadline=None,

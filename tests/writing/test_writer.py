@@ -507,7 +507,7 @@ def test_killed_processes(tmp_path: Path, suffix: str) -> None:
         words = [sys.executable, "-c", WORKER, str(path), str(N_ATOMS), str(chance.choice([1, 3, 8]))]
         worker = start_child(words, env=environment, stderr=None)
         assert worker.stdout is not None
-        # a later process goes on with all that the one before had
+        # a later process continues after all frames of the process before
         assert worker.stdout.readline().split() == ["start", str(frames)]
         flushes, reported = chance.randrange(1, 40), frames
         for line in worker.stdout:

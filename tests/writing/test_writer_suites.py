@@ -388,7 +388,7 @@ class TestGroWriter(DearWriterTests):
         return [("positions",), self.fields]
 
     def read(self, path: Path, dtype: str = "float32") -> GivenFrames:
-        """Of each frame as a file of its own: MDAnalysis reads the first of a file alone."""
+        """Reads each frame as a file of its own: MDAnalysis reads only the first frame of a file."""
         lines = path.read_text().splitlines(keepends=True)
         length = self.n_atoms + 3
         assert len(lines) % length == 0

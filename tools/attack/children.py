@@ -32,7 +32,7 @@ _FOLDERS = ("analysis", "cli", "execution", "files", "formats", "model", "storag
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a call: its value, an error (class, text, whether it is one of a user's), or a signal."""
+    """Outcome of a call: its value, an error (class, text, whether it is one of a user's), or a signal."""
 
     value: Any = None
     error: str = ""
@@ -87,7 +87,7 @@ def called(
     file_bytes : int, optional
         The largest file that it can write, as on a full disk.
     begin : function, optional
-        Called with the number of the stopped process, before it goes on.
+        Called with the number of the stopped process, before that process continues.
     """
     # not a pipe: the call that sends is none of those that are made to fail
     reading, writing = socket.socketpair()

@@ -23,7 +23,7 @@ def full_disks(moments: random.Random, folder: Path) -> None:
 
 @attack("injected faults: writers", 120)
 def failing_calls(moments: random.Random, folder: Path) -> None:
-    """One call that changes a file fails, as of a full or broken disk; the interpreter goes on working."""
+    """One call that changes a file fails, as on a full or broken disk; the interpreter keeps working."""
     work = drawn(moments, folder)
     fault = moments.choice(("error=ENOSPC", "error=EIO"))
     outcome = traced(_and_something_else, work, fault=fault, at=moments.randrange(1, 60))
@@ -47,7 +47,7 @@ def failing_tables(moments: random.Random, folder: Path) -> None:
 
 
 def _and_something_else(work: Work) -> None:
-    """Writes, and then another file whatever came of that, as a notebook goes on."""
+    """Writes, and then writes another file whether or not that failed, as the next cell of a notebook would."""
     try:
         work.write()
     finally:

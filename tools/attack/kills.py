@@ -22,7 +22,7 @@ _KILLS = 4
 
 @attack("kills: writers", 400)
 def writers(moments: random.Random, folder: Path) -> None:
-    """What was committed stays, and the writer continues it."""
+    """Committed frames stay, and the writer continues after them."""
     work = drawn(moments, folder)
     called(work.write, kill_after=moments.uniform(0, _LONGEST))
     work.go_on()

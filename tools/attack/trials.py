@@ -49,7 +49,7 @@ def attack(name: str, trials: int) -> Callable[[Trial], Trial]:
 
 @dataclass
 class Row:
-    """What came of an attack: trials, seeds of broken ones with words, why it was not tried, seconds."""
+    """Result of an attack: trials, seeds of broken trials with words, why it was not tried, seconds."""
 
     name: str
     trials: int = 0

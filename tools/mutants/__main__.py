@@ -102,7 +102,7 @@ def _chosen(
 
 
 def _tried(module: Module, work: Callable[[Tree], dict[str, Outcome]], trees: queue.Queue[Tree]) -> list[Row]:
-    """What the work finds in a free tree; of faults that were tried together each takes its part of the time."""
+    """Rows of the work in a free tree; faults that were tried together share the time equally."""
     tree = trees.get()
     began = time.monotonic()
     try:
@@ -122,7 +122,7 @@ def _record(found: Sequence[Row], rows: dict[str, Row]) -> None:
 
 
 def read_results() -> list[Row]:
-    """Those of earlier runs."""
+    """Rows of earlier runs."""
     if not RESULTS.exists():
         return []
     with RESULTS.open(newline="", encoding="utf-8") as file:

@@ -58,7 +58,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _choose(found: list[Fault], number: int, by: random.Random) -> list[tuple[Fault, str]]:
-    """So many of all kinds in turn, in the order of files and lines."""
+    """Chooses `number` faults, of all kinds in turn, in the order of files and lines."""
     of_kind: dict[str, list[Fault]] = defaultdict(list)
     for one in found:
         of_kind[one.kind].append(one)

@@ -31,7 +31,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a fault, and which test saw it."""
+    """Outcome of a fault, and which test saw it."""
 
     outcome: str
     by: str = ""
@@ -79,7 +79,7 @@ def _sees(step: Step, fault: Fault, test: str, tree: Tree) -> bool:
 
 
 def together(module: Module, faults: Sequence[Fault], tree: Tree) -> dict[str, Outcome]:
-    """Those that no test has seen yet, all at once. Whatever fails is tried with each of them alone."""
+    """Tries faults that no test has seen yet all at once. A test that fails is tried with each fault alone."""
     outcomes: dict[str, Outcome] = {}
     left = list(faults)
     while left:

@@ -24,7 +24,7 @@ class Module:
         Tests that each fault meets by itself, and those that the survivors of these meet all at once: files and folders
         for pytest, the words after `cargo test` for cargo.
     python_alone, python_together : list of str
-        Of Rust: tests for pytest that come after those of cargo, with an extension that has the faults.
+        Rust only: tests for pytest, run after the tests of cargo with an extension that has the faults.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Module:
 
 
 def modules(language: str) -> list[Module]:
-    """Those of one language."""
+    """Modules of one language."""
     with (FOLDER / "tests.toml").open("rb") as file:
         table = tomllib.load(file)
     return [Module(name, language, **entry) for name, entry in table[language].items()]

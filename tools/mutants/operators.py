@@ -14,7 +14,7 @@ Span = tuple[tuple[int, int], tuple[int, int]]
 
 
 def _code(text: str, old: NodeOrLeaf) -> NodeOrLeaf:
-    """`text` in the place of `old`, behind the same blanks."""
+    """`text` in the place of `old`, after the same blanks."""
     new = parso.parse(text).children[0]
     first = new.get_first_leaf()
     assert first is not None

@@ -27,7 +27,7 @@ class Ended:
 
     @property
     def last_line(self) -> str:
-        """Of what it said."""
+        """Last line of its output."""
         return (self.output.strip().splitlines() or [""])[-1][:200]
 
 

@@ -37,7 +37,7 @@ def _named(*names: str) -> list[Callable[[], Operator]]:
     return [get_operator(f"core/{name}") for name in names]
 
 
-# One kind of faults is chosen as often as another. Of the 200 operators of cosmic-ray, those whose mutants run: any
+# Each kind of fault is chosen equally often. Only operators of cosmic-ray (it has 200) whose mutants run: any
 # test of the line catches `a ** b` for `a + b`, which says nothing about the tests.
 KINDS: dict[str, list[Callable[[], Operator]]] = {
     "comparison": _named(
@@ -65,7 +65,7 @@ KINDS: dict[str, list[Callable[[], Operator]]] = {
 
 
 def candidates(path: str, source: str) -> list[Candidate]:
-    """Those of one file."""
+    """Candidates of one file."""
     unseen = list(_unseen(ast.parse(source)))
     nodes = list(ast_nodes(parso.parse(source)))
     found: list[Candidate] = []

@@ -31,7 +31,7 @@ PYTEST = [
 
 @dataclass(frozen=True)
 class Failure:
-    """The test that failed; its name is empty if no single one did, as where nothing could be imported."""
+    """The test that failed; its name is empty if no single test failed, for example if nothing could be imported."""
 
     test: str
     said: str
@@ -43,7 +43,7 @@ class Step(Protocol):
     """Some tests."""
 
     def first_failure(self, tree: Tree, folder: Path, without: Collection[str]) -> Failure | None:
-        """What fails first. With the same `folder` a call begins at the test that failed in the last one."""
+        """First failure. With the same `folder`, a call begins at the test that failed in the last call."""
 
     def fails(self, tree: Tree, test: str) -> bool:
         """Whether one test fails by itself."""

@@ -1,4 +1,4 @@
-"""A copy of the tree that faults are planted in. What is built and run there is no part of the project's own tree."""
+"""A copy of the tree that faults are planted in. Builds and runs there do not touch the project's own tree."""
 
 from __future__ import annotations
 
@@ -139,6 +139,6 @@ def _listed() -> list[str]:
 
 
 def _forget_compiled(path: Path) -> None:
-    """Python compares size and seconds of a source with those of what it compiled: a fault can have the same."""
+    """Removes compiled files: Python compares only size and seconds of a source, which a fault can leave the same."""
     for compiled in path.parent.glob(f"__pycache__/{path.stem}.*.pyc"):
         compiled.unlink()

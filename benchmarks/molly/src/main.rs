@@ -15,7 +15,7 @@ use molly::{Frame, XTCReader};
 
 /// Frames of the untimed run.
 const FEW: usize = 10;
-/// Of the timed runs together.
+/// Least time of all timed runs together.
 const LEAST: Duration = Duration::from_millis(300);
 
 /// CPU time of this thread so far, from the kernel's accounting in nanoseconds.

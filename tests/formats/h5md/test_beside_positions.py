@@ -1,4 +1,4 @@
-"""What lies beside the positions is read as far as it makes sense, and never keeps them from being read."""
+"""Data beside the positions are read as far as they make sense, and never keep the positions from being read."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_a_file_without_the_group_of_metadata(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("of", ["position", "velocity", "box/edges"])
 def test_a_scalar_step_of_zero_is_none(tmp_path: Path, of: str) -> None:
-    """It is no interval between rows."""
+    """A step of zero is not an interval between rows."""
 
     def fill(group: Any) -> None:
         add_element(group, "velocity", walk(), steps=0 if of == "velocity" else group["position/step"], unit="nm ps-1")

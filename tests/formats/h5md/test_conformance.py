@@ -74,7 +74,7 @@ def array(stored, paths):
 
 
 def field(description, name):
-    """A field in Kinema's units, (frames, N, 3) or (frames, 3, 3) float64; None where there is none."""
+    """A field in Kinema's units, (frames, N, 3) or (frames, 3, 3) float64; None if there is none."""
     found = getattr(description, name)
     if found is None:
         return None

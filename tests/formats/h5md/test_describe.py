@@ -1,4 +1,4 @@
-"""What `describe` refuses, warns of and chooses: groups, roots, units, joins, boxes, ids."""
+"""Refusals, warnings and choices of `describe`: groups, roots, units, joins, boxes, ids."""
 
 import pickle
 import re

@@ -125,7 +125,7 @@ def test_elements_of_odd_sizes_are_decoded_and_encoded(file: h5py.File, name: st
 def encoded_by_kinema(
     file: h5py.File, chunks: tuple[int, ...], options: dict[str, Any], values: NDArray[Any], workers: int = 2
 ) -> NDArray[Any]:
-    """What libhdf5 reads of a data set whose chunks Kinema has encoded."""
+    """Values that libhdf5 reads from a data set whose chunks Kinema has encoded."""
     largest = (None,) * values.ndim
     dataset = file.create_dataset(None, values.shape, values.dtype, chunks=chunks, maxshape=largest, **options)
     for offset, chunk in _core.encode_chunks(values, chunks, filters_of(dataset), workers):
@@ -274,7 +274,7 @@ def test_compression_that_there_is_not_is_refused(name: str, level: int | None, 
 @pytest.mark.parametrize(
     ("options", "name"),
     [
-        # not Blosc: its first version cannot be registered where another library (numcodecs, netCDF4) has brought one
+        # not Blosc: its first version cannot be registered if another library (numcodecs, netCDF4) has brought one
         (dict(hdf5plugin.Blosc2()), "blosc2"),
         (dict(hdf5plugin.BZip2()), "bzip2"),
         (dict(hdf5plugin.Zfp(rate=16)), "zfp"),

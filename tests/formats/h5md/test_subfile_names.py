@@ -12,7 +12,7 @@ from kinema.formats.h5md.write.virtual_fields import SubfileNames
 
 
 def _names(path: Path) -> list[SubfileNames]:
-    """Of three runs, each with a file."""
+    """Names of three runs, each with a file."""
     runs = [SubfileNames(str(path), tag) for tag in ("0000000a", "0000000b", "0000000c")]
     for run in runs:
         run.make_folder()

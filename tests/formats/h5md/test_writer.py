@@ -165,7 +165,7 @@ def test_fixed_storage_where_the_stride_is_constant(tmp_path: Path) -> None:
     [
         ([0, 1, 2, 4], None),
         ([0, 2, 4, 6], [0.0, 1.0, 2.0, 3.5]),
-        # float32 numbers, which are no multiples of the first
+        # float32 numbers, which are not multiples of the first
         ([0, 1, 2, 3], np.arange(4, dtype=np.float32) / np.float32(10)),
         ([5], [0.1]),
         ([-(2**62), 2**62], [0.0, 1e300]),
@@ -393,7 +393,7 @@ def test_topology_given_singly(tmp_path: Path) -> None:
         names = {value: name for name, value in h5py.check_enum_dtype(group["species"].dtype).items()}
         assert [names[value] for value in group["species"][:]] == ["C", "H", "H", "H", "N"]
         np.testing.assert_array_equal(group["id"], [7, 3, 1, 9, 12])
-        # tuples are made of identifiers where there are some
+        # tuples are made of identifiers if there are any
         np.testing.assert_array_equal(h5["connectivity/bonds"], [[7, 3], [7, 12]])
         assert h5[h5["connectivity/bonds"].attrs["particles_group"]] == group
 
@@ -565,5 +565,5 @@ def test_a_check_before_the_file_has_its_name(tmp_path: Path, keep: bool) -> Non
     with pytest.raises(kn.CorruptFileError, match="not as it should be"):
         out.close(check=refuse)
     assert kn.open(path, stored=False).n_frames == 3
-    # whole, and under a temporary name, where it is to be kept
+    # whole, and if it is to be kept, under a temporary name
     assert len(list(tmp_path.glob("out.part-*"))) == keep

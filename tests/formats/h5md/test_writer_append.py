@@ -1,4 +1,4 @@
-"""Files that grow: going on where they end, and what a process that is killed at any moment leaves behind."""
+"""Files that grow: continuing at their end, and the remains of a process that is killed at any moment."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def coordinates(frame: int, n_atoms: int = N_ATOMS) -> np.ndarray[Any, Any]:
 
 @functools.cache
 def all_coordinates(n_atoms: int, hundreds: int) -> np.ndarray:
-    """Those of the first frames, so many hundreds."""
+    """Coordinates of the first `100 * hundreds` frames."""
     return np.array([coordinates(i, n_atoms) for i in range(100 * hundreds)]).reshape(-1, n_atoms, 3)
 
 
@@ -432,7 +432,7 @@ def test_killed_processes(tmp_path: Path, kills: Callable[..., int], compression
         worker = start_child(command, env=environment, stderr=None)
         assert worker.stdout is not None
         first = worker.stdout.readline().split()
-        # a later process goes on with all that the one before had
+        # a later process continues after all frames of the process before
         assert first == ["start", str(frames)]
         flushes = chance.randrange(1, 40)
         reported = frames

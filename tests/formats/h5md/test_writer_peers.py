@@ -1,4 +1,4 @@
-"""What other programs read of the files that `kinema.Writer` makes: pyh5md, MDAnalysis, and Kinema itself."""
+"""Files that `kinema.Writer` makes, as other programs read them: pyh5md, MDAnalysis, and Kinema itself."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def test_bits_below_the_quantum_are_zero() -> None:
     rounded = values.copy()
     rounding.apply(rounded)
     assert np.abs(rounded - values).max() <= 2.0**-8
-    # 200 has 8 bits before the point and 7 behind it: of 24 bits at least 9 are zero
+    # 200 has 8 bits before the point and 7 after it: of 24 bits at least 9 are zero
     assert not (rounded.view(np.uint32) & 0x1FF).any()
     assert (rounded * 128 == np.rint(rounded * 128)).all()
 

@@ -1,4 +1,4 @@
-"""What zarrtraj reads of the files that `kinema.Writer` makes.
+"""Files that `kinema.Writer` makes, as zarrtraj reads them.
 
 In processes of their own: importing it makes it MDAnalysis' reader of H5MD in place of MDAnalysis' own.
 """

@@ -197,7 +197,7 @@ def test_virtual_data_sets_have_the_maps_of_their_sources(tmp_path: Path, walks:
 
 
 def damages(good: bytes) -> dict[str, bytes]:
-    """Wrong maps; those of the second half with a true checksum."""
+    """Wrong maps; the second half of them have a true checksum."""
     (length,) = np.frombuffer(good, "<u4", 1, 12)
     head, columns = json.loads(good[16 : 16 + length]), good[16 + length : -16]
 
@@ -341,7 +341,7 @@ def test_workers_get_the_snapshot_and_look_for_no_map(path: Path, walks: list[st
 def test_a_file_that_takes_the_place_of_another_while_it_is_opened(
     path: Path, walks: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of the same size and layout, with its chunks in another order."""
+    """A file of the same size and layout, with its chunks in another order."""
     kn.open(path)
     other = write_small_chunks(path.with_name("b.h5md"), FEWEST_CHUNKS)
     with h5py.File(other, "r+") as file:

@@ -234,7 +234,7 @@ def test_join_says_that_it_refers_to_files_outside(folder: Path) -> None:
 
 
 def test_an_unreadable_object_is_damage(folder: Path) -> None:
-    """What cannot be listed could name anything."""
+    """An object that cannot be listed could name anything."""
     path = _h5md(folder / "a.h5md")
     with h5py.File(path, "r+") as file:
         address = h5py.h5g.get_objinfo(file.create_group("late").id).objno[0]

@@ -153,7 +153,7 @@ def test_the_process_that_walks_is_started_again(path: Path, tmp_path: Path) -> 
 
 
 def test_what_libhdf5_refuses_is_left_to_its_reader(path: Path) -> None:
-    """An attribute of a type that NumPy has not, which nobody asks for, is no damage."""
+    """An attribute of a type that NumPy lacks is not damage if nobody asks for it."""
     with h5py.File(path, "r+") as file:
         h5py.h5a.create(file.id, b"odd", h5py.h5t.UNIX_D32LE, h5py.h5s.create(h5py.h5s.SCALAR))
     assert len(kn.open(path, stored=False)) == 5
@@ -231,7 +231,7 @@ def test_references_without_a_fill_value_are_taken_where_all_are_written(path: P
 
 
 def test_all_that_is_stored_of_lengths_and_references_is_looked_at(path: Path) -> None:
-    """A reference in the last of many rows, in a large chunk, and behind values that cannot be read."""
+    """A reference in the last of many rows, in a large chunk, and after values that cannot be read."""
     for number, options in enumerate(({"chunks": (1 << 10,)}, {"chunks": (1 << 20,), "compression": "gzip"})):
         hidden = path.parent / f"hidden-{number}.h5md"
         with h5py.File(hidden, "w", libver="latest") as file, h5py.File(path) as other:

@@ -1,4 +1,4 @@
-"""What the ranks of the tests of H5MD run: by `test_h5md.py` on ranks that stay, or with its name as a program.
+"""Programs that ranks run in the tests of H5MD: by `test_h5md.py` on ranks that stay, or with its name as a program.
 
 Each program writes into the current folder, checks, and prints one line on rank 0 when all is well.
 """
@@ -48,7 +48,7 @@ def values_of(frame: int, n_atoms: int = N_ATOMS, dtype: str = "float32") -> NDA
 
 
 def owned(frame: int, *, fixed: bool = False) -> NDArray[np.int64]:
-    """The atoms that this rank has in a frame, in any order: other ones in each, and sometimes none."""
+    """The atoms that this rank has in a frame, in any order: different atoms in each frame, and sometimes none."""
     if fixed:
         # the last of several ranks has none
         writers = max(1, SIZE - 1)
@@ -62,7 +62,7 @@ def owned(frame: int, *, fixed: bool = False) -> NDArray[np.int64]:
 
 
 def stamps(frame: int) -> dict[str, Any]:
-    """Of a frame, on rank 0."""
+    """Cell, step and time of a frame, on rank 0."""
     return {} if RANK else {"cell": CELL + frame, "step": 100 + 50 * frame, "time": 0.5 + 0.25 * frame}
 
 
@@ -178,7 +178,7 @@ def peers() -> None:
 
 
 def errors() -> None:
-    """What is refused, on all ranks alike."""
+    """Refused arguments raise the same error on all ranks."""
     values_, mine = values_of(0), np.arange(RANK, N_ATOMS, SIZE)
     for strategy in ("gather", "subfiles"):
         with kn.Writer(f"{strategy}.h5md", N_ATOMS, comm=COMM, strategy=strategy) as out:
@@ -220,7 +220,7 @@ def errors() -> None:
 
 
 def growth() -> None:
-    """A file that grows, and is cut behind a step, by ranks and by one process."""
+    """A file that grows, and is cut after a step, by ranks and by one process."""
     for number, options in enumerate(STORED[:4]):
         path, dtype = f"grows{number}.h5md", options.get("dtype", "float32")
         at = 0
@@ -248,7 +248,7 @@ def growth() -> None:
 
 
 def subfiles_growth() -> None:
-    """The same with a file a rank: what a run has left is gone on with by ranks that have the same atoms."""
+    """The same with a file a rank: ranks that have the same atoms continue the files of an earlier run."""
     options = {"layout": (3, 40, 3), "compression": "gzip", "strategy": "subfiles"}
     at = 0
     for stop, resume, mode in ((5, None, "w"), (11, None, "a"), (12, 100 + 50 * 6, "a"), (N_FRAMES, 549, "a")):
@@ -302,8 +302,8 @@ def subfiles_growth() -> None:
 def verified(every: str, *nodes: str) -> None:
     """Values that change between a rank that writes them and the file are found, with the frame and that rank.
 
-    `every`: "every" for all cases, "one" for one of each; `nodes`: that of each rank, in place of the one where
-    it is.
+    `every`: "every" for all cases, "one" for one of each; `nodes`: the node of each rank, in place of its real
+    one.
     """
     found = verification.nodes_of
     if nodes:
@@ -368,7 +368,7 @@ def verify(path: str, strategy: str, damaged: int | None, nodes: tuple[str, ...]
 
 
 def how(nodes: tuple[str, ...]) -> str:
-    """What is noted of the ranks' nodes."""
+    """Note about the ranks' nodes."""
     where = list(map(int, nodes)) or verification.nodes_of(Agreement(COMM, WriterTimings())).tolist()
     if len(set(where)) == 1:
         return "on this node, after its pages were dropped from the cache"
@@ -454,7 +454,7 @@ def disk_full() -> None:
 
 
 def mpiio_growth() -> None:
-    """A file that grows through MPI-IO: also one whose frames other strategies and one process go on with."""
+    """A file that grows through MPI-IO: also one that other strategies and one process continue."""
     at = 0
     for stop, strategy in ((5, "mpiio"), (7, "mpiio-collective"), (9, "gather"), (N_FRAMES, "mpiio")):
         options = {} if at else {"layout": (3, 100, 3)}
@@ -550,7 +550,7 @@ def dies(path: str, rank: str, place: str, calls: str) -> None:
 
 
 def raised(kind: type[BaseException], call: Any) -> BaseException:
-    """What a call raises, which is the same on all ranks."""
+    """The error of a call, which is the same on all ranks."""
     found: BaseException | None = None
     try:
         call()

@@ -47,7 +47,7 @@ CASES: list[tuple[str, str, tuple[str, ...], str, dict[str, Any]]] = [
 
 
 def options_of(options: dict[str, Any], *, one: bool) -> dict[str, Any]:
-    """Of the writer of one process, or of many, of which rank 0 alone has the atoms."""
+    """Options of the writer of one process, or of many if only rank 0 has the atoms."""
     made = dict(options)
     if made.pop("atoms", False) and (one or RANK == 0):
         made["atoms"] = atoms()
@@ -119,7 +119,7 @@ def check_index(made: Path, stored: bool) -> None:
 
 
 def given_order() -> None:
-    """Atoms in the order in which they come, each with its index: those of each rank behind those of ranks before."""
+    """Atoms in the order in which they come, each with its index; the ranks' atoms follow each other by rank."""
     tried = 0
     for strategy in ("direct", "mpiio", "mpiio-collective"):
         for buffered in (None, 2):

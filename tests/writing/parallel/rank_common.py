@@ -1,4 +1,4 @@
-"""What the programs of ranks share: a system, frames of which each rank has some atoms, errors on all ranks."""
+"""Common parts of the programs of ranks: a system, frames of which each rank has some atoms, errors on all ranks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def values_of(frame: int, n_atoms: int = N_ATOMS, dtype: str = "float32") -> NDA
 
 
 def owned(frame: int, n_atoms: int = N_ATOMS) -> NDArray[np.int64]:
-    """The atoms that this rank has in a frame, in any order: other ones in each, and sometimes none."""
+    """The atoms that this rank has in a frame, in any order: different atoms in each frame, and sometimes none."""
     rng = np.random.default_rng(frame)
     owner, order = rng.integers(0, SIZE, n_atoms), rng.permutation(n_atoms)
     if frame % 4 == 1:
@@ -69,7 +69,7 @@ def exchange_by(number: int) -> None:
 
 
 def stamps(frame: int) -> dict[str, Any]:
-    """Of a frame, on the ranks that say it."""
+    """Stamps of a frame, on the ranks that give them."""
     if RANK and frame % 2:
         return {}
     return {"cell": CELL + frame, "step": 100 + 50 * frame, "time": 0.5 + 0.25 * frame}
@@ -96,12 +96,12 @@ def barrier() -> None:
 
 
 def on_root(call: Callable[[], Any]) -> Any:
-    """What a call gives on rank 0, on all ranks."""
+    """Returns the value of a call on rank 0, on all ranks."""
     return COMM.bcast(call() if RANK == 0 else None)
 
 
 def raised(kind: type[Exception], call: Callable[[], object]) -> Exception:
-    """The error of a call, which is the same on all ranks but for the note with the rank."""
+    """The error of a call, which is the same on all ranks except for the note with the rank."""
     try:
         call()
     except kind as error:

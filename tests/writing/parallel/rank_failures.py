@@ -76,7 +76,7 @@ def wrong_atoms() -> None:
 
 
 def wrong_arguments() -> None:
-    """What is wrong, or differs between ranks, is the same error on all of them, and leaves no file."""
+    """Wrong arguments, or arguments that differ between ranks, give the same error on all ranks, and leave no file."""
     last, mine = SIZE - 1, np.arange(RANK, N_ATOMS, SIZE)
 
     def refused(words: str, *args: Any, **options: Any) -> None:
@@ -116,7 +116,7 @@ def wrong_arguments() -> None:
                 error
             )
         assert out.n_frames == 1
-    # one writer at a time, also where it is this very process
+    # one writer at a time, also if this very process has the other
     with kn.Writer("b.dcd", N_ATOMS, comm=COMM):
         assert "is being written by this process" in str(
             raised(kn.ArgumentError, lambda: kn.Writer("b.dcd", 3, comm=COMM))

@@ -54,7 +54,7 @@ def appended() -> None:
 
 
 def resumed() -> None:
-    """A restart from a step: the file is cut behind the last frame that is not later, and goes on to the same bytes."""
+    """A restart from a step: the file is cut after the last frame that is not later, and grows to the same bytes."""
     for suffix, strategy in (
         ("dcd", "direct"),
         ("trr", "mpiio"),

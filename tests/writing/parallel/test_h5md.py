@@ -44,7 +44,7 @@ h5md_ranks.{name}(*{given!r})
 
 
 def run(mpi: Any, n_ranks: int, folder: Path, *words: str, **environment: str) -> str:
-    """What rank 0 prints when all is well on all ranks."""
+    """Output of rank 0 when all is well on all ranks."""
     name, *given = words
     text = CALL.format(folder=str(PROGRAM.parent), name=name, given=tuple(given))
     return str(mpi.compute(n_ranks, text, folder, **environment))
@@ -115,7 +115,7 @@ def killed(mpi: Any, folder: Path, words: list[str], wait: float) -> int:
 
 
 def test_killed_at_random_moments(mpi: Any, kills: Callable[..., int], tmp_path: Path) -> None:
-    """All ranks of a run that goes on with a file are killed: the frames that were flushed are there."""
+    """All ranks of a run that continues a file are killed: the flushed frames are there."""
     path, moments, flushed = tmp_path / "grows.h5md", random.Random(os.urandom(8)), 0
     for _ in range(kills()):
         said = killed(mpi, tmp_path, [path.name, "zstd"], moments.uniform(0.0, 0.3))
@@ -123,7 +123,7 @@ def test_killed_at_random_moments(mpi: Any, kills: Callable[..., int], tmp_path:
 
 
 def test_subfiles_of_killed_ranks(mpi: Any, kills: Callable[..., int], tmp_path: Path) -> None:
-    """What is left has the frames that were flushed: under its temporary name, which its user changes, or its own."""
+    """The remaining file has the flushed frames: under its temporary name, which its user changes, or its own."""
     path, moments, flushed = tmp_path / "grows.h5md", random.Random(os.urandom(8)), 0
     for number in range(kills()):
         if number % 4 == 0:
@@ -162,7 +162,7 @@ def test_killed_while_they_write_through_mpiio(mpi: Any, kills: Callable[..., in
 
 @pytest.mark.parametrize("place", ["exchange", "encode", "commit", "announce", "flush"])
 def test_one_rank_ends_within_a_call(mpi: Any, kills: Callable[..., int], tmp_path: Path, place: str) -> None:
-    """What was flushed is there, whichever rank of "gather" ends, and where; and the others end with it."""
+    """Flushed frames are there, whichever rank of "gather" ends, and where; the other ranks end with it."""
     path, moments, flushed = tmp_path / "grows.h5md", random.Random(os.urandom(8)), 0
     for _ in range(kills(1)):
         # what is done on rank 0 alone

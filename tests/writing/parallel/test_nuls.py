@@ -1,4 +1,4 @@
-"""What a rank says of bytes that were written and are not there: where they begin, and how many."""
+"""The error of a rank about bytes that were written and are missing: where they begin, and how many."""
 
 from __future__ import annotations
 

@@ -26,13 +26,13 @@ programs.{name}(*{given!r})
 
 
 def run(mpi: Any, n_ranks: int, folder: Path, module: str, name: str, *given: object) -> str:
-    """What rank 0 prints when all is well on all ranks."""
+    """Output of rank 0 when all is well on all ranks."""
     return str(mpi.compute(n_ranks, PROGRAM.format(folder=str(FOLDER), module=module, name=name, given=given), folder))
 
 
 @pytest.mark.parametrize(("n_ranks", "turn"), [(1, "0"), (2, "1"), (3, "0"), (5, "1")])
 def test_bytes_of_one_process(mpi: Any, n_ranks: int, turn: str, tmp_path: Path) -> None:
-    """Of each case and strategy one of two batches on one and three ranks, the other on two and five; all if long."""
+    """Each case and strategy: one of two batches on one and three ranks, the other on two and five; all if long."""
     turns = ("0", "1") if LONG else (turn,)
     assert [run(mpi, n_ranks, tmp_path, "bytes", "same_bytes", one) for one in turns] == ["same bytes 47\n"] * len(
         turns

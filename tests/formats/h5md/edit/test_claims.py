@@ -1,4 +1,4 @@
-"""Small H5MD files that claim much: what was never written is not gone through, and depth is no limit."""
+"""Small H5MD files that claim much: data that were never written are skipped, and depth is not a limit."""
 
 import os
 import subprocess
