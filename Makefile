@@ -141,7 +141,7 @@ test-ml: setup $(ML)/.stamp ## data loaders of torch: workers, start methods, re
 OLDEST := .venv-oldest
 $(OLDEST)/.stamp: pyproject.toml tools/requirements.py
 	$(PYTHON) -m venv $(OLDEST)
-	$(PYTHON) tools/requirements.py --oldest test > $(OLDEST)/requirements.txt
+	$(PYTHON) tools/requirements.py --oldest test dev > $(OLDEST)/requirements.txt
 	$(OLDEST)/bin/python -m pip install --requirement $(OLDEST)/requirements.txt
 	touch $@
 

@@ -246,7 +246,7 @@ def test_blocks_by_name_and_checkpoints(traj: kn.Trajectory, tmp_path: Path) -> 
     [
         (lambda frame: {"time": 1.0}, "a dict with 'time', expected names, and none of frames, time, values"),
         (lambda frame: {1: 1.0}, "a dict with 1, expected names"),
-        (lambda frame: {"word": "x"}, "whose word is no number"),
+        (lambda frame: {"word": "x"}, "whose word is neither a number"),
         (lambda frame: {}, "an empty dict"),
         (lambda frame: {"a": 1.0} if frame.frame < 50 else {"b": 1.0}, r"expected {'a': \(\)}, found {'b': \(\)}"),
         (lambda frame: {"a": 1.0} if frame.frame < 50 else 1.0, r"expected {'a': \(\)}, found \(\)"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import json
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,16 @@ def test_a_probe_that_hangs_or_fails_is_one_finding(tmp_path: Path, monkeypatch:
     assert found["mpi"].state == "trouble" and "no answer within 5 s" in found["mpi"].value
     assert found["hdf5"].state == "trouble" and "libhdf5 is gone" in found["hdf5"].value
     assert found["cores"].state == "ok"
+
+
+def test_a_package_that_is_not_installed_is_no_trouble(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(name: str) -> list[str]:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "requires", absent)
+    found = by_name(list(PROBES["versions"]()))
+    assert set(found) == {"kinema", "python", "system"}
+    assert found["kinema"].state == "ok" and "not installed" in found["kinema"].value
 
 
 def test_a_folder_that_cannot_be_written_is_trouble(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -506,7 +506,7 @@ def test_experiments_of_the_page_can_be_typed() -> None:
 def test_report_commands_that_fail(walk: Path, tmp_path: Path) -> None:
     assert "no folder" in kinema("rmsd", "-f", walk, "--report", tmp_path / "no folder/r.json", code=2).stderr
     assert "name reports" in kinema("report", code=2).stderr
-    assert "no report of kinema" in kinema("report", walk, code=2).stderr
+    assert "not a report of kinema" in kinema("report", walk, code=2).stderr
     assert "no published tables" in kinema("report", "--published", tmp_path, code=2).stderr
     assert "leave out" in kinema("report", walk, "--published", tmp_path, code=2).stderr
     assert "leave out" in kinema("report", "--published", tmp_path, "--timeline", "t.png", code=2).stderr

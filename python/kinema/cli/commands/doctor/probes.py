@@ -48,7 +48,8 @@ class ProbeResult:
 
 def versions() -> Iterator[ProbeResult]:
     """Kinema, Python, the system, and the packages that Kinema needs."""
-    yield ProbeResult("kinema", "ok", kinema.__version__)
+    installed = "" if _requirements() else ", not installed: versions of packages are not checked"
+    yield ProbeResult("kinema", "ok", f"{kinema.__version__}{installed}")
     yield ProbeResult("python", "ok", f"{platform.python_version()} ({platform.python_implementation()})")
     libc = " ".join(platform.libc_ver()).strip()
     system = f"{platform.system()} {platform.release()}, {platform.machine()}"
@@ -62,11 +63,19 @@ def extras() -> Iterator[ProbeResult]:
         yield from _packages(extra, f"pip install 'kinema[{extra}]'")
 
 
+def _requirements() -> list[str]:
+    """Requirements of the installed package; empty if it runs from a folder without being installed."""
+    try:
+        return metadata.requires("kinema") or []
+    except metadata.PackageNotFoundError:
+        return []
+
+
 def _packages(extra: str, remedy: str) -> Iterator[ProbeResult]:
     """The packages of an extra, or those always needed for "", with their versions."""
     from packaging.requirements import Requirement
 
-    for line in metadata.requires("kinema") or []:
+    for line in _requirements():
         wanted = Requirement(line)
         by_extra = wanted.marker is not None and not wanted.marker.evaluate({"extra": ""})
         if by_extra != bool(extra) or (wanted.marker is not None and not wanted.marker.evaluate({"extra": extra})):
