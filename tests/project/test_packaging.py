@@ -99,7 +99,7 @@ def test_contents_of_a_good_wheel(smoke: ModuleType, tmp_path: Path) -> None:
     [
         ("kinema/py.typed", None, "lacks kinema/py.typed"),
         ("kinema/_core.pyi", None, "lacks kinema/_core.pyi"),
-        ("kinema/__pycache__/cli.cpython-311.pyc", b"", "no part of it"),
+        ("kinema/__pycache__/cli.cpython-311.pyc", b"", "does not belong there"),
         ("kinema/_core.abi3.so", f"\0{ROOT}/crates/lib.rs\0".encode(), "names the folder"),
         ("kinema-0.1.0.dist-info/sboms/a.json", f"{Path.home()}/.cargo".encode(), "names the folder"),
     ],
