@@ -45,3 +45,14 @@ def test_the_script_works_in_bash(tmp_path: Path) -> None:
     call = f"COMP_WORDS=(kinema re); COMP_CWORD=1; _kinema_completion {tmp_path}/kinema; echo ${{COMPREPLY[@]}}"
     done = subprocess.run([bash, "--norc", "-c", f". {script}; {call}"], capture_output=True, text=True, timeout=60)
     assert done.stdout.split() == ["repack", "report"], done.stderr
+
+
+def test_a_script_is_installed_for_a_shell_that_is_named(tmp_path: Path) -> None:
+    done = call_kinema("--install-completion", "bash", environment={"HOME": str(tmp_path)})
+    assert done.returncode == 0 and "start a new shell" in done.stdout, done.stderr
+    assert any("_kinema_completion" in file.read_text() for file in tmp_path.rglob("*") if file.is_file())
+
+
+def test_an_unknown_shell_is_refused() -> None:
+    done = call_kinema("--show-completion", "csh")
+    assert done.returncode == 2 and "expected one of bash" in done.stderr

@@ -101,7 +101,7 @@ def test_ctrl_c_ends_it_with_what_has_come(tmp_path: Path) -> None:
     os.kill(child.pid, signal.SIGINT)
     _, err = child.communicate(timeout=30)
     assert child.returncode == 130, err
-    assert f"kinema: stopped; written, of 5 frames: {table}" in err
+    assert f"kinema: stopped; written, from 5 frames: {table}" in err
     assert len([line for line in table.read_text().splitlines() if line[:1].isdigit()]) == 5
     assert not list(tmp_path.glob("*.part-*"))
 

@@ -134,7 +134,15 @@ def _invoke(command: Command) -> int:
     import typer
 
     from kinema.base.notes import collected
-    from kinema.cli.app import GROUPS, parser_of, path_of, refuse_renamed, refuse_single_hyphens, refuse_unknown
+    from kinema.cli.app import (
+        GROUPS,
+        parser_of,
+        path_of,
+        print_or_install_completion,
+        refuse_renamed,
+        refuse_single_hyphens,
+        refuse_unknown,
+    )
     from kinema.cli.option_names import option_names
     from kinema.cli.working_folder import leave_out_matplotlibrc
     from kinema.storage.output_file import reservations
@@ -142,6 +150,8 @@ def _invoke(command: Command) -> int:
     words = command.arguments or ["--help"]
     if len(words) == 1 and words[0] in GROUPS:
         words = [*words, "--help"]
+    if print_or_install_completion(words):
+        return exit_codes.DONE
     refuse_unknown(words)
     refuse_renamed(words)
     refuse_single_hyphens(words, option_names(words).values())

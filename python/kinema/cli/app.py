@@ -132,6 +132,28 @@ def complete(variable: str) -> int:
     return int(shell_complete(parser_of(path_of(words[:-1])), {}, "kinema", variable, os.environ[variable]))
 
 
+def print_or_install_completion(words: list[str]) -> bool:
+    """Does what `--show-completion SHELL` and `--install-completion SHELL` ask for; False for all other words.
+
+    Without a name, typer finds out the shell that called. Raises ArgumentError for an unknown shell.
+    """
+    if len(words) != 2 or words[0] not in ("--show-completion", "--install-completion"):
+        return False
+    from typer._completion_shared import Shells, get_completion_script, install
+
+    shell = words[1]
+    if shell not in (known := [one.value for one in Shells]):
+        raise ArgumentError(f"{shell!r} is not a shell that {words[0]} knows; expected one of {', '.join(known)}")
+    variable = "_KINEMA_COMPLETE"
+    if words[0] == "--show-completion":
+        print(get_completion_script(prog_name="kinema", complete_var=variable, shell=shell))
+    else:
+        print(
+            f"written: {install(shell=shell, prog_name='kinema', complete_var=variable)[1]}; start a new shell to use it"
+        )
+    return True
+
+
 def application(words: list[str]) -> typer.Typer:
     """The application with the command that the words name, or with all commands if they name none."""
     app = typer.Typer(
