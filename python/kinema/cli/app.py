@@ -148,9 +148,8 @@ def print_or_install_completion(words: list[str]) -> bool:
     if words[0] == "--show-completion":
         print(get_completion_script(prog_name="kinema", complete_var=variable, shell=shell))
     else:
-        print(
-            f"written: {install(shell=shell, prog_name='kinema', complete_var=variable)[1]}; start a new shell to use it"
-        )
+        _, path = install(shell=shell, prog_name="kinema", complete_var=variable)
+        print(f"written: {path}; start a new shell to use it")
     return True
 
 
