@@ -150,7 +150,7 @@ def _invoke(command: Command) -> int:
     words = command.arguments or ["--help"]
     if len(words) == 1 and words[0] in GROUPS:
         words = [*words, "--help"]
-    if print_or_install_completion(words):
+    if print_or_install_completion(words, COMPLETION):
         return exit_codes.DONE
     refuse_unknown(words)
     refuse_renamed(words)

@@ -132,10 +132,11 @@ def complete(variable: str) -> int:
     return int(shell_complete(parser_of(path_of(words[:-1])), {}, "kinema", variable, os.environ[variable]))
 
 
-def print_or_install_completion(words: list[str]) -> bool:
+def print_or_install_completion(words: list[str], variable: str) -> bool:
     """Does what `--show-completion SHELL` and `--install-completion SHELL` ask for; False for all other words.
 
-    Without a name, typer finds out the shell that called. Raises ArgumentError for an unknown shell.
+    Without a name, typer finds out the shell that called. `variable` is the one that the script sets when it asks
+    `complete`. Raises ArgumentError for an unknown shell.
     """
     if len(words) != 2 or words[0] not in ("--show-completion", "--install-completion"):
         return False
@@ -144,7 +145,6 @@ def print_or_install_completion(words: list[str]) -> bool:
     shell = words[1]
     if shell not in (known := [one.value for one in Shells]):
         raise ArgumentError(f"{shell!r} is not a shell that {words[0]} knows; expected one of {', '.join(known)}")
-    variable = "_KINEMA_COMPLETE"
     if words[0] == "--show-completion":
         print(get_completion_script(prog_name="kinema", complete_var=variable, shell=shell))
     else:

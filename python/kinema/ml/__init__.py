@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 from kinema.ml.archives.convert import ConvertedSamples, convert, plan_conversion
+from kinema.ml.batch import Batch
 from kinema.ml.catalogue import Catalogue, check_catalogue, extend_catalogue, make_catalogue
-from kinema.ml.dataset import Batch, Dataset, Reading, Subset
+from kinema.ml.dataset import Dataset, Reading, Subset
 from kinema.ml.export.export import Exported, export
 from kinema.ml.frames import FrameDataset
 from kinema.ml.loading.loader import Loader

@@ -14,8 +14,9 @@ from kinema.base.errors import ArgumentError
 from kinema.base.resources import worker_count
 from kinema.cache.counts import emit_troubles
 from kinema.cache.node_cache import NodeCache, NodeCacheChoice, node_cache_of
+from kinema.ml.batch import Batch, row_of
 from kinema.ml.catalogue.catalogue import Catalogue
-from kinema.ml.dataset import Batch, Dataset, Extents, Reading, row_of
+from kinema.ml.dataset import Dataset, Extents, Reading
 from kinema.ml.labels import CatalogueNumbers, Table, atomic_numbers_of, label_values
 from kinema.ml.pairs import lagged_positions
 from kinema.ml.processes import ProcessLocal

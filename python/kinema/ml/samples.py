@@ -16,7 +16,8 @@ from kinema.base.progress import Report
 from kinema.base.resources import parse_memory, worker_count
 from kinema.cache.counts import emit_troubles
 from kinema.cache.node_cache import NodeCache, NodeCacheChoice, node_cache_of
-from kinema.ml.dataset import Batch, Dataset, Extents, Reading
+from kinema.ml.batch import Batch
+from kinema.ml.dataset import Dataset, Extents, Reading
 from kinema.ml.processes import ProcessLocal, file_pool
 from kinema.ml.sample_numbers import sample_numbers
 from kinema.ml.stored.deflated import DeflatedMembers

@@ -14,7 +14,7 @@ import numpy as np
 
 from kinema.base.errors import ArgumentError, missing_package
 from kinema.base.resources import worker_count
-from kinema.ml.dataset import Batch, SingleSamples, batch_of
+from kinema.ml.batch import Batch, SingleSamples, batch_of
 from kinema.ml.loading.order import Order
 
 try:

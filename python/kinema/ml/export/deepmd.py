@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError
 from kinema.formats.h5md.schema import SYMBOLS
-from kinema.ml.dataset import Batch
+from kinema.ml.batch import Batch
 from kinema.ml.export.base import ExportFormat, ranges_of
 from kinema.ml.export.energies import FORCE_TO_EV, Energies, converted, elements_of
 from kinema.ml.export.source import ExportSource, Run

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from kinema import _core
 from kinema.base.errors import ArgumentError
 from kinema.formats.h5md.schema import SYMBOLS
-from kinema.ml.dataset import Batch
+from kinema.ml.batch import Batch
 from kinema.ml.export.base import ExportFormat
 from kinema.ml.export.energies import FORCE_TO_EV, Energies, converted, elements_of, key_of
 from kinema.ml.export.source import ExportSource, Run

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError, MemoryLimitError
 from kinema.base.prefetch import prefetched
-from kinema.ml.dataset import Batch, Dataset, Subset
+from kinema.ml.batch import Batch
+from kinema.ml.dataset import Dataset, Subset
 from kinema.ml.frames import FrameDataset
 
 __all__ = ["Array", "ExportSource", "Run"]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kinema.ml.dataset import Batch
+from kinema.ml.batch import Batch
 
 __all__ = ["Buffers", "rows_of"]
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.base.errors import missing_package
-from kinema.ml.dataset import Batch
+from kinema.ml.batch import Batch
 
 try:
     import torch

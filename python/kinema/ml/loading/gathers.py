@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.ml.dataset import Batch, Dataset
+from kinema.ml.batch import Batch
+from kinema.ml.dataset import Dataset
 from kinema.ml.loading.buffers import Buffers
 
 __all__ = ["BatchReader", "Gather", "GatheredBatches"]

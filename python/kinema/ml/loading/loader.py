@@ -15,7 +15,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from kinema.base.errors import ArgumentError, MemoryLimitError
 from kinema.base.resources import default_memory, parse_memory, worker_count
-from kinema.ml.dataset import Batch, Dataset
+from kinema.ml.batch import Batch
+from kinema.ml.dataset import Dataset
 from kinema.ml.fingerprint import DataIdentity
 from kinema.ml.loading.arguments import check_positive, rank_of
 from kinema.ml.loading.buffers import rows_of

@@ -24,7 +24,7 @@ import torch
 from numpy.typing import NDArray
 
 from kinema.base.errors import WorkerError
-from kinema.ml.dataset import Batch
+from kinema.ml.batch import Batch
 from kinema.ml.loading.buffers import Buffers
 from kinema.ml.processes import ProcessLocal
 

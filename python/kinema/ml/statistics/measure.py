@@ -16,7 +16,8 @@ from kinema.base.notes import emit, returns_notes
 from kinema.base.progress import ProgressChoice, Report, reporting
 from kinema.base.resources import worker_count
 from kinema.formats.h5md.schema import SYMBOLS
-from kinema.ml.dataset import Batch, Dataset, Subset
+from kinema.ml.batch import Batch
+from kinema.ml.dataset import Dataset, Subset
 from kinema.ml.export.base import ranges_of
 from kinema.ml.export.energies import ENERGY_NAMES
 from kinema.ml.export.source import ExportSource, Run

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kinema.base.errors import ArgumentError
-from kinema.ml.dataset import Batch, Dataset, DatasetOverAnother
+from kinema.ml.batch import Batch
+from kinema.ml.dataset import Dataset, DatasetOverAnother
 from kinema.ml.fingerprint import fingerprint
 from kinema.ml.statistics.statistics import Statistics
 
