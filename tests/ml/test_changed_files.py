@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -89,11 +90,12 @@ def unpickled(data: Any) -> Iterator[None]:
 
 
 def loader(data: Any) -> Iterator[None]:
-    batches = Loader(data, 8, tensors=False, next_epoch=False)
-    assert sum(batch.n_samples for batch in batches) == N
-    yield
-    for _ in batches:
-        pass
+    # closed before the folder of the test goes: what it fetches ahead would miss its cache
+    with closing(Loader(data, 8, tensors=False, next_epoch=False)) as batches:
+        assert sum(batch.n_samples for batch in batches) == N
+        yield
+        for _ in batches:
+            pass
 
 
 def normalising(data: Any) -> Iterator[None]:
