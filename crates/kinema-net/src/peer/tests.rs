@@ -219,16 +219,22 @@ fn what_was_overheard_cannot_be_said_again_or_be_read() {
     assert_eq!((counts.clients, counts.requests), (1, 1));
 }
 
-#[test]
-fn a_client_that_says_nothing_sealed_stays_a_stranger() {
-    let server = server(Limits { step: Duration::from_millis(300), ..Limits::default() });
-    let mut handshake = key(1).handshake(true, b"KINEMAP3").unwrap();
+/// All that a server sends to a client that proves the key for this version, and then says nothing more.
+fn answer_to_first_message(server: &Server, version: &[u8]) -> Vec<u8> {
+    let mut handshake = key(1).handshake(true, version).unwrap();
     let mut message = [0; 48];
     handshake.write_message(&[], &mut message).unwrap();
     let mut stream = TcpStream::connect(("127.0.0.1", server.address().port())).unwrap();
     stream.write_all(&[&b"KINEMAP3"[..], &message].concat()).unwrap();
     let mut heard = Vec::new();
     stream.read_to_end(&mut heard).unwrap();
+    heard
+}
+
+#[test]
+fn a_client_that_says_nothing_sealed_stays_a_stranger() {
+    let server = server(Limits { step: Duration::from_millis(300), ..Limits::default() });
+    let heard = answer_to_first_message(&server, b"KINEMAP3");
     assert_eq!(heard.len(), ANSWERED);
     while server.counts().strangers == 0 {
         std::thread::sleep(Duration::from_millis(1));
@@ -239,13 +245,7 @@ fn a_client_that_says_nothing_sealed_stays_a_stranger() {
 #[test]
 fn the_version_is_part_of_the_proof() {
     let server = server(Limits::default());
-    let mut handshake = key(1).handshake(true, b"KINEMAP2").unwrap();
-    let mut message = [0; 48];
-    handshake.write_message(&[], &mut message).unwrap();
-    let mut stream = TcpStream::connect(("127.0.0.1", server.address().port())).unwrap();
-    stream.write_all(&[&b"KINEMAP3"[..], &message].concat()).unwrap();
-    let mut heard = Vec::new();
-    stream.read_to_end(&mut heard).unwrap();
+    let heard = answer_to_first_message(&server, b"KINEMAP2");
     assert_eq!(heard, refusal());
 }
 
