@@ -5,10 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from kinema.base.input_files import is_hdf5
-from kinema.formats import h5md
-from kinema.formats.dlpoly.atoms import DlpolyAtoms
-from kinema.formats.dlpoly.atoms import has_atoms as has_dlpoly_atoms
+from kinema.formats.all_formats import FORMATS
 from kinema.model.atom_table import Atoms
 from kinema.model.topology import Topology, is_atom_group
 
@@ -23,12 +20,10 @@ def topology_of(source: str | os.PathLike[str] | Atoms | Topology | Any, *, inde
     """
     if isinstance(source, Topology):
         return source
-    if isinstance(source, (str, os.PathLike)) and os.path.isfile(source) and is_hdf5(source):
-        own = h5md.atoms_source(source)
-        if own is not None:
-            return Topology(own)
-    elif isinstance(source, (str, os.PathLike)) and os.path.isfile(source) and has_dlpoly_atoms(source):
-        return Topology(DlpolyAtoms(os.fspath(source)))
+    if isinstance(source, (str, os.PathLike)) and os.path.isfile(source):
+        for format in FORMATS.values():
+            if (own := format.described_atoms(os.fspath(source))) is not None:
+                return Topology(own)
     return Topology(source, index=index)
 
 
@@ -51,4 +46,4 @@ def read_atoms(source: str | os.PathLike[str] | Any, *, particles: str | None = 
         return Atoms.from_mdanalysis(source)
     if particles is None:
         return topology_of(source).atoms
-    return Topology(h5md.atoms_source(source, h5md.H5mdOptions(particles=particles), always=True)).atoms
+    return Topology(FORMATS["H5MD"].described_atoms(os.fspath(source), particles)).atoms

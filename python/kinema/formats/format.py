@@ -126,6 +126,13 @@ class Format:
         """
         return None
 
+    def described_atoms(self, path: str, particles: str | None = None) -> Any:
+        """A file of any format as a source for `Topology`, if it is of this format and describes its atoms; else None.
+
+        With `particles` it must be of this format, and have this group.
+        """
+        return None
+
     spliced: ClassVar[bool] = False
     """Whether files can be made from whole frames of other files, copied byte for byte: split, join, salvage."""
 

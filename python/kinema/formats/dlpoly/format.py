@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kinema.base.frozen_dataclass import dataclass
 from kinema.formats.declared import RecordWriting
-from kinema.formats.dlpoly.atoms import DlpolyAtoms
+from kinema.formats.dlpoly.atoms import DlpolyAtoms, has_atoms
 from kinema.formats.format import FIXED, Format, Strategies, leading_fields
 
 if TYPE_CHECKING:
@@ -46,6 +46,10 @@ class _Dlpoly(Format):
     def own_atoms(self, path: str, n_atoms: int) -> DlpolyAtoms:
         """As `Format`."""
         return DlpolyAtoms(path, n_atoms)
+
+    def described_atoms(self, path: str, particles: str | None = None) -> DlpolyAtoms | None:
+        """As `Format`."""
+        return DlpolyAtoms(path) if has_atoms(path) else None
 
 
 class History(_Dlpoly):

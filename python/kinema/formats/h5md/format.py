@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kinema.base.input_files import is_hdf5
 from kinema.formats.format import FIXED, Format, Strategies
+from kinema.formats.h5md import H5mdOptions, atoms_source
 from kinema.formats.h5md.description import H5mdReading
 from kinema.formats.h5md.options import H5mdWriting
 
@@ -42,3 +44,9 @@ error."""
     def written_kind(self, options: Mapping[str, Any], *, by_library: bool = False) -> str:
         """As `Format`."""
         return _CONTIGUOUS if options.get("layout") == "contiguous" else self.name
+
+    def described_atoms(self, path: str, particles: str | None = None) -> Any:
+        """As `Format`."""
+        if particles is None and not is_hdf5(path):
+            return None
+        return atoms_source(path, H5mdOptions(particles=particles), always=particles is not None)
