@@ -6,7 +6,6 @@ import pickle
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -14,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import kinema as kn
 from kinema import transforms
 from kinema.base.errors import ArgumentError
-from kinema.testing.h5md_files import add_box, add_element, start_h5md
+from kinema.testing.h5md_files import add_box, add_element, particles_all
 from kinema.testing.programs.imports import lazy
 
 MDAnalysis = lazy("MDAnalysis")
@@ -157,8 +156,7 @@ def test_images_that_a_file_stores_are_those_of_nojump(tmp_path: Path) -> None:
     images, wrapped = rng.integers(-3, 4, (N_FRAMES, 30, 3)), rng.random((N_FRAMES, 30, 3)) @ CELL
     steps, cells = np.arange(N_FRAMES), np.array([CELL] * N_FRAMES)
     path = tmp_path / "images.h5md"
-    with h5py.File(path, "w") as file:
-        group = start_h5md(file).create_group("particles/all")
+    with particles_all(path) as group:
         add_element(group, "position", wrapped, steps=steps, times=steps * 1.0, unit="Angstrom")
         add_element(group, "image", images, steps=steps, times=steps * 1.0)
         add_element(add_box(group), "edges", cells, unit="Angstrom", steps=steps, times=steps * 1.0)

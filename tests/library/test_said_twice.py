@@ -23,7 +23,7 @@ from kinema.testing import (
     write_netcdf,
     write_trr,
 )
-from kinema.testing.h5md_files import add_box, add_element, start_h5md
+from kinema.testing.h5md_files import add_box, add_element, particles_all
 
 pytestmark = pytest.mark.usefixtures("nobody_changes_files")
 
@@ -183,8 +183,7 @@ def write_with_sums(path: Path, *, times: bool, **storage: object) -> None:
     """Each data set in chunks of two rows with a sum."""
     steps = np.arange(N_FRAMES)
     sums = {"fletcher32": True, **storage}
-    with h5py.File(path, "w") as file:
-        group = start_h5md(file).create_group("particles/all")
+    with particles_all(path) as group:
         stamps = {"steps": steps, "times": 0.5 * steps} if times else {"steps": steps}
         add_element(group, "position", POSITIONS, **stamps, unit="nm", **sums | {"chunks": (2, N_ATOMS, 3)})
         add_element(group, "velocity", -POSITIONS, **stamps, unit="nm ps-1", **sums | {"chunks": (2, N_ATOMS, 3)})

@@ -8,7 +8,6 @@ import sys
 from itertools import accumulate
 from pathlib import Path
 
-import h5py
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -20,7 +19,7 @@ from kinema.base.notes import collected
 from kinema.execution.run import run
 from kinema.model.atom_table import Atoms
 from kinema.model.selection.frames import FrameSelection
-from kinema.testing.h5md_files import add_box, add_element, start_h5md
+from kinema.testing.h5md_files import add_box, add_element, particles_all
 from kinema.testing.programs.children import start_child
 from kinema.transforms.first_passes.kinds import JumpCounts
 from kinema.transforms.first_passes.making import stations_of
@@ -209,7 +208,7 @@ say("the same")
 KILLED = """
 import sys, time
 import kinema as kn
-from kinema.testing.h5md_files import add_box, add_element, start_h5md
+from kinema.testing.h5md_files import add_box, add_element, particles_all
 from kinema.transforms.first_passes.kinds import JumpCounts
 
 JumpCounts.least = 32
@@ -321,8 +320,7 @@ class TestStoredImages:
 
     def h5md(self, path, images, wrapped, cells):
         steps = np.arange(len(wrapped))
-        with h5py.File(path, "w") as file:
-            group = start_h5md(file).create_group("particles/all")
+        with particles_all(path) as group:
             add_element(group, "position", wrapped, steps=steps, times=steps * 1.0, unit="Angstrom")
             add_element(group, "image", images, steps=steps[: len(images)], times=steps[: len(images)] * 1.0)
             add_element(add_box(group), "edges", cells, unit="Angstrom", steps=steps, times=steps * 1.0)

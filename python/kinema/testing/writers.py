@@ -24,15 +24,13 @@ AKMA = 0.04888821
 
 def write_h5md(path: str | os.PathLike[str], made: Synthetic, **storage: Any) -> None:
     """Writes an H5MD file with plain h5py; `storage` (chunks, compression) goes to the vectors' `create_dataset`."""
-    import h5py
 
-    from kinema.testing.h5md_files import add_box, add_element, start_h5md
+    from kinema.testing.h5md_files import add_box, add_element, particles_all
 
     if "chunks" in storage:  # h5py refuses chunks that are longer than the data
         storage["chunks"] = tuple(np.minimum(storage["chunks"], made.positions.shape))
     periodic = bool(made.cells.any())
-    with h5py.File(path, "w") as file:
-        group = start_h5md(file).create_group("particles/all")
+    with particles_all(path) as group:
         box = add_box(group, (("periodic",) if periodic else ("none",)) * 3)
         clock: dict[str, Any] = {"steps": made.steps, "times": made.times}
         element = add_element(group, "position", made.positions, unit="angstrom", **clock, **storage)

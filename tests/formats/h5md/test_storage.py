@@ -13,7 +13,7 @@ from hypothesis import settings
 
 import kinema as kn
 from kinema.formats.h5md import H5mdOptions, describe
-from kinema.testing.h5md_files import CASES, small_file, start_h5md, walk
+from kinema.testing.h5md_files import CASES, particles_all, small_file, walk
 from kinema.testing.programs.children import start_child
 
 N_FRAMES, N = 7, 5
@@ -340,8 +340,7 @@ def test_damaged_steps(tmp_path, chunk):
 
 def test_claims_without_storage(tmp_path):
     path = tmp_path / "claims.h5md"
-    with h5py.File(path, "w") as file:
-        group = start_h5md(file).create_group("particles/all")
+    with particles_all(path) as group:
         position = group.create_group("position")
         position.create_dataset("value", (2**40, 1, 3), "f4", chunks=(1, 1, 3), maxshape=(None, 1, 3)).attrs["unit"] = (
             "nm"

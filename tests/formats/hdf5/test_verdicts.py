@@ -17,7 +17,7 @@ from kinema.base.errors import CorruptFileError, UnsupportedFormatError
 from kinema.model.snapshot import SentTrajectory, TrajectorySnapshot
 from kinema.storage.hdf5.chunk_index import lookup3
 from kinema.storage.hdf5.trust import verdicts
-from kinema.testing.h5md_files.building import add_element, start_h5md
+from kinema.testing.h5md_files.building import add_element, particles_all
 
 HOSTILE = Path(__file__).parents[2] / "data" / "hostile"
 FINDINGS = Path(__file__).parents[3] / "fuzz" / "findings" / "hdf5_structure"
@@ -78,8 +78,7 @@ def test_damaged_files_end_in_an_error_wherever_they_are_opened(tmp_path: Path) 
 def path(tmp_path: Path) -> Path:
     """An H5MD file."""
     steps = np.arange(5)
-    with h5py.File(tmp_path / "a.h5md", "w") as file:
-        group = start_h5md(file).create_group("particles/all")
+    with particles_all(tmp_path / "a.h5md") as group:
         add_element(group, "position", np.ones((5, 4, 3), "f4"), steps=steps, times=steps * 0.5, unit="nm")
     return tmp_path / "a.h5md"
 

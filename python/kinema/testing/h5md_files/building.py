@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,7 +28,9 @@ __all__ = [
     "add_element",
     "case",
     "clock",
+    "particles_all",
     "plain_file",
+    "replace_positions",
     "scaled",
     "small_file",
     "start_h5md",
@@ -104,6 +108,13 @@ def start_h5md(file: Any, root: str = "/", creator: str = "a test") -> Any:
     return group
 
 
+@contextmanager
+def particles_all(path: str | os.PathLike[str], *, creator: str = "a test", **how: Any) -> Iterator[Any]:
+    """The particles group `all` of a new H5MD file, which is closed at the end; `how` goes to `h5py.File`."""
+    with h5py.File(path, "w", **how) as file:
+        yield start_h5md(file, creator=creator).create_group("particles/all")
+
+
 def add_element(
     group: Any,
     name: str,
@@ -140,6 +151,16 @@ def add_element(
     return node
 
 
+def replace_positions(path: Path, values: Any, kind: Any, plist: Any = None, most: Any = None) -> None:
+    """Stores positions in nm again, in a data set that h5py's high-level functions do not make."""
+    with h5py.File(path, "r+") as file:
+        position = file["particles/all/position"]
+        del position["value"]
+        made = h5py.h5d.create(position.id, b"value", kind, h5py.h5s.create_simple(values.shape, most), plist)
+        made.write(h5py.h5s.ALL, h5py.h5s.ALL, values)
+        position["value"].attrs["unit"] = "nm"
+
+
 def add_box(group: Any, boundary: Sequence[str] = ("periodic",) * 3, dimension: int = 3) -> Any:
     """Adds the box of a particles group, without edges."""
     box = group.create_group("box")
@@ -168,8 +189,7 @@ def plain_file(path: Path, positions: Any = None, unit: str = "nm", scale: float
     """A simple file whose positions are stored as `storage` says."""
     values = walk() if positions is None else positions
     steps, times = clock(len(values))
-    with h5py.File(path, "w") as file:
-        group = start_h5md(file).create_group("particles/all")
+    with particles_all(path) as group:
         add_element(group, "position", values, steps=steps, times=times, unit=unit, **storage)
     return Expected(positions=values.astype(np.float64) * scale, steps=steps, times=times)
 
@@ -187,8 +207,7 @@ def small_file(
 ) -> Path:
     """A file with one particles group, `all`, and positions; `fill(group)` adds to the group."""
     path = folder / name
-    with h5py.File(path, "w") as file:
-        group = start_h5md(file, creator=creator).create_group("particles/all")
+    with particles_all(path, creator=creator) as group:
         given = walk() if values is None else values
         add_element(group, "position", given, steps=steps, times=times, unit=unit, **storage)
         if fill is not None:
@@ -198,8 +217,7 @@ def small_file(
 
 def write_small_chunks(path: Path, n_frames: int, *, libver: str = "earliest") -> Path:
     """An H5MD file of two atoms with a chunk for each frame; the numbers of frame i are 6 i to 6 i + 5, in nm."""
-    with h5py.File(path, "w", libver=libver) as file:
-        group = start_h5md(file).create_group("particles/all")
+    with particles_all(path, libver=libver) as group:
         position = group.create_group("position")
         value = position.create_dataset("value", (n_frames, 2, 3), "f4", chunks=(1, 2, 3), maxshape=(None, 2, 3))
         value.attrs["unit"] = "nm"

@@ -20,7 +20,9 @@ from kinema.testing.h5md_files.building import (
     add_element,
     case,
     clock,
+    particles_all,
     plain_file,
+    replace_positions,
     scaled,
     start_h5md,
     walk,
@@ -59,12 +61,7 @@ def _nbit(path: Path) -> Expected:
     plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     plist.set_chunk((2, N_ATOMS, 3))
     plist.set_filter(5, 0)
-    with h5py.File(path, "r+") as file:
-        position = file["particles/all/position"]
-        del position["value"]
-        space = h5py.h5s.create_simple(values.shape)
-        h5py.h5d.create(position.id, b"value", kind, space, plist).write(h5py.h5s.ALL, h5py.h5s.ALL, values)
-        position["value"].attrs["unit"] = "nm"
+    replace_positions(path, values, kind, plist)
     expected.through_library = True
     return expected
 
@@ -75,13 +72,7 @@ def _compact(path: Path) -> Expected:
     expected = plain_file(path, values)
     plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     plist.set_layout(h5py.h5d.COMPACT)
-    with h5py.File(path, "r+") as file:
-        position = file["particles/all/position"]
-        del position["value"]
-        space = h5py.h5s.create_simple(values.shape)
-        made = h5py.h5d.create(position.id, b"value", h5py.h5t.IEEE_F32LE, space, plist)
-        made.write(h5py.h5s.ALL, h5py.h5s.ALL, values)
-        position["value"].attrs["unit"] = "nm"
+    replace_positions(path, values, h5py.h5t.IEEE_F32LE, plist)
     return expected
 
 
@@ -98,13 +89,7 @@ def _edge_chunks(path: Path) -> Expected:
     set_options.argtypes = [ctypes.c_int64, ctypes.c_uint]
     if set_options(plist.id, 2) < 0:
         raise RuntimeError("libhdf5 does not take chunk options")
-    with h5py.File(path, "r+") as file:
-        position = file["particles/all/position"]
-        del position["value"]
-        space = h5py.h5s.create_simple(values.shape, (h5py.h5s.UNLIMITED, N_ATOMS, 3))
-        made = h5py.h5d.create(position.id, b"value", h5py.h5t.IEEE_F32LE, space, plist)
-        made.write(h5py.h5s.ALL, h5py.h5s.ALL, values)
-        position["value"].attrs["unit"] = "nm"
+    replace_positions(path, values, h5py.h5t.IEEE_F32LE, plist, (h5py.h5s.UNLIMITED, N_ATOMS, 3))
     return expected
 
 
@@ -146,8 +131,7 @@ def _holes(path: Path, fill: float | None) -> Expected:
 @case("15 storage", "oldest_format", libver="earliest")
 def _file_formats(path: Path, **how: Any) -> Expected:
     values, (steps, times) = walk(), clock()
-    with h5py.File(path, "w", **how) as file:
-        group = start_h5md(file).create_group("particles/all")
+    with particles_all(path, **how) as group:
         storage: dict[str, Any] = {"chunks": (2, 3, 3), "compression": "gzip", "shuffle": True}
         add_element(group, "position", values, steps=steps, times=times, unit="nm", **storage)
         add_element(group, "velocity", values, steps=steps, times=times, unit="nm ps-1")
@@ -203,8 +187,7 @@ def _external_link(path: Path) -> Expected:
     with h5py.File(other, "w") as file:
         file["x"] = values
         file["x"].attrs["unit"] = "nm"
-    with h5py.File(path, "w") as file:
-        group = start_h5md(file).create_group("particles/all")
+    with particles_all(path) as group:
         position = add_element(group, "position", values[:0], steps=steps, times=times)
         del position["value"]
         position["value"] = h5py.ExternalLink(other.name, "x")
@@ -214,8 +197,7 @@ def _external_link(path: Path) -> Expected:
 @case("16 growing", "value_longer_than_step")
 def _longer(path: Path) -> Expected:
     values, (steps, times) = walk(), clock()
-    with h5py.File(path, "w") as file:
-        group = start_h5md(file).create_group("particles/all")
+    with particles_all(path) as group:
         add_element(group, "position", values, steps=steps[:5], times=times[:6], unit="nm")
     return Expected(positions=scaled(values[:5], 10.0), steps=steps[:5], times=times[:5])
 
@@ -224,8 +206,7 @@ def _longer(path: Path) -> Expected:
 def _shorter_box(path: Path) -> Expected:
     values, (steps, times) = walk(), clock()
     edges = np.ones((N_FRAMES - 1, 3), np.float32)
-    with h5py.File(path, "w") as file:
-        group = start_h5md(file).create_group("particles/all")
+    with particles_all(path) as group:
         position = add_element(group, "position", values, steps=steps, times=times, unit="nm")
         add_element(add_box(group), "edges", edges, steps=position["step"], times=position["time"], unit="nm")
     cells = np.broadcast_to(10 * np.eye(3), (N_FRAMES - 1, 3, 3))
@@ -236,8 +217,7 @@ def _shorter_box(path: Path) -> Expected:
 def _trailing(path: Path) -> Expected:
     """The data set has room for more frames than were written before the program was killed."""
     values, (steps, times) = walk(), clock()
-    with h5py.File(path, "w") as file:
-        group = start_h5md(file).create_group("particles/all")
+    with particles_all(path) as group:
         storage: dict[str, Any] = {"chunks": (1, N_ATOMS, 3), "maxshape": (None, N_ATOMS, 3)}
         position = add_element(group, "position", values[:4], steps=steps, times=times, unit="nm", **storage)
         position["value"].resize(N_FRAMES, axis=0)

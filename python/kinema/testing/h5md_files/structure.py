@@ -21,6 +21,7 @@ from kinema.testing.h5md_files.building import (
     add_element,
     case,
     clock,
+    particles_all,
     scaled,
     start_h5md,
     walk,
@@ -71,8 +72,7 @@ def _groups(path: Path, group: str) -> Expected:
 @case("3 elements", "fixed_interval_offset", step_offset=1000, time_offset=2.5)
 def _fixed_interval(path: Path, step_offset: int | None, time_offset: float | None) -> Expected:
     values = walk()
-    with h5py.File(path, "w") as file:
-        group = start_h5md(file).create_group("particles/all")
+    with particles_all(path) as group:
         interval: dict[str, Any] = {"steps": 10, "times": 0.5, "step_offset": step_offset, "time_offset": time_offset}
         add_element(group, "position", values, unit="nm", **interval)
         add_element(group, "velocity", values, unit="nm ps-1", **interval)
@@ -87,8 +87,7 @@ def _fixed_interval(path: Path, step_offset: int | None, time_offset: float | No
 @case("3 elements", "fixed_interval_joins_explicit")
 def _interval_and_explicit(path: Path) -> Expected:
     values = walk()
-    with h5py.File(path, "w") as file:
-        group = start_h5md(file).create_group("particles/all")
+    with particles_all(path) as group:
         add_element(group, "position", values, steps=10, times=0.5, unit="nm")
         add_element(group, "force", values[::2], steps=np.arange(0, 70, 20), unit="kJ mol-1 nm-1")
     forces = np.full(values.shape, np.nan)
@@ -100,8 +99,7 @@ def _interval_and_explicit(path: Path) -> Expected:
 @case("3 elements", "time_independent_velocities")
 def _fixed_velocities(path: Path) -> Expected:
     values, (steps, times) = walk(), clock()
-    with h5py.File(path, "w") as file:
-        group = start_h5md(file).create_group("particles/all")
+    with particles_all(path) as group:
         add_element(group, "position", values, steps=steps, times=times, unit="nm")
         add_element(group, "velocity", values[0], unit="nm ps-1")
     velocities = np.broadcast_to(scaled(values[0], 10.0), values.shape)
@@ -111,8 +109,7 @@ def _fixed_velocities(path: Path) -> Expected:
 @case("3 elements", "time_independent_positions")
 def _fixed_positions(path: Path) -> Expected:
     values = walk()
-    with h5py.File(path, "w") as file:
-        group = start_h5md(file).create_group("particles/all")
+    with particles_all(path) as group:
         add_element(group, "position", values[0], unit="nm")
         add_element(add_box(group), "edges", np.array([3.0, 4.0, 5.0]), unit="nm")
     return Expected(positions=scaled(values[:1], 10.0), cells=np.diag([30.0, 40.0, 50.0])[None])
@@ -121,8 +118,7 @@ def _fixed_positions(path: Path) -> Expected:
 @case("3 elements", "time_independent_positions_moving_velocities")
 def _fixed_positions_moving_velocities(path: Path) -> Expected:
     values, (steps, times) = walk(), clock()
-    with h5py.File(path, "w") as file:
-        group = start_h5md(file).create_group("particles/all")
+    with particles_all(path) as group:
         add_element(group, "position", values[0], unit="nm")
         add_element(group, "velocity", values, steps=steps, times=times, unit="nm ps-1")
     positions = np.broadcast_to(scaled(values[0], 10.0), values.shape)
@@ -136,8 +132,7 @@ def _fixed_positions_moving_velocities(path: Path) -> Expected:
 @case("4 join", "velocity_at_half_stride_hold", absent="hold")
 def _half_stride(path: Path, absent: str) -> Expected:
     values, (steps, times) = walk(), clock()
-    with h5py.File(path, "w") as file:
-        group = start_h5md(file).create_group("particles/all")
+    with particles_all(path) as group:
         add_element(group, "position", values, steps=steps, times=times, unit="nm")
         add_element(group, "velocity", values[1::2], steps=steps[1::2], times=times[1::2], unit="nm ps-1")
     velocities = np.full(values.shape, np.nan)
@@ -150,8 +145,7 @@ def _half_stride(path: Path, absent: str) -> Expected:
 @case("4 join", "velocities_make_the_frames")
 def _axis(path: Path) -> Expected:
     values, (steps, times) = walk(), clock()
-    with h5py.File(path, "w") as file:
-        group = start_h5md(file).create_group("particles/all")
+    with particles_all(path) as group:
         add_element(group, "position", values, steps=steps, times=times, unit="nm")
         add_element(group, "velocity", values[1::2], steps=steps[1::2], times=times[1::2], unit="nm ps-1")
     kept = scaled(values[1::2], 10.0)
@@ -163,8 +157,7 @@ def _shifted(path: Path) -> Expected:
     values, (steps, times) = walk(), clock()
     box_steps = np.array([0, 90, 110, 130, 500])
     edges = np.arange(15, dtype=np.float32).reshape(5, 3) + 1
-    with h5py.File(path, "w") as file:
-        group = start_h5md(file).create_group("particles/all")
+    with particles_all(path) as group:
         add_element(group, "position", values, steps=steps, times=times, unit="nm")
         add_element(add_box(group), "edges", edges, steps=box_steps, times=box_steps * 0.002, unit="nm")
     rows = np.searchsorted(box_steps, steps, side="right") - 1
@@ -183,8 +176,7 @@ def _no_time(path: Path) -> Expected:
 @case("5 absent", "no_positions")
 def _no_positions(path: Path) -> Expected:
     values, (steps, times) = walk(), clock()
-    with h5py.File(path, "w") as file:
-        group = start_h5md(file).create_group("particles/all")
+    with particles_all(path) as group:
         add_element(group, "velocity", values, steps=steps, times=times, unit="nm ps-1")
         add_element(group, "force", values, steps=steps, times=times, unit="kJ mol-1 nm-1")
     return Expected(None, scaled(values, 10.0), scaled(values, 0.1), None, steps, times)
@@ -193,8 +185,7 @@ def _no_positions(path: Path) -> Expected:
 @case("5 absent", "elements_without_rows")
 def _no_rows(path: Path) -> Expected:
     values, (steps, times) = walk(), clock()
-    with h5py.File(path, "w") as file:
-        group = start_h5md(file).create_group("particles/all")
+    with particles_all(path) as group:
         add_element(group, "position", values, steps=steps, times=times, unit="nm")
         empty: dict[str, Any] = {"steps": steps[:0], "times": times[:0], "maxshape": (None, N_ATOMS, 3)}
         add_element(group, "force", values[:0], **empty)
@@ -223,8 +214,7 @@ def _boxes(
     factors = np.linspace(1, 2, N_FRAMES, dtype=np.float32) if moving else np.ones(N_FRAMES, np.float32)
     cells = factors[:, None, None] * (TRICLINIC if matrix else np.diag(np.diag(TRICLINIC)))
     edges = cells if matrix else np.diagonal(cells, axis1=1, axis2=2)
-    with h5py.File(path, "w") as file:
-        group = start_h5md(file).create_group("particles/all")
+    with particles_all(path) as group:
         position = add_element(group, "position", values, steps=steps, times=times, unit="nm")
         box = add_box(group, boundary)
         if moving:
@@ -238,8 +228,7 @@ def _boxes(
 @case("6 boxes", "box_none_without_edges")
 def _no_edges(path: Path) -> Expected:
     values, (steps, times) = walk(), clock()
-    with h5py.File(path, "w") as file:
-        group = start_h5md(file).create_group("particles/all")
+    with particles_all(path) as group:
         add_element(group, "position", values, steps=steps, times=times, unit="nm")
         add_box(group, ("none",) * 3)
     return Expected(positions=scaled(values, 10.0), steps=steps, times=times)
@@ -256,8 +245,7 @@ def _no_edges(path: Path) -> Expected:
 @case("7 strings", "strings_array_of_one", make=lambda text: np.array([text.encode()], "S40"))
 def _strings(path: Path, make: Callable[[str], Any]) -> Expected:
     values, (steps, times) = walk(), clock()
-    with h5py.File(path, "w") as file:
-        group = start_h5md(file).create_group("particles/all")
+    with particles_all(path) as group:
         add_element(group, "position", values, steps=steps, times=times, time_unit=None)
         group["position/value"].attrs["unit"] = make("nm")
         group["position/time"].attrs["unit"] = make("fs")

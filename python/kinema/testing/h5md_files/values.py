@@ -23,9 +23,10 @@ from kinema.testing.h5md_files.building import (
     add_element,
     case,
     clock,
+    particles_all,
     plain_file,
+    replace_positions,
     scaled,
-    start_h5md,
     walk,
 )
 
@@ -56,23 +57,16 @@ def _custom_float(path: Path, dtype: None) -> Expected:
     kind.set_precision(24)
     values = walk()
     values = (values.view(np.uint32) & np.uint32(0xFFFFFF00)).view(np.float32)
-    steps, times = clock()
-    with h5py.File(path, "w") as file:
-        group = start_h5md(file).create_group("particles/all")
-        position = add_element(group, "position", values, steps=steps, times=times)
-        del position["value"]
-        space = h5py.h5s.create_simple(values.shape)
-        made = h5py.h5d.create(position.id, b"value", kind, space)
-        made.write(h5py.h5s.ALL, h5py.h5s.ALL, values)
-        position["value"].attrs["unit"] = "nm"
-    return Expected(scaled(values, 10.0), None, None, None, steps, times, through_library=True)
+    expected = plain_file(path, values)
+    replace_positions(path, values, kind)
+    expected.through_library = True
+    return expected
 
 
 @case("8 numbers", "times_and_steps_of_other_types")
 def _axis_types(path: Path) -> Expected:
     values, (steps, _) = walk(), clock()
-    with h5py.File(path, "w") as file:
-        group = start_h5md(file).create_group("particles/all")
+    with particles_all(path) as group:
         add_element(
             group, "position", values, steps=steps.astype(">u2"), times=steps.astype("<i4"), unit="nm", time_unit="fs"
         )
@@ -83,8 +77,7 @@ def _axis_types(path: Path) -> Expected:
 def _huge_steps(path: Path) -> Expected:
     values, (_, times) = walk(), clock()
     steps = -(2**40) + np.arange(N_FRAMES) * 2**41
-    with h5py.File(path, "w") as file:
-        group = start_h5md(file).create_group("particles/all")
+    with particles_all(path) as group:
         add_element(group, "position", values, steps=steps, times=times, unit="nm")
     return Expected(positions=scaled(values, 10.0), steps=steps, times=times)
 
@@ -99,8 +92,7 @@ def _huge_steps(path: Path) -> Expected:
 @case("9 units", "units_powers", units=("10-10 m+1", "10-3 ps", "10+5 m s-1", "10+10 kcal mol^-1 m**-1"))
 def _units(path: Path, units: tuple[str, ...]) -> Expected:
     values, (steps, times) = walk(), clock()
-    with h5py.File(path, "w") as file:
-        group = start_h5md(file).create_group("particles/all")
+    with particles_all(path) as group:
         linked: dict[str, Any] = {"steps": steps, "times": times, "time_unit": None}
         for name, unit in (("position", units[0]), ("velocity", units[2]), ("force", units[3])):
             add_element(group, name, values, **linked)
@@ -112,8 +104,7 @@ def _units(path: Path, units: tuple[str, ...]) -> Expected:
 @case("9 units", "units_given_by_the_user")
 def _units_given(path: Path) -> Expected:
     values, (steps, times) = walk(), clock()
-    with h5py.File(path, "w") as file:
-        group = start_h5md(file, creator="LAMMPS").create_group("particles/all")
+    with particles_all(path, creator="LAMMPS") as group:
         linked: dict[str, Any] = {"steps": steps, "times": times, "time_unit": None}
         for name in ("position", "velocity", "force"):
             add_element(group, name, values, **linked)
@@ -135,8 +126,7 @@ def _image(path: Path, matrix: bool, moving: bool) -> Expected:
     cells = np.broadcast_to(TRICLINIC if matrix else np.diag(np.diag(TRICLINIC)), (N_FRAMES, 3, 3)).astype(float)
     cells = cells * (np.linspace(1, 2, N_FRAMES)[:, None, None] if moving else 1.0)
     edges = cells if matrix else np.diagonal(cells, axis1=1, axis2=2)
-    with h5py.File(path, "w") as file:
-        group = start_h5md(file).create_group("particles/all")
+    with particles_all(path) as group:
         position = add_element(group, "position", values, steps=steps, times=times, unit="nm")
         linked: dict[str, Any] = {"steps": position["step"], "times": position["time"]}
         add_element(group, "image", image, **linked)
@@ -158,8 +148,7 @@ def _ids(path: Path, absent: bool) -> Expected:
         if absent and frame != 2:
             positions[frame, order[frame, frame % N_ATOMS]] = np.nan
             ids[frame, frame % N_ATOMS] = -1
-    with h5py.File(path, "w") as file:
-        group = start_h5md(file).create_group("particles/all")
+    with particles_all(path) as group:
         position = add_element(group, "position", values, steps=steps, times=times, unit="nm")
         linked: dict[str, Any] = {"steps": position["step"], "times": position["time"]}
         add_element(group, "velocity", values, unit="nm ps-1", **linked)
@@ -170,8 +159,7 @@ def _ids(path: Path, absent: bool) -> Expected:
 @case("11 id", "id_that_never_changes")
 def _constant_ids(path: Path) -> Expected:
     values, (steps, times) = walk(), clock()
-    with h5py.File(path, "w") as file:
-        group = start_h5md(file).create_group("particles/all")
+    with particles_all(path) as group:
         position = add_element(group, "position", values, steps=steps, times=times, unit="nm")
         ids = np.broadcast_to([7, 3, 9, 1, 2], (N_FRAMES, N_ATOMS))
         add_element(group, "id", ids, steps=position["step"], times=position["time"])

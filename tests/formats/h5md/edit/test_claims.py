@@ -17,7 +17,7 @@ from kinema.formats.h5md.schema import NAMES, TABLE
 from kinema.storage.hdf5 import virtual
 from kinema.storage.hdf5.copying import _Copy
 from kinema.storage.hdf5.storage import Storage
-from kinema.testing.h5md_files.building import add_element, start_h5md
+from kinema.testing.h5md_files.building import add_element, particles_all
 
 STEPS = np.arange(5)
 
@@ -25,8 +25,7 @@ STEPS = np.arange(5)
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """An H5MD file of four atoms."""
-    with h5py.File(tmp_path / "a.h5md", "w") as file:
-        group = start_h5md(file).create_group("particles/all")
+    with particles_all(tmp_path / "a.h5md") as group:
         add_element(group, "position", np.ones((5, 4, 3), "f4"), steps=STEPS, times=STEPS * 0.5, unit="nm")
     return tmp_path / "a.h5md"
 
