@@ -21,12 +21,9 @@ from kinema.base.errors import ArgumentError, InternalError
 from kinema.formats.given_frames import EncodedChunk, EncodedRows, check_numbers_kept
 from kinema.storage.hdf5.filters import Filters, encodable_again, encoded_by_core, filters_of
 from kinema.storage.hdf5.rounding import Rounding
-from kinema.storage.hdf5.storage import Storage, create_dataset
+from kinema.storage.hdf5.storage import Storage, dataset_in_memory
 
 __all__ = ["ChunkEncoder", "Preparation", "encode_chunks"]
-
-# numbers for names: libhdf5 takes files in memory of the same name for one file
-_NUMBERS = itertools.count()
 
 
 @dataclass(frozen=True)
@@ -196,11 +193,8 @@ class ChunkEncoder:
     @cached_property
     def _scratch(self) -> Any:
         """A data set in memory with the same type, chunks and filters."""
-        file = h5py.File(f"encoder-{next(_NUMBERS)}", "w", driver="core", backing_store=False)
         given = encodable_again(self.storage.filters)
-        dataset = create_dataset(
-            file, "rows", Storage(self.storage.shape, self.storage.dtype, self.storage.chunks, given)
-        )
+        dataset = dataset_in_memory(Storage(self.storage.shape, self.storage.dtype, self.storage.chunks, given))
         found = filters_of(dataset)
         if found != self.storage.filters:
             raise InternalError(f"filters of a data set made again, expected {self.storage.filters}, found {found}")

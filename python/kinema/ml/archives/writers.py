@@ -46,9 +46,8 @@ def write_structure(
             storage = one.storage
             if storage.filters:
                 storage = Storage((0, *storage.shape[1:]), storage.dtype, storage.chunks, storage.filters)
-            folder, _, name = one.name.rpartition("/")
             try:
-                made[one.name] = create_dataset(h5.require_group(folder) if folder else h5, name, storage)
+                made[one.name] = create_dataset(h5, one.name, storage)
             except (TypeError, ValueError) as error:
                 raise UnsupportedFormatError(f"{path}: HDF5 cannot hold {one}: {error}", path=path) from None
     return made

@@ -159,9 +159,7 @@ class SamplesH5(ArrayFormat):
     def _make_structure(self, path: str, rows: int) -> None:
         with hdf5_errors(path), written_in_place(path, "w") as file:
             for array in self.arrays:
-                folder, _, name = array.name.rpartition("/")
-                parent = file.require_group(folder) if folder else file
-                made = create_dataset(parent, name, Storage((rows, *array.shape), array.dtype, early=True))
+                made = create_dataset(file, array.name, Storage((rows, *array.shape), array.dtype, early=True))
                 if array.name in self.units:
                     made.attrs["unit"] = self.units[array.name]
 

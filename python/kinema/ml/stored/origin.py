@@ -70,9 +70,8 @@ class SampleOrigin:
 
     def write(self, h5: Any) -> None:
         """Writes the table into an open HDF5 file."""
-        group = h5.require_group(_GROUP)
-        write_dataset(group, "files", np.array([os.fsencode(file) for file in self.files]))
-        write_dataset(group, "ranges", self.ranges)
+        write_dataset(h5, f"{_GROUP}/files", np.array([os.fsencode(file) for file in self.files]))
+        write_dataset(h5, f"{_GROUP}/ranges", self.ranges)
 
 
 def origin_of(path: str, rows: int) -> SampleOrigin:

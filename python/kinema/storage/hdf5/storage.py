@@ -7,6 +7,7 @@ files, in growing files and in copies. The only exception is a copy with all pro
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 from collections.abc import Iterable, Sequence
@@ -29,6 +30,7 @@ __all__ = [
     "Storage",
     "VirtualBox",
     "create_dataset",
+    "dataset_in_memory",
     "has_tiny_chunks",
     "rechunked_series",
     "series_storage",
@@ -51,6 +53,7 @@ _TINY_CHUNK_BYTES, _FEWEST_TINY_CHUNKS = 4096, 16
 _MOST_COMPRESSED = 1100
 LAYOUTS = ("frames", "atoms", "contiguous")
 KEEP = "keep"
+_NUMBERS = itertools.count()
 
 
 @dataclass(frozen=True)
@@ -256,7 +259,7 @@ def has_tiny_chunks(dataset: Any) -> bool:
 
 
 def create_dataset(parent: Any, name: str | None, storage: Storage, *, like: Any = None, fill: Any = None) -> Any:
-    """Creates the empty data set in a group; without a name if `name` is None.
+    """Creates the empty data set in a group, and the groups that "folder/name" names; without a name if it is None.
 
     With `like`, a data set of `storage.dtype`, it gets the type in the file, fill value and order of attributes of
     `like`. Otherwise `fill` is the fill value; None: HDF5's default.
@@ -292,8 +295,16 @@ def create_dataset(parent: Any, name: str | None, storage: Storage, *, like: Any
         unlimited = storage.grows or storage.chunks is not None
         most = (h5py.h5s.UNLIMITED, *storage.shape[1:]) if unlimited else storage.shape
         space = h5py.h5s.create_simple(storage.shape, most)
-    encoded = None if name is None else name.encode()
-    return h5py.Dataset(h5py.h5d.create(parent.id, encoded, _type_in_file(storage, like), space, plist))
+    encoded, links = None if name is None else name.encode(), h5py.h5p.create(h5py.h5p.LINK_CREATE)
+    links.set_create_intermediate_group(True)
+    return h5py.Dataset(h5py.h5d.create(parent.id, encoded, _type_in_file(storage, like), space, plist, links))
+
+
+def dataset_in_memory(storage: Storage) -> Any:
+    """An empty data set in a file in memory, which has what HDF5 adds to its filters."""
+    # numbers for names: libhdf5 takes files in memory of the same name for one file
+    file = h5py.File(f"memory-{next(_NUMBERS)}", "w", driver="core", backing_store=False)
+    return create_dataset(file, "rows", storage)
 
 
 def write_dataset(

@@ -79,7 +79,7 @@ class FileAtoms:
                 continue
             # tuples are made of identifiers if particles have any
             named = tuples if self._ids is None else self._ids[tuples]
-            made = write_dataset(root.require_group(CONNECTIVITY), column, named.reshape(-1, members), compact=True)
+            made = write_dataset(root, f"{CONNECTIVITY}/{column}", named.reshape(-1, members), compact=True)
             made.attrs.create("particles_group", group.ref, dtype=h5py.ref_dtype)
             self._mark(made, dialect, column)
 

@@ -92,5 +92,4 @@ def write_head(root: h5py.Group, origin: Origin, dialect: Dialect) -> None:
     dialect.write(units, "system", "SI")
     if origin.provenance is not None:
         kind = h5py.string_dtype("utf-8", max(1, len(origin.provenance.encode())))
-        folder, _, name = PROVENANCE.rpartition("/")
-        write_dataset(root.require_group(folder), name, np.array(origin.provenance.encode(), kind), dtype=kind)
+        write_dataset(root, PROVENANCE, np.array(origin.provenance.encode(), kind), dtype=kind)

@@ -154,9 +154,7 @@ def create_fixed_observable(root: h5py.Group, name: str, value: ArrayLike, unit:
     _check_name(observables, name)
     if name in observables:
         raise ArgumentError(f"observable {name} is in the file already")
-    parent, _, last = name.rpartition("/")
-    holder = observables.require_group(parent) if parent else observables
-    dataset = write_dataset(holder, last, real_array(name, value), compact=True)
+    dataset = write_dataset(observables, name, real_array(name, value), compact=True)
     if unit is not None:
         dialect.write(dataset, "unit", unit)
 
