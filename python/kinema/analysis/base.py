@@ -241,7 +241,6 @@ class Analysis(Computation):
         return self._table()
 
     def _dataframe(self) -> Any:
-        """See `Results.to_dataframe`."""
         try:
             import pandas
         except ImportError as error:

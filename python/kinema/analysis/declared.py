@@ -131,7 +131,6 @@ class PerFrameAnalysis(DeclaredAnalysis):
 
     @property
     def summarised_over(self) -> str | None:
-        """See `DeclaredAnalysis`."""
         return counted(len(self.results.frames), "frame")
 
     @abstractmethod

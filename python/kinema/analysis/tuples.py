@@ -106,12 +106,10 @@ class TupleAnalysis(PerFrameAnalysis):
 
     @property
     def subject(self) -> str:
-        """See `DeclaredAnalysis`."""
         return f"{self.quantities[0].description} of {counted(len(self.tuples), self.tuple_name)}"
 
     @property
     def summarised_over(self) -> str | None:
-        """See `DeclaredAnalysis`."""
         frames = super().summarised_over
         if len(self.tuples) == 1:
             return frames

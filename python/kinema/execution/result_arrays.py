@@ -166,7 +166,6 @@ class ResultVectors(_ResultView):
         super().__init__(array, (array.shape[1] // n_components, n_components))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """See `ResultColumns`."""
         return vectors_of, (self._array, self.shape[-1])
 
     def _select(self, rows: NDArray[Any]) -> NDArray[Any]:

@@ -45,7 +45,6 @@ class SerialFile(RankFile):
         self._owners = Owners.one(0, self.state.n_atoms)
 
     def take(self, frame: RankFrame) -> None:
-        """As `RankFile.take`."""
         vectors = whole_vectors(self._exchange, self._owners, frame, self.request.hints.batch_bytes)
         taken = self.state.n_frames + 1
 
@@ -88,7 +87,6 @@ class SerialFile(RankFile):
             self._verify()
 
     def close(self) -> None:
-        """As `RankFile.close`."""
         if self.request.verify and not self.state.is_broken:
             SerialFile.flush(self)
 
@@ -104,18 +102,15 @@ class SerialFile(RankFile):
         self._update_on_root(close)
 
     def abort(self) -> None:
-        """As `RankFile.abort`."""
         if self._behind is not None:
             self._behind.close()
         if self._writer is not None:
             self._writer.abort()
 
     def add_observable(self, name: str, value: Any, **options: Any) -> None:
-        """As `RankFile.add_observable`."""
         self._call_writer(lambda writer: writer.add_observable(name, value, **options))
 
     def write_observable(self, name: str, value: Any, **options: Any) -> None:
-        """As `RankFile.write_observable`."""
         self._call_writer(lambda writer: writer.write_observable(name, value, **options))
 
     # for strategies

@@ -67,5 +67,4 @@ class Angles(TupleAnalysis):
 
     @classmethod
     def check_arguments(cls, given: Mapping[str, Any], *, followed: bool = False) -> None:
-        """See `DeclaredAnalysis`."""
         groups_or_tuples(given, "triples", _GROUPS)

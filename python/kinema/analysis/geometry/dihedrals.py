@@ -103,7 +103,6 @@ class Dihedrals(TupleAnalysis):
 
     @classmethod
     def check_arguments(cls, given: Mapping[str, Any], *, followed: bool = False) -> None:
-        """See `DeclaredAnalysis`."""
         named = [name for name in _NAMES if given.get(name)]
         if given.get("quadruples") is not None and given.get("select"):
             raise ArgumentError("select= chooses residues for angles by name, not quadruples=; give one of both")

@@ -96,7 +96,6 @@ class Distances(TupleAnalysis):
 
     @classmethod
     def check_arguments(cls, given: Mapping[str, Any], *, followed: bool = False) -> None:
-        """See `DeclaredAnalysis`."""
         if given.get("all_pairs"):
             _check_all_pairs(given)
         else:

@@ -83,7 +83,6 @@ class Ramachandran(TupleAnalysis):
 
     @property
     def subject(self) -> str:
-        """See `DeclaredAnalysis`."""
         residues = len(self.tuples) // 2
         return f"phi and psi of {residues} residue{'' if residues == 1 else 's'}"
 

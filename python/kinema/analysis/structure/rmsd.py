@@ -143,12 +143,10 @@ class RMSD(PerFrameAnalysis):
 
     @property
     def other_files(self) -> tuple[str, ...]:
-        """See `Computation`."""
         return tuple(dict.fromkeys((*super().other_files, *self._reference.files)))
 
     @classmethod
     def check_arguments(cls, given: Mapping[str, Any], *, followed: bool = False) -> None:
-        """See `DeclaredAnalysis`."""
         if given.get("reference") == AVERAGE:
             if followed:
                 raise ArgumentError("reference='average' reads all frames twice, which --follow cannot")

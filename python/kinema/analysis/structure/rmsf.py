@@ -159,7 +159,6 @@ class RMSF(DeclaredAnalysis):
 
     @classmethod
     def check_arguments(cls, given: Mapping[str, Any], *, followed: bool = False) -> None:
-        """See `DeclaredAnalysis`."""
         if followed and given.get("align") in ("average", "iterative"):
             times = "twice" if given["align"] == "average" else "until the average stands still"
             raise ArgumentError(
@@ -177,12 +176,10 @@ class RMSF(DeclaredAnalysis):
 
     @property
     def summarised_over(self) -> str | None:
-        """See `DeclaredAnalysis`."""
         return counted(self.selection.n_atoms, "atom")
 
     @property
     def other_files(self) -> tuple[str, ...]:
-        """See `Computation`."""
         return tuple(dict.fromkeys((*super().other_files, *self._reference.files)))
 
     def _passes(self, frames: FrameSelection) -> Passes:

@@ -120,7 +120,6 @@ class Opened(Stated):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """See `Stated`."""
         return {**super().arguments, "format": self.format, "stored": not self.no_stored}
 
 
@@ -138,7 +137,6 @@ class StatedTimes(Opened):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """See `Stated`."""
         if self.timestep is not None and not 0 < self.timestep < float("inf"):
             raise ArgumentError(f"--timestep must be above 0 ps, found {self.timestep:g}")
         if self.t0 is not None and not abs(self.t0) < float("inf"):
@@ -285,7 +283,6 @@ class Workers(FileWorkers):
 
     @property
     def scheduling(self) -> "RunnerOptions":
-        """See `FileWorkers`."""
         return {"schedule": self.schedule, "oversubscribe": self.oversubscribe, "gather": self.gather}
 
 
@@ -416,7 +413,6 @@ class SeriesOutputs(Outputs):
 
     @property
     def rows(self) -> str | None:
-        """See `Outputs`."""
         if self.output is None:
             return None
         from kinema.execution.results_file import SUFFIXES

@@ -106,7 +106,6 @@ class Inputs(UnselectedInputs):
 
     @property
     def selects(self) -> bool:
-        """See `UnselectedInputs`."""
         return self.select is not None or self.group is not None
 
     def chosen(self, trajectory: "Trajectory") -> "Selection":

@@ -195,7 +195,6 @@ class _EncodeThroughMpi(_EncodeRuns):
         self._placer = MpiPlacer(comm, file.path, file.name, collective=self.is_collective, hints=self._info)
 
     def place(self, offset: int, data: Any) -> None:
-        """See `OrderedWork`."""
         assert self._placer is not None
         self._placer.write_at(offset, data)
         self._file.sync_far()

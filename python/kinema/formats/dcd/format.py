@@ -42,7 +42,6 @@ class Dcd(Format):
         return tuple(given[:1])
 
     def head_of(self, path: str) -> FileHead:
-        """As `Format`."""
         from kinema.formats.dcd.head import DcdHead
 
         return DcdHead.read(path)

@@ -90,7 +90,6 @@ class DcdHead(FileHead):
             )
 
     def check_next(self, first: Self, n_frames: int) -> None:
-        """As `FileHead`."""
         self.encode(lambda: 0, 1)  # refuses a file that cannot be cut
         if self.layout() != first.layout():
             raise ArgumentError(

@@ -44,11 +44,9 @@ class _Dlpoly(Format):
         return leading_fields(given)
 
     def own_atoms(self, path: str, n_atoms: int) -> DlpolyAtoms:
-        """As `Format`."""
         return DlpolyAtoms(path, n_atoms)
 
     def described_atoms(self, path: str, particles: str | None = None) -> DlpolyAtoms | None:
-        """As `Format`."""
         return DlpolyAtoms(path) if has_atoms(path) else None
 
 
@@ -85,7 +83,6 @@ another number of atoms, keytrj or imcon is refused by number and byte. These fi
 copied."""
 
     def head_of(self, path: str) -> FileHead:
-        """As `Format`."""
         from kinema.formats.dlpoly.head import HistoryHead
 
         return HistoryHead.read(path)

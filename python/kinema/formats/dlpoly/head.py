@@ -42,7 +42,6 @@ class HistoryHead(FileHead):
         return width, self.facts["data"][width : width + self.facts["frames_at"][0]]
 
     def check_next(self, first: Self, n_frames: int) -> None:
-        """As `FileHead`."""
         if self.layout() != first.layout():
             raise ArgumentError(
                 f"{self.path}: its head differs from that of {first.path} (keytrj, imcon, atoms, ends of lines), "

@@ -79,7 +79,6 @@ class H5mdReading(AxisReading):
     sets are always refused. See docs/trust.md."""
 
     def check(self) -> None:
-        """As `ReadingOptions`."""
         check_choice("absent_particles", self.absent_particles, ("mask", "error"))
         check_choice("external", self.external, EXTERNAL)
 

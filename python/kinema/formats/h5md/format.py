@@ -42,11 +42,9 @@ are left out, with a note that says why, and a cell that makes no sense counts a
 error."""
 
     def written_kind(self, options: Mapping[str, Any], *, by_library: bool = False) -> str:
-        """As `Format`."""
         return _CONTIGUOUS if options.get("layout") == "contiguous" else self.name
 
     def described_atoms(self, path: str, particles: str | None = None) -> Any:
-        """As `Format`."""
         if particles is None and not is_hdf5(path):
             return None
         return atoms_source(path, H5mdOptions(particles=particles), always=particles is not None)

@@ -113,11 +113,9 @@ there. A variable beside the positions whose unit is not known is left out, with
 the `scale_factor` of the file. Cells of an unknown unit are not known: whatever needs them is an error."""
 
     def written_kind(self, options: Mapping[str, Any], *, by_library: bool = False) -> str:
-        """As `Format`."""
         return "NetCDF-4" if by_library else self.name
 
     def head_of(self, path: str) -> FileHead:
-        """As `Format`."""
         from kinema.formats.netcdf.head import NetcdfHead
 
         return NetcdfHead.read(path)

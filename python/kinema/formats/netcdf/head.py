@@ -56,7 +56,6 @@ class NetcdfHead(FileHead):
         return bytes(result)
 
     def check_next(self, first: Self, n_frames: int) -> None:
-        """As `FileHead`."""
         if self.encode(lambda: 0, n_frames) != first.encode(lambda: 0, n_frames):
             raise ArgumentError(
                 f"{self.path}: its header differs from that of {first.path} (title, program, variables, units), so "

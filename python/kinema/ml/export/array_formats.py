@@ -42,14 +42,12 @@ class ArrayFormat(ExportFormat):
     factor = 4.0
 
     def check(self, source: ExportSource) -> None:
-        """See `ExportFormat`."""
         self.arrays = source.arrays(self.name)
         units = {} if source.frames is None else {**source.frames.label_units, **_UNITS_OF}
         found = {array.name: units.get(array.name.removesuffix("_lagged")) for array in self.arrays}
         self.units = {name: unit for name, unit in found.items() if unit is not None}
 
     def sample_bytes(self, source: ExportSource) -> int:
-        """See `ExportFormat`."""
         return sum(array.nbytes for array in self.arrays)
 
     def _write_npy(self, source: ExportSource, run: Run, paths: Mapping[str, str], memory: int, workers: int) -> None:
@@ -75,7 +73,6 @@ class Npy(ArrayFormat):
     suffix = ""
 
     def write(self, source: ExportSource, run: Run, path: str, memory: int, workers: int) -> None:
-        """See `ExportFormat`."""
         folder = os.path.dirname(path)
         self._write_npy(
             source, run, {one: os.path.join(folder, name) for one, name in self._files(run).items()}, memory, workers
@@ -86,7 +83,6 @@ class Npy(ArrayFormat):
         return {array.name: f"{array.name.replace('/', '_')}-{number}.npy" for array in self.arrays}
 
     def describe(self, run: Run) -> dict[str, Any]:
-        """See `ExportFormat`."""
         return {"files": self._files(run), "samples": len(run)}
 
 
@@ -103,14 +99,12 @@ class Npz(ArrayFormat):
         self._kind = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
 
     def check(self, source: ExportSource) -> None:
-        """See `ExportFormat`."""
         super().check(source)
         wrong = [array.name for array in self.arrays if "/" in array.name]
         if wrong:
             raise ArgumentError(f"array {wrong[0]}: names of members of npz have no /; give a table with another name")
 
     def write(self, source: ExportSource, run: Run, path: str, memory: int, workers: int) -> None:
-        """See `ExportFormat`."""
         parts = {array.name: f"{path}.{number}.part" for number, array in enumerate(self.arrays)}
         try:
             self._write_npy(source, run, parts, memory, workers)
@@ -137,7 +131,6 @@ class SamplesH5(ArrayFormat):
     suffix = ".h5"
 
     def write(self, source: ExportSource, run: Run, path: str, memory: int, workers: int) -> None:
-        """See `ExportFormat`."""
         with open(path, "xb") as file:
             # fails here at a limit of the size of files, not within HDF5
             file.truncate(_STRUCTURE + len(run) * self.sample_bytes(source))

@@ -37,7 +37,6 @@ class DeepMd(ExportFormat):
         self.units = {"coord": "angstrom", "box": "angstrom", "force": "eV/angstrom", "energy": "eV"}
 
     def check(self, source: ExportSource) -> None:
-        """See `ExportFormat`."""
         frames = source.require_frames(self.name)
         self._fields = frames.fields
         if "positions" not in self._fields or not {"positions", "forces"}.issuperset(self._fields):
@@ -57,7 +56,6 @@ class DeepMd(ExportFormat):
             self._systems.setdefault(types.tobytes(), []).append(trajectory)
 
     def sample_bytes(self, source: ExportSource) -> int:
-        """See `ExportFormat`."""
         return source.dataset.sample_bytes
 
     def runs(self, source: ExportSource, shard_bytes: int | None) -> list[Run]:
@@ -72,7 +70,6 @@ class DeepMd(ExportFormat):
         return runs
 
     def write(self, source: ExportSource, run: Run, path: str, memory: int, workers: int) -> None:
-        """See `ExportFormat`."""
         os.makedirs(path)
         width = 3 * self._types(run.name).size
         with ExitStack() as stack, closing(source.blocks(run, memory, self.factor, workers)) as blocks:
@@ -102,7 +99,6 @@ class DeepMd(ExportFormat):
         return arrays
 
     def finish(self, source: ExportSource, runs: Sequence[Run], folder: str) -> None:
-        """See `ExportFormat`."""
         for number, types in enumerate(self._systems):
             system = os.path.join(folder, f"system-{number:03d}")
             own = [run for run in runs if run.name.startswith(f"system-{number:03d}/")]
@@ -123,7 +119,6 @@ class DeepMd(ExportFormat):
         return np.frombuffer(list(self._systems)[number], np.int64)
 
     def describe(self, run: Run) -> dict[str, Any]:
-        """See `ExportFormat`."""
         return {"folder": run.name, "samples": len(run)}
 
 

@@ -45,7 +45,6 @@ class ExtendedXyz(ExportFormat):
         }
 
     def check(self, source: ExportSource) -> None:
-        """See `ExportFormat`."""
         frames = source.require_frames(self.name)
         self._fields = frames.fields
         if "positions" not in self._fields:
@@ -62,11 +61,9 @@ class ExtendedXyz(ExportFormat):
         self._energies.convert_batch(source.dataset.read([0], workers=1))
 
     def sample_bytes(self, source: ExportSource) -> int:
-        """See `ExportFormat`."""
         return _TEXT * source.dataset.sample_bytes + _LINE
 
     def write(self, source: ExportSource, run: Run, path: str, memory: int, workers: int) -> None:
-        """See `ExportFormat`."""
         with open(path, "xb") as file, closing(source.blocks(run, memory, self.factor, workers)) as blocks:
             for batch in blocks:
                 file.writelines(self._text(batch, workers))

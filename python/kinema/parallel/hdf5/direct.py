@@ -41,12 +41,10 @@ class DirectFields(Hdf5File):
         self._places: dict[str, int] = {}
 
     def begin(self, first: FrameArrays) -> dict[str, ChunkEncoder]:
-        """As `Hdf5File.begin`."""
         self._places = self.sink.places_of_fields(first)
         return super().begin(first)
 
     def take_values(self, frame: RankFrame, row: int) -> None:
-        """As `Hdf5File.take_values`."""
         if self._placer is None:
             path, self._places = self.call_on_root(lambda: (self.sink.current_path, self._places))
             request, comm = self.request, self.agreement.comm
@@ -95,7 +93,6 @@ class DirectFields(Hdf5File):
                 self.agreement.together(placer.sync)
 
     def found(self) -> Error | None:
-        """As `SerialFile.found`."""
         assert self._verification is not None
         error: Error | None = self._verification.found(self.call_on_root(lambda: self.sink.current_path))
         return error
@@ -105,13 +102,11 @@ class DirectFields(Hdf5File):
         self.count(1)
 
     def close(self) -> None:
-        """As `RankFile.close`."""
         super().close()
         if self._placer is not None:
             self.agreement.together(self._placer.close)
 
     def abort(self) -> None:
-        """As `RankFile.abort`."""
         if self._placer is not None:
             self._placer.abandon()
         super().abort()

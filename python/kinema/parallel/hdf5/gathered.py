@@ -56,7 +56,6 @@ class GatheredChunks(Hdf5File):
         self._rows: list[ChunkRow] = []
 
     def take_values(self, frame: RankFrame, row: int) -> None:
-        """As `Hdf5File.take_values`."""
         chunk_rows = self._chunk_rows
         begins = not self._rows or row // chunk_rows != self._rows[-1].first // chunk_rows
         number = row // chunk_rows
@@ -79,12 +78,10 @@ class GatheredChunks(Hdf5File):
                 current.values.setdefault(name, []).append(values)
 
     def took(self) -> None:
-        """As `Hdf5File.took`."""
         if self.state.n_frames % self._chunk_rows == 0 and len(self._rows) >= self._most_rows:
             self.bring()
 
     def bring(self) -> None:
-        """As `Hdf5File.bring`."""
         if not self._rows:
             return
         rows, self._rows = self._rows, []

@@ -105,7 +105,6 @@ class Hdf5File(SerialFile):
     # the interface of a file
 
     def take(self, frame: RankFrame) -> None:
-        """As `RankFile.take`."""
         made = self.call_on_root(lambda: self._checked(frame))
         if made is not None:
             self.encoders = made
@@ -122,12 +121,10 @@ class Hdf5File(SerialFile):
         """Called after a frame was taken; collective."""
 
     def flush(self) -> None:
-        """As `RankFile.flush`."""
         self.bring()
         super().flush()
 
     def close(self) -> None:
-        """As `RankFile.close`."""
         self.bring()
         super().close()
 
@@ -140,7 +137,6 @@ class Hdf5File(SerialFile):
         super().write_observable(name, value, **options)
 
     def found(self) -> Error | None:
-        """As `SerialFile.found`."""
         assert self._verification is not None
         error: Error | None = self._verification.found(*self.call_on_root(self.place_of_fields))
         return error

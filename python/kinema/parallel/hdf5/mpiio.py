@@ -61,7 +61,6 @@ class MpiioFields(Hdf5File):
         self.call_on_root(self._check_growth)
 
     def begin(self, first: FrameArrays) -> dict[str, ChunkEncoder]:
-        """As `Hdf5File.begin`."""
         if self.sink.n_frames:
             made = super().begin(first)
             _, self._names = self.place_of_fields()
@@ -77,7 +76,6 @@ class MpiioFields(Hdf5File):
         return made
 
     def take_values(self, frame: RankFrame, row: int) -> None:
-        """As `Hdf5File.take_values`."""
         own = self._owners.rank_atoms(self.agreement.rank)
         values = {name: np.empty((len(own), 3), given.dtype) for name, given in frame.vectors.items()}
         widest = max(3 * given.dtype.itemsize for given in values.values())
@@ -101,7 +99,6 @@ class MpiioFields(Hdf5File):
                 self._verification.add(name, row, [one], own.start)
 
     def took(self) -> None:
-        """As `Hdf5File.took`."""
         rows = max(encoder.chunk_rows for encoder in self.encoders.values())
         if self.state.n_frames % rows == 0 and len(self._held) >= min(self._asked_buffer or 1, 64):
             self._write()
@@ -133,7 +130,6 @@ class MpiioFields(Hdf5File):
         super().close()
 
     def add_observable(self, name: str, value: Any, **options: Any) -> None:
-        """As `RankFile.add_observable`."""
         self.bring()
         super().add_observable(name, value, **options)
 

@@ -25,7 +25,6 @@ class SerialFields(SerialFile):
         self.verified_by = "" if self._verification is None else self._verification.words
 
     def wrote(self, vectors: dict[str, NDArray[Any]]) -> None:
-        """As `SerialFile.wrote`."""
         if self._verification is None:
             return
         sink = self._sink()
@@ -33,7 +32,6 @@ class SerialFields(SerialFile):
             self._verification.add(name, sink.n_frames - 1, [sink.encoders[name].prepared(values)])
 
     def found(self) -> Error | None:
-        """As `SerialFile.found`."""
         assert self._verification is not None
 
         return self._verification.found(*self.call_on_root(lambda: self._sink().place_of_fields))

@@ -58,13 +58,11 @@ class Subfiles(Hdf5File):
         return self._writer
 
     def take(self, frame: RankFrame) -> None:
-        """As `RankFile.take`."""
         if self._ids is None:
             self._announce_parts(frame)
         super().take(frame)
 
     def take_values(self, frame: RankFrame, row: int) -> None:
-        """As `Hdf5File.take_values`."""
         if self._ids is None:
             self._begin_part(frame, row)
         ids, error = np.asarray(frame.ids, np.int64), None
@@ -88,7 +86,6 @@ class Subfiles(Hdf5File):
         self.count(1)
 
     def begin(self, first: FrameArrays) -> dict[str, ChunkEncoder]:
-        """As `Hdf5File.begin`."""
         made = super().begin(first)
         if set(made) != set(first.fields):
             raise ArgumentError(f"the frame has {', '.join(first.fields)}, expected {', '.join(made)}")
@@ -111,7 +108,6 @@ class Subfiles(Hdf5File):
         return error
 
     def flush(self) -> None:
-        """As `RankFile.flush`."""
         if not self._is_without_frames():
             super().flush()
 

@@ -42,16 +42,13 @@ class RecordsFile(RankFile):
         self.state, self._strategy = self._file.state, strategy(self._file)
 
     def take(self, frame: RankFrame) -> None:
-        """As `RankFile.take`."""
         self._strategy.rows(frame)
 
     def flush(self) -> None:
-        """As `RankFile.flush`."""
         self._strategy.commit()
         self._file.commit()
 
     def close(self) -> None:
-        """As `RankFile.close`."""
         if self.state.is_broken:
             path = self.request.path
             raise ArgumentError(f"{path}: an earlier error broke the writer; what was not flushed is lost", path=path)
@@ -59,5 +56,4 @@ class RecordsFile(RankFile):
         self._file.finish()
 
     def abort(self) -> None:
-        """As `RankFile.abort`."""
         self._file.abort()

@@ -201,7 +201,6 @@ class Dask(Runner):
 
     @property
     def threads_per_worker(self) -> int:
-        """See `Runner.threads_per_worker`."""
         return self._threads
 
     def call_each(

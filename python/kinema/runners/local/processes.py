@@ -169,7 +169,6 @@ class ProcessesRunner(Runner):
 
     @property
     def threads_per_worker(self) -> int:
-        """See `Runner.threads_per_worker`."""
         return self._threads
 
     def call_each(

@@ -22,7 +22,6 @@ class SerialRunner(Runner):
         return 1
 
     def map_reduce(self, request: PassRequest) -> PassResult:
-        """See `Runner.map_reduce`."""
         if request.workers is not None and worker_count(request.workers) != 1:
             raise ArgumentError(f"the serial runner has one worker, asked for {request.workers}; use runner='threads'")
         return ThreadsRunner().map_reduce(replace(request, workers=1))

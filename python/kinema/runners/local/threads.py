@@ -18,7 +18,6 @@ class ThreadsRunner(Runner):
     name = "threads"
 
     def map_reduce(self, request: PassRequest) -> PassResult:
-        """See `Runner.map_reduce`."""
         plan = request.plan(memory=request.memory or default_memory(), workers=worker_count(request.workers))
         reduction = request.reduction or Reduction(plan, request.kernels)
         report = reduction.report(request.progress)

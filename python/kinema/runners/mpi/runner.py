@@ -413,7 +413,6 @@ class MPIRunner(Runner):
 
     @property
     def threads_per_worker(self) -> int:
-        """See `Runner.threads_per_worker`."""
         return self._threads
 
     def call_each(
@@ -452,7 +451,6 @@ class MPIRunner(Runner):
         return self._ranks
 
     def broadcast_from_root(self, work: Callable[[], T]) -> T:
-        """See `Runner.broadcast_from_root`."""
         before, self._results = self._results, "all"
         try:
             value = self._call_on_root(work, retains_rows=False)

@@ -71,7 +71,6 @@ class IndependentReader(RankReader):
 
     @property
     def ended_by_another(self) -> bool:
-        """See `RankReader`."""
         return self._order is not None and self._order.ended_by_another
 
     def open(self, files: TrajectorySnapshot, data: NDArray[np.uint8]) -> _core.Trajectory:
@@ -117,22 +116,18 @@ class IndependentReader(RankReader):
         return values if np.array_equal(wanted, rows) else values[places]
 
     def finish(self) -> None:
-        """See `RankReader`."""
         if self._order is not None:
             self._order.finish()
 
     def stop(self) -> None:
-        """See `RankReader`."""
         if self._order is not None:
             self._order.stop()
 
     def wait(self) -> None:
-        """See `RankReader`."""
         if self._order is not None:
             self._order.wait()
 
     def close(self) -> None:
-        """See `RankReader`."""
         _uninterrupted(self._close)
 
     def _close(self) -> None:

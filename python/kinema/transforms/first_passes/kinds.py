@@ -23,13 +23,11 @@ class _StepSums(FirstPass):
 
     @property
     def kernel_arguments(self) -> Mapping[str, Any]:
-        """See `FirstPass.kernel_arguments`."""
         atoms = self.selection.indices
         return {} if len(atoms) == self.trajectory.n_atoms else {"atoms": atoms}
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """See `FirstPass.shape`."""
         return len(self.selection.indices), 3
 
     def _station_arguments(self, frames: FrameSelection) -> Mapping[str, Any]:
@@ -69,12 +67,10 @@ class Rotations(FirstPass):
 
     @property
     def kernel_arguments(self) -> Mapping[str, Any]:
-        """See `FirstPass.kernel_arguments`."""
         return self._fitted
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """See `FirstPass.shape`."""
         return 3, 3
 
     def _station_arguments(self, frames: FrameSelection) -> Mapping[str, Any]:

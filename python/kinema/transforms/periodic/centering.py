@@ -41,7 +41,6 @@ class Center(Transform):
         return arguments if self._point is None else arguments | {"point": describe(self._point)}
 
     def for_other_atoms(self, bound: _core.Transform) -> Center | None:
-        """See `Transform`."""
         return Center(words_of(self._select), self._weights, self._point) if names_by_words(self._select) else None
 
     def bind(self, trajectory: Trajectory) -> _core.Transform:
