@@ -137,7 +137,7 @@ def runs(trajectory: kn.Trajectory, makers: list[Maker], workers: int = 1) -> Ca
     return functools.partial(kn.run, jobs, runner="threads", workers=workers, progress=False)
 
 
-def by_mdtraj(name: str, cell: str, trajectory: kn.Trajectory, tries: int) -> float | None:
+def time_mdtraj(name: str, cell: str, trajectory: kn.Trajectory, tries: int) -> float | None:
     """Seconds a frame of MDTraj for the same items, of frames in memory."""
     chosen = {
         "distances": (mdtraj.compute_distances, pairs_of(trajectory.n_atoms)),
@@ -177,7 +177,7 @@ def measure(trajectories: dict[str, tuple[kn.Trajectory, kn.Trajectory]], tries:
         ]
         decode, wall, more, one, two, touch = (1e6 * seconds / len(trajectory) for seconds in least(tries, calls))
         kernel = (more - wall) / COPIES
-        peer = by_mdtraj(name, cell, trajectory, tries)
+        peer = time_mdtraj(name, cell, trajectory, tries)
         rows[name] = {"decode": decode, "kernel": kernel, "wall": wall, "of parts": wall / (decode + kernel)}
         rows[name] |= {"two cores": one / two, "first touch": touch} | ({} if peer is None else {"MDTraj": 1e6 * peer})
         print(_line(name, rows[name]), flush=True)

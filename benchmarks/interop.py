@@ -37,11 +37,11 @@ def made(folder: Path, n_frames: int) -> list[Path]:
     positions = np.concatenate([positions] * -(-n_frames // len(positions)))[:n_frames]
     write_dcd(folder / "adk.dcd", positions)
     write_xtc(folder / "adk.xtc", positions)
-    in_memory(positions).atoms.write(str(folder / "adk.h5md"), frames="all", velocities=False, forces=False)
+    universe_in_memory(positions).atoms.write(str(folder / "adk.h5md"), frames="all", velocities=False, forces=False)
     return [folder / name for name in ("adk.dcd", "adk.xtc", "adk.h5md")]
 
 
-def in_memory(positions: Any) -> Any:
+def universe_in_memory(positions: Any) -> Any:
     """A Universe over (frames, atoms, 3) in angstrom."""
     universe = MDAnalysis.Universe.empty(positions.shape[1]).load_new(positions, order="fac")
     # without, MDAnalysis' writer refuses
@@ -131,7 +131,7 @@ def writers(path: Path, folder: Path, n_frames: int) -> None:
     print(f"{path.name} to H5MD")
     reader = KinemaReader(path, stored=False)
     n = min(n_frames, reader.n_frames, 1000)
-    universe = in_memory(reader.timeseries(stop=n, order="fac"))
+    universe = universe_in_memory(reader.timeseries(stop=n, order="fac"))
     target = str(folder / "written.h5md")
     own = MDAnalysis.coordinates.H5MD.H5MDWriter
 

@@ -71,7 +71,7 @@ def rates(works: dict[str, Callable[[], int]]) -> dict[str, tuple[float, float]]
     return best
 
 
-def of_kinema(data: SampleDataset, case: Case, n: int, workers: int) -> Callable[[], int]:
+def kinema_epoch(data: SampleDataset, case: Case, n: int, workers: int) -> Callable[[], int]:
     """Batches into the buffers of the one before."""
     batch = Batch()
     samples = len(data)
@@ -97,7 +97,7 @@ def pread(case: Case, n: int) -> Callable[[], int]:
     return work
 
 
-def with_h5py(path: Path, case: Case, n: int, how: str) -> Callable[[], int]:
+def h5py_epoch(path: Path, case: Case, n: int, how: str) -> Callable[[], int]:
     """Sample by sample, or a sorted list of them at once."""
     file = h5py.File(path)
     data = file["x"]
@@ -133,16 +133,16 @@ def measure(case: Case, n: int) -> None:
     few = max(1, n // 2)
     works = {
         "pread loop, sorted rows, 1 thread": pread(case, n),
-        "Kinema .npy, 1 thread": of_kinema(npy, case, n, 1),
-        "Kinema HDF5 contiguous, 1 thread": of_kinema(hdf5, case, n, 1),
-        "Kinema HDF5 contiguous, all threads": of_kinema(hdf5, case, n, len(os.sched_getaffinity(0))),
-        "Kinema .npz stored, 1 thread": of_kinema(SampleDataset(case.stored), case, n, 1),
-        "Kinema, all files, 1 thread": of_kinema(SampleDataset(case.npy), case, n, 1),
-        "h5py contiguous, sample by sample": with_h5py(case.hdf5, case, few, "sample"),
-        "h5py contiguous, sorted list": with_h5py(case.hdf5, case, few, "list"),
+        "Kinema .npy, 1 thread": kinema_epoch(npy, case, n, 1),
+        "Kinema HDF5 contiguous, 1 thread": kinema_epoch(hdf5, case, n, 1),
+        "Kinema HDF5 contiguous, all threads": kinema_epoch(hdf5, case, n, len(os.sched_getaffinity(0))),
+        "Kinema .npz stored, 1 thread": kinema_epoch(SampleDataset(case.stored), case, n, 1),
+        "Kinema, all files, 1 thread": kinema_epoch(SampleDataset(case.npy), case, n, 1),
+        "h5py contiguous, sample by sample": h5py_epoch(case.hdf5, case, few, "sample"),
+        "h5py contiguous, sorted list": h5py_epoch(case.hdf5, case, few, "list"),
         "NumPy, memory map": mapped(case, n),
-        "Kinema gzip, a sample a chunk, 1 thread": of_kinema(SampleDataset(case.gzip), case, few, 1),
-        "h5py gzip, a sample a chunk": with_h5py(case.gzip, case, few, "sample"),
+        "Kinema gzip, a sample a chunk, 1 thread": kinema_epoch(SampleDataset(case.gzip), case, few, 1),
+        "h5py gzip, a sample a chunk": h5py_epoch(case.gzip, case, few, "sample"),
     }
     found = rates(works)
     for name, (rate, of_cpu) in found.items():

@@ -35,8 +35,8 @@ from ml_loading_loops import (
     write,
 )
 from ml_loading_picture import draw
-from ml_loading_processes import programs_of, storage_limit, system_calls, with_trainers
-from ml_loading_rows import HEADER, Row, for_all_files, measured, read_pages
+from ml_loading_processes import programs_of, run_trainers, storage_limit, system_calls
+from ml_loading_rows import HEADER, Row, call_on_files, measured, read_pages
 from repeats import drop_pages
 
 STEP = 0.133
@@ -60,7 +60,7 @@ class Benchmark:
 
     def prepare(self, paths: list[Path]) -> None:
         """Has files in the page cache, or out of it."""
-        for_all_files(paths, drop_pages if self.is_cold else read_pages)
+        call_on_files(paths, drop_pages if self.is_cold else read_pages)
 
     def measure_loops(self, loops: Iterator[Loop]) -> list[Loop]:
         """A row of each loop for each step; the loops."""
@@ -98,12 +98,12 @@ class Benchmark:
                         "trainers": ranks,
                         "distinct": distinct,
                     }
-                    several = with_trainers(paths, {**row, "workers": workers, "ahead": ahead}, step, seconds, most)
+                    several = run_trainers(paths, {**row, "workers": workers, "ahead": ahead}, step, seconds, most)
                     # training continues when the slowest trainer has its batch
                     slowest = max(several, key=lambda row: row.unoverlapped)
                     self.add(slowest)
         if self.is_cold:
-            for_all_files(paths, drop_pages)
+            call_on_files(paths, drop_pages)
             limit, of_one = storage_limit(paths, 16, 8 * features), BATCH * features * 8 / STEP
             print(
                 f"{layout}: the storage gives {limit / 1e6:.0f} MB/s of samples at random places, 16 at a time, past "

@@ -102,7 +102,7 @@ def _random(n: int) -> Iterator[NDArray[np.int64]]:
         yield order.positions(start, min(start + BATCH, n))
 
 
-def of_each_sample(paths: list[Path], n_samples: int, get: Callable[[Path, int], Any]) -> Batches:
+def batches_sample_by_sample(paths: list[Path], n_samples: int, get: Callable[[Path, int], Any]) -> Batches:
     """Samples in random order, each by itself; a batch that takes too long is cut."""
     batch = np.empty((BATCH, FEATURES))
     for ids in _random(len(paths) * n_samples):
@@ -130,7 +130,7 @@ def single_sample(path: Path, number: int) -> Any:
 def h5py_single(paths: list[Path], n_samples: int) -> Batches:
     """Samples in random order, one by one from files that stay open."""
     files = {path: h5py.File(path)["x"] for path in paths}
-    return of_each_sample(paths, n_samples, lambda path, number: files[path][number])
+    return batches_sample_by_sample(paths, n_samples, lambda path, number: files[path][number])
 
 
 def sorted_selections(stores: list[Any], n_samples: int, get: Callable[[Any, NDArray[np.int64]], Any]) -> Batches:
@@ -244,13 +244,13 @@ class KinemaBatches:
         self._loader.close()
 
 
-def of_kinema(paths: list[Path], order: str, rank: int = 0, ranks: int = 1) -> KinemaBatches:
+def kinema_batches(paths: list[Path], order: str, rank: int = 0, ranks: int = 1) -> KinemaBatches:
     """Samples of archives; folders have a sample a file."""
     files = [file for path in paths for file in (sorted(path.iterdir()) if path.is_dir() else [path])]
     return KinemaBatches(SampleDataset(files, file_is_sample=paths[0].is_dir()), order, rank, ranks)
 
 
-def of_frames(path: Path) -> KinemaBatches:
+def frame_batches(path: Path) -> KinemaBatches:
     """Frames in random order."""
     return KinemaBatches(FrameDataset(path))
 
@@ -283,19 +283,21 @@ def archive_loops(layouts: dict[str, list[Path]], n_samples: int) -> Iterator[Lo
     for layout, paths in layouts.items():
         found: list[tuple[str, str, Callable[[], Batches]]] = []
         if layout in NPZ:
-            found.append(("NumPy, a sample at a time", "random", partial(of_each_sample, paths, n_samples, npz_sample)))
+            found.append(
+                ("NumPy, a sample at a time", "random", partial(batches_sample_by_sample, paths, n_samples, npz_sample))
+            )
             found.append(("NumPy, whole files", "files", partial(whole_files, paths, npz_whole)))
         elif layout in HDF5:
             found.append(("h5py, a sample at a time", "random", partial(h5py_single, paths, n_samples)))
             found.append(("h5py, sorted", "random", partial(h5py_sorted, paths, n_samples)))
             found.append(("h5py, whole files", "files", partial(whole_files, paths, h5py_whole)))
         else:
-            single = partial(of_each_sample, paths, n_samples, single_sample)
+            single = partial(batches_sample_by_sample, paths, n_samples, single_sample)
             found.append(("NumPy, a sample at a time", "random", single))
         if layout != "NPZ deflated":
-            found.append(("Kinema", "random", partial(of_kinema, paths, "random")))
+            found.append(("Kinema", "random", partial(kinema_batches, paths, "random")))
             if layout != SINGLE:
-                found.append(("Kinema", "windowed", partial(of_kinema, paths, "windowed")))
+                found.append(("Kinema", "windowed", partial(kinema_batches, paths, "windowed")))
         for program, order, made in found:
             yield Loop(layout, program, order, made, paths, len(paths) * n_samples)
 
@@ -324,7 +326,7 @@ def other_loops(folder: Path, values: list[NDArray[np.float64]]) -> Iterator[Loo
         yield Loop("frames, DCD", "MDAnalysis", "random", made, [path], few)
     if _is_there("mdtraj"):
         yield Loop("frames, DCD", "MDTraj", "random", partial(mdtraj_frames, path, len(frames)), [path], few)
-    yield Loop("frames, DCD", "Kinema", "random", partial(of_frames, path), [path], few)
+    yield Loop("frames, DCD", "Kinema", "random", partial(frame_batches, path), [path], few)
 
 
 def torch_name(workers: int, ahead: int | None) -> str:

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from ml_loading_loops import BATCH, CONTIGUOUS, WORKERS, Loop, of_kinema, torch_batches, torch_name
+from ml_loading_loops import BATCH, CONTIGUOUS, WORKERS, Loop, kinema_batches, torch_batches, torch_name
 from ml_loading_rows import Row, measured
 
 SYSTEM_CALLS = "read,pread64,preadv,preadv2,lseek,openat,fadvise64"
@@ -59,7 +59,7 @@ def trainer(paths: list[Path], row: dict[str, Any], rank: int, step: float, limi
     """One of several processes that train side by side."""
     ranks, workers, ahead = row["trainers"], row.pop("workers"), row.pop("ahead")
     if row["program"] == "Kinema":
-        made: Any = partial(of_kinema, paths, row["order"], rank, ranks)
+        made: Any = partial(kinema_batches, paths, row["order"], rank, ranks)
     else:
         import kinema.ml.torch  # noqa: F401 - takes seconds, which must not count as part of the loop
 
@@ -68,7 +68,7 @@ def trainer(paths: list[Path], row: dict[str, Any], rank: int, step: float, limi
     out.put(measured(made, step, *limits, workers == 0, **row))
 
 
-def with_trainers(
+def run_trainers(
     paths: list[Path], row: dict[str, Any], step: float, seconds: float, most_samples: int | None
 ) -> list[Row]:
     """The rows of all processes, each with its share of the samples; RuntimeError if a process ended without a row."""

@@ -110,7 +110,7 @@ def measured(
     )  # fmt: skip
 
 
-def for_all_files(paths: list[Path], do: Callable[[Path], None]) -> None:
+def call_on_files(paths: list[Path], do: Callable[[Path], None]) -> None:
     """Files, and those in folders."""
     for path in paths:
         for file in sorted(path.iterdir()) if path.is_dir() else [path]:

@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.ml import Batch, Loader, Order, SampleDataset
-from ml_loading_rows import for_all_files, read_pages
+from ml_loading_rows import call_on_files, read_pages
 from repeats import drop_pages
 
 BATCH = 256
@@ -142,7 +142,7 @@ def tensor(array: NDArray[Any]) -> Any:
 # -- Kinema ------------------------------------------------------------------------------------------------------------
 
 
-def of_reads(samples: Samples) -> Epoch:
+def read_epoch(samples: Samples) -> Epoch:
     """`dataset.read` in a plain loop, into the same batch."""
     data, batch = SampleDataset(samples.hdf5), Batch()
 
@@ -154,13 +154,13 @@ def of_reads(samples: Samples) -> Epoch:
     return epoch
 
 
-def of_loader(samples: Samples, tensors: bool) -> Epoch:
+def loader_epoch(samples: Samples, tensors: bool) -> Epoch:
     """Its threads read no other epoch ahead."""
     loader = Loader(SampleDataset(samples.hdf5), BATCH, tensors=tensors, next_epoch=False)
     return lambda: ((batch["x"], batch["y"]) for batch in loader)
 
 
-def of_torch(samples: Samples) -> Epoch:
+def torch_epoch(samples: Samples) -> Epoch:
     """Our data set and collation in torch's loader."""
     from torch.utils.data import DataLoader
 
@@ -178,7 +178,7 @@ def of_torch(samples: Samples) -> Epoch:
     return lambda: ((batch["x"], batch["y"]) for batch in loader)
 
 
-def of_processes(samples: Samples) -> Epoch:
+def processes_epoch(samples: Samples) -> Epoch:
     """The same without torch: each process reads every other batch into memory that it shares with this one."""
     context = multiprocessing.get_context("fork")
     rooms = [[mmap.mmap(-1, BATCH * (samples.features + 1) * 8) for _ in range(4)] for _ in range(WORKERS)]
@@ -228,7 +228,7 @@ def read_for_another(samples: Samples, rooms: list[mmap.mmap], number: int, pipe
 # -- others ------------------------------------------------------------------------------------------------------------
 
 
-def of_plain_read(samples: Samples) -> Epoch:
+def plain_read_epoch(samples: Samples) -> Epoch:
     """The bytes of the file, one after the other: what the storage, or the page cache, gives."""
     buffer = bytearray(BATCH * samples.features * 8)
 
@@ -240,7 +240,7 @@ def of_plain_read(samples: Samples) -> Epoch:
     return epoch
 
 
-def of_plain_rows(samples: Samples) -> Epoch:
+def plain_rows_epoch(samples: Samples) -> Epoch:
     """Each row of x by one read, in the order of the file within a batch."""
     with h5py.File(samples.hdf5) as file:
         begin = file["x"].id.get_offset()
@@ -256,7 +256,7 @@ def of_plain_rows(samples: Samples) -> Epoch:
     return epoch
 
 
-def of_map(samples: Samples) -> Epoch:
+def mapped_epoch(samples: Samples) -> Epoch:
     """NumPy's memory map; what is taken of it by a list is a copy."""
 
     def epoch() -> Iterator[tuple[Any, Any]]:
@@ -268,7 +268,7 @@ def of_map(samples: Samples) -> Epoch:
     return epoch
 
 
-def of_h5py(samples: Samples) -> Epoch:
+def h5py_epoch(samples: Samples) -> Epoch:
     """By a sorted list of each batch."""
     file = h5py.File(samples.hdf5)
 
@@ -296,7 +296,7 @@ class H5pySamples:
         return self.file["x"][number], self.file["y"][number]
 
 
-def of_torch_and_h5py(samples: Samples) -> Epoch:
+def torch_h5py_epoch(samples: Samples) -> Epoch:
     """torch's own shuffling and collation."""
     from torch.utils.data import DataLoader
 
@@ -306,7 +306,7 @@ def of_torch_and_h5py(samples: Samples) -> Epoch:
     return lambda: iter(loader)
 
 
-def of_lmdb(samples: Samples, path: Path) -> Epoch:
+def lmdb_epoch(samples: Samples, path: Path) -> Epoch:
     """Sample by sample into the arrays of a batch."""
     lmdb = importlib.import_module("lmdb")
 
@@ -324,7 +324,7 @@ def of_lmdb(samples: Samples, path: Path) -> Epoch:
     return epoch
 
 
-def of_webdataset(samples: Samples, paths: list[Path]) -> Epoch:
+def webdataset_epoch(samples: Samples, paths: list[Path]) -> Epoch:
     """Tar files in random order, samples shuffled in a buffer, batches made by the workers."""
     webdataset = importlib.import_module("webdataset")
     data = webdataset.WebDataset(list(map(str, paths)), shardshuffle=len(paths), empty_check=False)
@@ -333,7 +333,7 @@ def of_webdataset(samples: Samples, paths: list[Path]) -> Epoch:
     return lambda: iter(loader)
 
 
-def of_zarr(samples: Samples, path: Path) -> Epoch:
+def zarr_epoch(samples: Samples, path: Path) -> Epoch:
     """By a sorted list of each batch."""
     zarr = importlib.import_module("zarr")
     x, y = (zarr.open_array(path / name, mode="r") for name in "xy")
@@ -364,29 +364,29 @@ def loops_of(samples: Samples) -> Iterator[Loop]:
     """All loops whose packages are there."""
     hdf5, layout = [samples.hdf5], "HDF5, contiguous"
     # processes that are forked first: nothing runs beside them yet
-    yield Loop(PROCESSES, layout, hdf5, of_processes(samples))
+    yield Loop(PROCESSES, layout, hdf5, processes_epoch(samples))
     has_torch = is_there("torch")
     if has_torch:
-        yield Loop(TORCH, layout, hdf5, of_torch(samples))
-        yield Loop(f"DataLoader(h5py), {WORKERS} workers", layout, hdf5, of_torch_and_h5py(samples))
+        yield Loop(TORCH, layout, hdf5, torch_epoch(samples))
+        yield Loop(f"DataLoader(h5py), {WORKERS} workers", layout, hdf5, torch_h5py_epoch(samples))
     if has_torch and is_there("webdataset"):
         paths = samples.shards()
-        yield Loop(f"WebDataset, {WORKERS} workers", "tar files", paths, of_webdataset(samples, paths))
-    yield Loop(READ, layout, hdf5, of_reads(samples))
-    yield Loop(ARRAYS, layout, hdf5, of_loader(samples, False))
+        yield Loop(f"WebDataset, {WORKERS} workers", "tar files", paths, webdataset_epoch(samples, paths))
+    yield Loop(READ, layout, hdf5, read_epoch(samples))
+    yield Loop(ARRAYS, layout, hdf5, loader_epoch(samples, False))
     if has_torch:
-        yield Loop(LOADER, layout, hdf5, of_loader(samples, True))
-    yield Loop(PLAIN, layout, hdf5, of_plain_read(samples), counts=False)
-    yield Loop(ROWS, layout, hdf5, of_plain_rows(samples), counts=False)
-    yield Loop(MAPPED, "two .npy", samples.npy, of_map(samples))
-    yield Loop("h5py, sorted list", layout, hdf5, of_h5py(samples))
+        yield Loop(LOADER, layout, hdf5, loader_epoch(samples, True))
+    yield Loop(PLAIN, layout, hdf5, plain_read_epoch(samples), counts=False)
+    yield Loop(ROWS, layout, hdf5, plain_rows_epoch(samples), counts=False)
+    yield Loop(MAPPED, "two .npy", samples.npy, mapped_epoch(samples))
+    yield Loop("h5py, sorted list", layout, hdf5, h5py_epoch(samples))
     if is_there("lmdb"):
         path = samples.lmdb()
-        yield Loop("LMDB", "a sample a key", [path / "data.mdb"], of_lmdb(samples, path))
+        yield Loop("LMDB", "a sample a key", [path / "data.mdb"], lmdb_epoch(samples, path))
     if is_there("zarr", 3):
         path = samples.zarr()
         files = [one for one in path.rglob("*") if one.is_file()]
-        yield Loop("zarr 3, sorted list", "a sample a chunk", files, of_zarr(samples, path))
+        yield Loop("zarr 3, sorted list", "a sample a chunk", files, zarr_epoch(samples, path))
 
 
 def rate_of(loop: Loop, n: int) -> tuple[float, float]:
@@ -411,7 +411,7 @@ def measure(samples: Samples, loops: list[Loop], tries: int) -> None:
     for how, prepare in (("warm", read_pages), ("cold", drop_pages)):
         for _ in range(tries):
             for loop in loops:
-                for_all_files(loop.paths, prepare)
+                call_on_files(loop.paths, prepare)
                 rate, cpu = rate_of(loop, samples.n)
                 loop.rates[how].append(rate)
                 if how == "warm":

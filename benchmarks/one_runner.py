@@ -120,13 +120,13 @@ def overhead(runner: str, path: str, workers: str, tries: str) -> dict[str, Any]
         single = found[f"{kernel}, many pieces, leaves"]
         rows[kernel] = {
             "round": {"seconds": median(one), "noise": 0.0},
-            "leaf": _for_each(many, one, _LEAVES - 1),
-            "piece": _for_each(single, one, _LEAVES - 1),
+            "leaf": cost_each(many, one, _LEAVES - 1),
+            "piece": cost_each(single, one, _LEAVES - 1),
         }
     return rows
 
 
-def _for_each(longer: Sequence[float], shorter: Sequence[float], count: int) -> dict[str, float]:
+def cost_each(longer: Sequence[float], shorter: Sequence[float], count: int) -> dict[str, float]:
     """Time that each of `count` adds, from the medians of both; `noise`: twice its standard error, from quartiles.
 
     The quartiles of a normal distribution are 1.349 standard deviations apart, and the standard error of the median is

@@ -37,7 +37,7 @@ READ_BYTES = 8 << 20
 PEER_FRAMES = 12
 
 
-def by_turns(
+def time_alternately(
     tries: int, calls: list[Callable[[], object]], prepare: Callable[[], object] = lambda: None
 ) -> list[float]:
     """The least wall seconds of each call; of `prepare`, which is called before each, none are in them."""
@@ -99,7 +99,7 @@ def rmsd_whole(path: Path, folder: Path, tries: int) -> dict[str, float]:
     words = ["rmsd", path, "-s", datafiles.TPR, "--select", SELECT, "--pbc", "whole", "-j", "1", "-o", folder / "r.csv"]
     calls = [reading(plain, protein), reading(whole, protein), rmsd(whole), rmsd(whole, 1 + COPIES)]
     calls += [command(*words), command(*words, "--stop", "2")]
-    decode, read, wall, more, typed, start = (1e6 * s / len(plain) for s in by_turns(tries, calls))
+    decode, read, wall, more, typed, start = (1e6 * s / len(plain) for s in time_alternately(tries, calls))
     kernel = (more - wall) / COPIES
     parts = decode + (read - decode) + kernel
     return shown(
@@ -151,7 +151,9 @@ def rmsd_nojump(path: Path, folder: Path, tries: int) -> dict[str, float]:
         rmsd(plain.with_transform(transforms.nojump("protein")))()
 
     calls = [reading(plain, protein), reading(unwrapped, protein), rmsd(unwrapped), rmsd(unwrapped, 1 + COPIES)]
-    decode, read, wall, more, _, again = (1e6 * s / len(plain) for s in by_turns(tries, [*calls, first, second]))
+    decode, read, wall, more, _, again = (
+        1e6 * s / len(plain) for s in time_alternately(tries, [*calls, first, second])
+    )
     kernel, transform, counted = (more - wall) / COPIES, read - decode, 1e6 * min(firsts) / len(plain)
     return shown(
         "rmsd, nojump of the protein",
@@ -201,7 +203,7 @@ def converted(path: Path, folder: Path, tries: int) -> dict[str, float]:
         command(*words),
         command(*words, "--stop", "2"),
     ]
-    seconds = by_turns(tries, calls, lambda: out.unlink(missing_ok=True))
+    seconds = time_alternately(tries, calls, lambda: out.unlink(missing_ok=True))
     decode, read, encoding, wall, typed, start = (1e6 * s / len(plain) for s in seconds)
     parts = read + encoding
     return shown(

@@ -187,17 +187,17 @@ def _first_frame(rows: _Rows) -> None:
     if not _MPIEXEC.exists():
         rows.failed.append(f"{case}: no mpiexec beside this Python")
         return
-    found = {name: min(_until(["-c", code]) for _ in range(rows.bench.tries)) for name, code in others.items()}
+    found = {name: min(seconds_until(["-c", code]) for _ in range(rows.bench.tries)) for name, code in others.items()}
     for name, options in ways.items():
         words = ["first-frame", "rmsd", "-f", small, *options, "-o", folder / "first.npy", "--quiet"]
         program = [str(HERE / "one_runner.py"), *map(str, words)]
-        found[name] = min(_until(program) for _ in range(rows.bench.tries))
+        found[name] = min(seconds_until(program) for _ in range(rows.bench.tries))
     for name, seconds in found.items():
         beside = ("from mpi4py import MPI", seconds / found["from mpi4py import MPI"])
         rows.record(case, name, seconds, "s", None if name.startswith("from") else beside)
 
 
-def _until(words: list[str]) -> float:
+def seconds_until(words: list[str]) -> float:
     """Seconds from the start of `mpiexec` until what the last rank says."""
     began = time.time()
     command = [str(_MPIEXEC), "-n", str(WORKERS), sys.executable, *words]

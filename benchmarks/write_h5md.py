@@ -61,14 +61,14 @@ def large_system() -> Frames:
     return np.ascontiguousarray(np.concatenate(shifted, axis=1)[:, :111_815], np.float32)
 
 
-def with_kinema(path: Path, frames: Frames, n: int, options: dict[str, Any]) -> None:
+def write_kinema(path: Path, frames: Frames, n: int, options: dict[str, Any]) -> None:
     cell = np.diag([80.0, 80.0, 80.0]).astype(np.float32)
     with kn.Writer(path, frames.shape[1], overwrite=True, n_frames=n, **options) as out:
         for i in range(n):
             out.write(frames[i % len(frames)], cell=cell, step=i, time=float(i))
 
 
-def with_mdanalysis(path: Path, frames: Frames, n: int, options: dict[str, Any]) -> None:
+def write_mdanalysis(path: Path, frames: Frames, n: int, options: dict[str, Any]) -> None:
     universe = MDAnalysis.Universe.empty(frames.shape[1], trajectory=True)
     cells = np.tile(np.array([80, 80, 80, 90, 90, 90], np.float32), (len(frames), 1))
     universe.trajectory = MemoryReader(frames, dimensions=cells)
@@ -120,14 +120,14 @@ def main() -> None:
             print(f"{'compression':24} {'kinema':^19}   {'MDAnalysis':^19}   {'ratios':^12}  bytes of raw")
             for name, (ours, theirs) in CASES.items():
                 n = n_packed if "compression" in ours else n_plain
-                wall, cpu = best(partial(with_kinema, path, system, n, ours), tries)
+                wall, cpu = best(partial(write_kinema, path, system, n, ours), tries)
                 share = path.stat().st_size / (n * system[0].nbytes)
                 row = f"{name:24} {n / wall:8,.0f} | {n / cpu:8,.0f}"
                 if theirs is None:
                     print(f"{row} {'':39} {share:.3f}", flush=True)
                     continue
                 fewer = max(5, n // 10)
-                their_wall, their_cpu = best(partial(with_mdanalysis, path, system, fewer, theirs), tries)
+                their_wall, their_cpu = best(partial(write_mdanalysis, path, system, fewer, theirs), tries)
                 ratios = n / wall / (fewer / their_wall), n / cpu / (fewer / their_cpu)
                 row += (
                     f"   {fewer / their_wall:8,.0f} | {fewer / their_cpu:8,.0f}   {ratios[0]:5.1f} | {ratios[1]:4.1f}"

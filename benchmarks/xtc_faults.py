@@ -47,7 +47,7 @@ KINDS: dict[str, tuple[int, Callable[[bytes, Generator], bytes]]] = {
 }
 
 
-def with_fault(frame: bytes, kind: str, random: Generator) -> bytes:
+def plant_fault(frame: bytes, kind: str, random: Generator) -> bytes:
     """The frame with one fault of its coordinates."""
     length, change = KINDS[kind]
     while True:
@@ -82,7 +82,7 @@ def shares(n_faults: int, folder: Path) -> dict[str, tuple[float, float]]:
         n_found = np.zeros(2, int)
         for first in range(0, n_faults, FRAMES_OF_FILE):
             numbers = range(first, min(first + FRAMES_OF_FILE, n_faults))
-            path.write_bytes(b"".join(with_fault(frames[number % len(frames)], kind, random) for number in numbers))
+            path.write_bytes(b"".join(plant_fault(frames[number % len(frames)], kind, random) for number in numbers))
             n_found += [found_in(path, None), found_in(path, tenth)]
             path.unlink()
         found[kind] = (float(n_found[0] / n_faults), float(n_found[1] / n_faults))

@@ -257,7 +257,7 @@ class MPI:
         self._standing: dict[int, StandingRanks] = {}
 
     @staticmethod
-    def of_mpich() -> bool:
+    def is_mpich() -> bool:
         """Whether the launcher is MPICH's, and so are variables and options that only that knows."""
         return (
             MPIEXEC is not None

@@ -78,7 +78,7 @@ def paths_of_use_tree(tree: str) -> Iterator[list[str]]:
             start = position + 1
 
 
-def without_tests(text: str) -> str:
+def drop_tests(text: str) -> str:
     """The code before its tests, without comments; lines stay where they are."""
     # a declaration of a file of tests, which code may follow
     text = re.sub(r"#\[cfg\(test\)\]\s*(?=mod \w+;)", "\n", text)
@@ -93,7 +93,7 @@ def is_test(file: Path) -> bool:
 
 def rust_paths(text: str) -> Iterator[list[str]]:
     """Paths from `crate`, `self` or `super` that the code, tests left out, names in `use` lines or inline."""
-    text = without_tests(text)
+    text = drop_tests(text)
     for match in re.finditer(r"\buse\s+([^;]+);", text):
         yield from paths_of_use_tree(match.group(1))
     body = re.sub(r"\buse\s+[^;]+;", "", text)
@@ -168,7 +168,7 @@ def format_names(formats: Path) -> list[str]:
 
 def name_comparisons(text: str, names: list[str]) -> Iterator[int]:
     """Lines of code, tests left out, that compare something with a name of a format, whatever its case."""
-    text = without_tests(text)
+    text = drop_tests(text)
     name = '"(?:' + "|".join(map(re.escape, names)) + ')"' if names else '"(?!)"'
     of_format = r"info\(\)\s*\.\s*name\b"
     comparisons = [

@@ -47,19 +47,19 @@ class Watch:
         self.found: dict[tuple[str, int], set[str]] = {}
 
     def __enter__(self) -> "Watch":
-        builtins.__import__, importlib.import_module = self._by_statement, self._by_name
+        builtins.__import__, importlib.import_module = self._import_statement, self._import_named
         return self
 
     def __exit__(self, *_: object) -> None:
         builtins.__import__, importlib.import_module = self._import, self._import_module
 
-    def _by_statement(self, name: str, *given: Any, **named: Any) -> Any:
+    def _import_statement(self, name: str, *given: Any, **named: Any) -> Any:
         """`builtins.__import__`; what is not installed is not noted."""
         made = self._import(name, *given, **named)
         self._note(name, sys._getframe(1))
         return made
 
-    def _by_name(self, name: str, package: str | None = None) -> Any:
+    def _import_named(self, name: str, package: str | None = None) -> Any:
         made = self._import_module(name, package)
         self._note(name, sys._getframe(1))
         return made

@@ -78,7 +78,7 @@ def draft(root: Path, number: str) -> str:
     return text.partition("\n")[2].strip()
 
 
-def with_fragments(changelog: str, number: str, day: date, text: str) -> str:
+def add_fragments(changelog: str, number: str, day: date, text: str) -> str:
     """The changelog with a section of this version: what was written by hand as unreleased, then `text`."""
     start, mark, rest = changelog.partition("<!-- releases -->\n")
     if not mark:
@@ -96,7 +96,7 @@ def release(dry: bool) -> None:
     """Builds, and unless it is `dry` writes the changelog, commits it and sets the tag."""
     number = version(ROOT)
     changelog = ROOT / "CHANGELOG.md"
-    released = with_fragments(changelog.read_text(encoding="utf-8"), number, date.today(), draft(ROOT, number))
+    released = add_fragments(changelog.read_text(encoding="utf-8"), number, date.today(), draft(ROOT, number))
     if not dry:
         changelog.write_text(released, encoding="utf-8")
         for fragment in _fragments(ROOT):

@@ -28,7 +28,7 @@ def digest(*parts: bytes) -> str:
     return hashlib.sha256(b"".join(parts)).hexdigest()[:16]
 
 
-def of_kernels(path: str) -> list[str]:
+def kernel_digests(path: str) -> list[str]:
     """Lines for all kernels on the first atoms of a trajectory."""
     trajectory = kn.open(path, stored=False).core
     n_atoms = trajectory.n_atoms
@@ -58,7 +58,7 @@ def main() -> None:
         name = Path(path).name
         trajectory = kn.open(path, stored=False)
         print(name, "positions", digest(*(np.ascontiguousarray(frame.positions).tobytes() for frame in trajectory)))
-        for line in of_kernels(path):
+        for line in kernel_digests(path):
             print(name, line)
         with tempfile.TemporaryDirectory() as folder:
             for kind in WRITTEN:

@@ -173,10 +173,10 @@ def _table(declarations: Sequence[tuple[str, type]]) -> list[str]:
             owners.setdefault(option, []).append(name)
     formats: dict[tuple[Option, ...], list[str]] = {}
     for name, declared in declarations:
-        own = (one for one in options_of(declared) if not _of_nearly_all(owners[one], declarations))
+        own = (one for one in options_of(declared) if not _is_nearly_all(owners[one], declarations))
         formats.setdefault(tuple(own), []).append(name)
     formats.pop((), None)
-    shared = [one for one, names in owners.items() if _of_nearly_all(names, declarations)]
+    shared = [one for one, names in owners.items() if _is_nearly_all(names, declarations)]
     lines = ["    Options by format", "    -----------------"]
     if shared:
         without = [name for name, _ in declarations if name not in owners[shared[0]]]
@@ -189,11 +189,11 @@ def _table(declarations: Sequence[tuple[str, type]]) -> list[str]:
     return lines
 
 
-def _of_nearly_all(names: list[str], declarations: Sequence[tuple[str, type]]) -> bool:
+def _is_nearly_all(names: list[str], declarations: Sequence[tuple[str, type]]) -> bool:
     return len(names) > 3 and len(declarations) - len(names) < 3
 
 
-def _of_convert(declarations: Sequence[tuple[str, type]]) -> list[str]:
+def _convert_options(declarations: Sequence[tuple[str, type]]) -> list[str]:
     """Options of `convert`, and the names of the options of each format."""
     formats: dict[tuple[str, ...], list[str]] = {}
     for name, declared in declarations:
@@ -243,7 +243,7 @@ def written() -> str:
                 _mapping("OPEN_OLD_NAMES", "str", old_names),
                 _constant("OPEN_TABLE", _table(reading)),
                 _constant("WRITE_TABLE", _table(writing)),
-                _constant("CONVERT_TABLE", _of_convert(to_convert)),
+                _constant("CONVERT_TABLE", _convert_options(to_convert)),
             ]
         ),
     ]

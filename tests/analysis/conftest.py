@@ -25,7 +25,7 @@ class Peers(NamedTuple):
     ours: kn.Trajectory
     universe: Any
 
-    def by_mdtraj(self, chosen: Any = None) -> mdtraj.Trajectory:
+    def mdtraj_trajectory(self, chosen: Any = None) -> mdtraj.Trajectory:
         """Positions of the first 4000 atoms, or others, in nm, and cells; all are carbons of one residue."""
         import mdtraj
 

@@ -18,7 +18,7 @@ def test_without_a_cell(adk):
     expected = [distances.calc_angles(*universe.atoms.positions[triples.T]) for _ in universe.trajectory]
     results = kn.analysis.Angles(ours, triples).run().results
     np.testing.assert_allclose(results.values, np.degrees(expected), rtol=0, atol=2e-4)
-    theirs = mdtraj.compute_angles(adk.by_mdtraj(), triples)
+    theirs = mdtraj.compute_angles(adk.mdtraj_trajectory(), triples)
     np.testing.assert_allclose(results.values, np.degrees(theirs), rtol=0, atol=2e-2)
     groups = [ours.select(column) for column in triples.T]
     by_groups = kn.analysis.Angles(ours, ag1=groups[0], ag2=groups[1], ag3=groups[2]).run().results

@@ -22,7 +22,7 @@ def test_values_are_those_of_mdanalysis(adk, compound):
     plain = kn.analysis.Centers(ours, "resid 1:50", weights=None, compound=compound).run(step=9).results
     np.testing.assert_allclose(plain.positions, geometry, rtol=0, atol=1e-4)
     if compound == "group":
-        theirs = mdtraj.compute_center_of_geometry(adk.by_mdtraj(atoms))[::9] * 10
+        theirs = mdtraj.compute_center_of_geometry(adk.mdtraj_trajectory(atoms))[::9] * 10
         np.testing.assert_allclose(plain.values, theirs, rtol=0, atol=1e-4)
 
 

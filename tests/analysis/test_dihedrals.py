@@ -23,7 +23,7 @@ def test_of_quadruples(adk):
     results = kn.analysis.Dihedrals(ours, quadruples=groups).run().results
     assert apart(results.values, expected) < 2e-4
     quadruples = np.array([group.indices for group in groups])
-    assert apart(results.values, np.degrees(mdtraj.compute_dihedrals(adk.by_mdtraj(), quadruples))) < 2e-2
+    assert apart(results.values, np.degrees(mdtraj.compute_dihedrals(adk.mdtraj_trajectory(), quadruples))) < 2e-2
     np.testing.assert_array_equal(results.dihedral, results.values)
 
 
@@ -35,7 +35,7 @@ def test_by_names(adk):
     ours, universe = adk
     names = ["phi", "psi", "omega", "chi1", "chi2", "chi3", "chi4", "chi5"]
     analysis = kn.analysis.Dihedrals(ours, **dict.fromkeys(names, True)).run(step=10)
-    theirs = adk.by_mdtraj()[::10]
+    theirs = adk.mdtraj_trajectory()[::10]
     found = residue_dihedrals(ours.atoms, names)
     assert [one.name for one in found] == names
     start = 0

@@ -26,7 +26,7 @@ def test_without_a_cell(adk):
         results = kn.analysis.Distances(ours, **arguments).run().results
         np.testing.assert_allclose(results.values, expected, rtol=0, atol=2e-6)
     np.testing.assert_array_equal(results.distances, results.values)
-    theirs = mdtraj.compute_distances(adk.by_mdtraj(), np.column_stack([first.indices, second.indices]))
+    theirs = mdtraj.compute_distances(adk.mdtraj_trajectory(), np.column_stack([first.indices, second.indices]))
     np.testing.assert_allclose(results.values, theirs * 10, rtol=0, atol=5e-5)
 
 
@@ -38,7 +38,7 @@ def test_nearest_images(periodic):
     values = kn.analysis.Distances(ours, pairs).run().results.values
     expected = np.linalg.norm(periodic.bonds(*pairs.T)[:, :, 0], axis=-1)
     np.testing.assert_allclose(values, expected, rtol=0, atol=2e-5)
-    theirs = mdtraj.compute_distances(periodic.by_mdtraj(), pairs) * 10
+    theirs = mdtraj.compute_distances(periodic.mdtraj_trajectory(), pairs) * 10
     np.testing.assert_allclose(values, theirs, rtol=0, atol=2e-4)
     standing = kn.analysis.Distances(ours, pairs, minimum_image=False).run().results.values
     expected = np.linalg.norm(periodic.bonds(*pairs.T, nearest=False)[:, :, 0], axis=-1)

@@ -24,7 +24,7 @@ def test_without_masses_as_mdtraj(adk):
     import mdtraj
 
     atoms = adk.universe.select_atoms("name CA")
-    theirs = adk.by_mdtraj(atoms)
+    theirs = adk.mdtraj_trajectory(atoms)
     results = kn.analysis.Gyration(adk.ours, "name CA", weights=None, tensor=True).run().results
     tensor = mdtraj.compute_gyration_tensor(theirs) * 100
     np.testing.assert_allclose(results.tensor, tensor[:, *np.triu_indices(3)], rtol=0, atol=2e-3)

@@ -29,7 +29,7 @@ def numbers(path, comments=("#", "@"), separator=None):
 seven_digits = np.vectorize(lambda value: float(f"{value:.7g}"))
 
 
-def as_text(rows):
+def text_rows(rows):
     """What text has of rows of frame, time and numbers that were computed from float32."""
     return np.hstack([rows[:, :2], seven_digits(rows[:, 2:])])
 
@@ -61,8 +61,8 @@ def test_csv(rmsd, tmp_path):
     assert any(line.startswith("# selection: all (15 atoms)") for line in comments)
     rows = list(csv.reader(line for line in lines if not line.startswith("#")))
     assert rows[0] == ["frame", "time (ps)", "rmsd (angstrom)", "rmsd of 3 indices (angstrom)"]
-    np.testing.assert_array_equal(np.array(rows[1:], dtype=float), as_text(rmsd.results.rmsd))
-    np.testing.assert_array_equal(np.loadtxt(path, delimiter=",", skiprows=1), as_text(rmsd.results.rmsd))
+    np.testing.assert_array_equal(np.array(rows[1:], dtype=float), text_rows(rmsd.results.rmsd))
+    np.testing.assert_array_equal(np.loadtxt(path, delimiter=",", skiprows=1), text_rows(rmsd.results.rmsd))
     named = np.genfromtxt(path, names=True, delimiter=",")
     assert named.dtype.names == ("frame", "time_ps", "rmsd_angstrom", "rmsd_of_3_indices_angstrom")
     np.testing.assert_array_equal(named["rmsd_angstrom"], seven_digits(rmsd.results.rmsd[:, 2]))
@@ -95,7 +95,7 @@ def test_csv_in_pandas(rmsd, tmp_path):
     rmsd.save(tmp_path / "rmsd.csv")
     table = pandas.read_csv(tmp_path / "rmsd.csv", comment="#")
     assert list(table) == ["frame", "time (ps)", "rmsd (angstrom)", "rmsd of 3 indices (angstrom)"]
-    np.testing.assert_array_equal(table.to_numpy(), as_text(rmsd.results.rmsd))
+    np.testing.assert_array_equal(table.to_numpy(), text_rows(rmsd.results.rmsd))
 
 
 def test_xvg(rmsd, tmp_path):
@@ -105,14 +105,14 @@ def test_xvg(rmsd, tmp_path):
     assert '@    xaxis  label "time (ps)"' in text
     assert '@    yaxis  label "RMSD (angstrom)"' in text
     assert '@ s1 legend "rmsd of 3 indices"' in text
-    np.testing.assert_array_equal(numbers(path), as_text(rmsd.results.rmsd)[:, 1:])
+    np.testing.assert_array_equal(numbers(path), text_rows(rmsd.results.rmsd)[:, 1:])
 
 
 def test_dat(rmsd, tmp_path):
     path = tmp_path / "rmsd.dat"
     rmsd.save(path)
-    np.testing.assert_array_equal(numbers(path), as_text(rmsd.results.rmsd))
-    np.testing.assert_array_equal(np.loadtxt(path), as_text(rmsd.results.rmsd))
+    np.testing.assert_array_equal(numbers(path), text_rows(rmsd.results.rmsd))
+    np.testing.assert_array_equal(np.loadtxt(path), text_rows(rmsd.results.rmsd))
     named = np.genfromtxt(path, names=True)
     assert named.dtype.names == ("frame", "time", "rmsd", "rmsd_of_3_indices")
     np.testing.assert_array_equal(named["rmsd"], seven_digits(rmsd.results.rmsd[:, 2]))
@@ -253,11 +253,11 @@ def test_units_that_are_asked_for(rmsd, tmp_path, suffix):
     text = path.read_text()
     if suffix == ".xvg":
         assert '@    xaxis  label "time (ns)"' in text and '@    yaxis  label "RMSD (nm)"' in text
-        np.testing.assert_array_equal(numbers(path), as_text(expected)[:, 1:])
+        np.testing.assert_array_equal(numbers(path), text_rows(expected)[:, 1:])
     elif suffix == ".csv":
         assert "frame,time (ns),rmsd (nm),rmsd of 3 indices (nm)" in text
     else:
-        np.testing.assert_array_equal(numbers(path), as_text(expected))
+        np.testing.assert_array_equal(numbers(path), text_rows(expected))
 
 
 def test_pictures_have_the_units_that_are_asked_for(rmsd):

@@ -23,10 +23,10 @@ def counted() -> Callable[[], CacheCounts]:
     """What was counted since the last call."""
     last = counts_of_all()
 
-    def since() -> CacheCounts:
+    def counts_since_last() -> CacheCounts:
         nonlocal last
         now = counts_of_all()
         found, last = now - last, now
         return found
 
-    return since
+    return counts_since_last

@@ -53,7 +53,7 @@ def _checksum(block: Path, blocks: list[Path]) -> None:
         file.write(b"\xff\x00\xff")
 
 
-def _of_another_place(block: Path, blocks: list[Path]) -> None:
+def _copy_another_block(block: Path, blocks: list[Path]) -> None:
     block.write_bytes(blocks[0].read_bytes())
 
 
@@ -63,7 +63,7 @@ DAMAGES: dict[str, Callable[[Path, list[Path]], None]] = {
     "pieces": _pieces_exchanged,
     "cut": _cut,
     "checksum": _checksum,
-    "another": _of_another_place,
+    "another": _copy_another_block,
 }
 #: what is not seen without checksums of the content
 OF_CONTENT = {"bit", "zeros", "pieces"}

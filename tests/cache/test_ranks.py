@@ -288,7 +288,7 @@ def test_sources_ranks_and_checksums_that_fail_lead_to_the_source(tmp_path: Path
     assert said("forked") == ["2 0"], out
     stopped = said("stopped")
     assert [line[:7] for line in stopped] == ["1 True ", "2 True "], out
-    if mpi.of_mpich():  # type: ignore[attr-defined]
+    if mpi.is_mpich():  # type: ignore[attr-defined]
         # others may wait for the rank, or read its memory without it
         assert stopped[1] == f"2 True {block} 1"
     assert said("ended") == ["0", "1", "2"]

@@ -45,11 +45,11 @@ def _random(seed: int) -> list[int]:
     return places
 
 
-def _in_order(seed: int) -> list[int]:
+def _ascending_reads(seed: int) -> list[int]:
     return list(range(0, N_BLOCKS * BLOCK, ROW))
 
 
-def _in_windows(seed: int) -> list[int]:
+def _windowed_reads(seed: int) -> list[int]:
     """All rows of three blocks at a time, mixed."""
     mixed, places = random.Random(seed), []
     for first in range(0, N_BLOCKS, 3):
@@ -60,7 +60,7 @@ def _in_windows(seed: int) -> list[int]:
 
 
 @pytest.mark.parametrize("n_blocks", [4, 8, 12])
-@pytest.mark.parametrize("order", [_random, _in_order, _in_windows])
+@pytest.mark.parametrize("order", [_random, _ascending_reads, _windowed_reads])
 def test_a_cache_that_is_too_small_takes_no_more_than_is_read(
     tmp_path: Path, path: Path, order: Callable[[int], list[int]], n_blocks: int
 ) -> None:

@@ -27,7 +27,7 @@ def xtc_frames(data: bytes) -> list[int]:
     return starts
 
 
-def with_times(path: Path, times: list[float]) -> None:
+def write_times(path: Path, times: list[float]) -> None:
     """Replaces the times of an XTC file, and the steps by the same in whole numbers."""
     data = bytearray(path.read_bytes())
     for start, time in zip(xtc_frames(bytes(data)), times, strict=True):
@@ -74,7 +74,7 @@ def test_a_corrupt_frame_is_told_by_its_number(files: Any) -> None:
     ],
 )
 def test_times(files: Any, times: list[float], kind: str, frame: int | None) -> None:
-    with_times(files.xtc, times)
+    write_times(files.xtc, times)
     problems = kn.check(files.xtc, coordinates=False).problems
     assert [(problem.kind, problem.frame) for problem in problems] == [(kind, frame)]
 
@@ -107,7 +107,7 @@ def test_atom_counts(files: Any) -> None:
 def test_gap_between_parts(files: Any, tmp_path: Path) -> None:
     later = tmp_path / "later.xtc"
     later.write_bytes(files.xtc.read_bytes())
-    with_times(later, [2000 + 100 * i for i in range(10)])
+    write_times(later, [2000 + 100 * i for i in range(10)])
     report = kn.check([files.xtc, later], coordinates=False)
     assert "gap" in kinds(report), str(report)
 
@@ -115,7 +115,7 @@ def test_gap_between_parts(files: Any, tmp_path: Path) -> None:
 def test_files_out_of_order(files: Any, tmp_path: Path) -> None:
     later = tmp_path / "later.xtc"
     later.write_bytes(files.xtc.read_bytes())
-    with_times(later, [2000 + 100 * i for i in range(10)])
+    write_times(later, [2000 + 100 * i for i in range(10)])
     assert "order" in kinds(kn.check([later, files.xtc], coordinates=False))
 
 

@@ -15,13 +15,13 @@ from kinema.cli.commands.doctor import anonymise, look
 from kinema.cli.commands.doctor.probes import PROBES, ProbeResult
 
 
-def by_name(findings: list[ProbeResult]) -> dict[str, ProbeResult]:
+def results_by_name(findings: list[ProbeResult]) -> dict[str, ProbeResult]:
     return {one.name: one for one in findings}
 
 
 def test_it_reports_versions_libraries_and_limits(run_kinema: Kinema, tmp_path: Path) -> None:
     done = run_kinema("doctor", "--json", "--timeout", "120", cwd=tmp_path)
-    found = by_name([ProbeResult(**one) for one in json.loads(done.stdout)["findings"]])
+    found = results_by_name([ProbeResult(**one) for one in json.loads(done.stdout)["findings"]])
     expected = {"kinema", "python", "numpy", "h5py", "cores", "memory", "cache folder", "HDF5 of h5py", "MPI"}
     assert expected <= set(found)
     assert {found[name].state for name in expected} == {"ok"}, found
@@ -36,7 +36,7 @@ def test_a_probe_that_hangs_or_fails_is_one_finding(tmp_path: Path, monkeypatch:
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text(code)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(kinema.__file__).parent.parent}", prepend=":")
-    found = by_name([*look(["mpi"], timeout=5), *look(["hdf5", "limits"], timeout=120)])
+    found = results_by_name([*look(["mpi"], timeout=5), *look(["hdf5", "limits"], timeout=120)])
     assert found["mpi"].state == "trouble" and "no answer within 5 s" in found["mpi"].value
     assert found["hdf5"].state == "trouble" and "libhdf5 is gone" in found["hdf5"].value
     assert found["cores"].state == "ok"
@@ -47,7 +47,7 @@ def test_a_package_that_is_not_installed_is_no_trouble(monkeypatch: pytest.Monke
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(metadata, "requires", absent)
-    found = by_name(list(PROBES["versions"]()))
+    found = results_by_name(list(PROBES["versions"]()))
     assert set(found) == {"kinema", "python", "system"}
     assert found["kinema"].state == "ok" and "not installed" in found["kinema"].value
 

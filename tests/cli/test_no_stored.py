@@ -61,7 +61,7 @@ def results(name: str, out: Path, capsys: Any, *more: str) -> dict[str, Any]:
     return found
 
 
-def without_origin(found: dict[str, Any]) -> dict[str, Any]:
+def drop_origin(found: dict[str, Any]) -> dict[str, Any]:
     """Without where indices come from, and what else differs from run to run."""
     for part in found["info"]["parts"]:
         del part["index"], part["index_path"]
@@ -92,13 +92,13 @@ def test_results_are_the_same_to_the_bit_with_and_without_what_is_stored(
     cache = Path(os.environ["XDG_CACHE_HOME"]) / "kinema"
     data = Path(name).parent
     before = state(data, cache)
-    without = without_origin(results(name, tmp_path / "without", capsys, "--no-stored"))
+    without = drop_origin(results(name, tmp_path / "without", capsys, "--no-stored"))
     assert state(data, cache) == before, "something was stored"
-    first = without_origin(results(name, tmp_path / "first", capsys))
+    first = drop_origin(results(name, tmp_path / "first", capsys))
     stored = state(data, cache)
     assert len(stored) > len(before)
-    second = without_origin(results(name, tmp_path / "second", capsys))
-    again = without_origin(results(name, tmp_path / "again", capsys, "--no-stored"))
+    second = drop_origin(results(name, tmp_path / "second", capsys))
+    again = drop_origin(results(name, tmp_path / "again", capsys, "--no-stored"))
     assert without == first == second == again
     # of arrays and parts, and each is there
     assert sum(isinstance(value, bytes) for value in without.values()) >= 8
@@ -106,13 +106,13 @@ def test_results_are_the_same_to_the_bit_with_and_without_what_is_stored(
 
 def test_nothing_that_is_stored_is_used(name: str, tmp_path: Path, capsys: Any) -> None:
     """All of it is made wrong in a way that a reader would note."""
-    expected = without_origin(results(name, tmp_path / "one", capsys))
+    expected = drop_origin(results(name, tmp_path / "one", capsys))
     cache = Path(os.environ["XDG_CACHE_HOME"]) / "kinema"
     wrong = [Path(path) for path in state(Path(name).parent, cache) if path != name]
     assert wrong
     for path in wrong:
         path.write_bytes(b"wrong")
-    assert without_origin(results(name, tmp_path / "other", capsys, "--no-stored")) == expected
+    assert drop_origin(results(name, tmp_path / "other", capsys, "--no-stored")) == expected
     assert {path.read_bytes() for path in wrong} == {b"wrong"}
 
 

@@ -374,7 +374,7 @@ def test_a_file_that_is_no_checkpoint_is_never_replaced(traj: kn.Trajectory, tmp
         assert path.read_bytes() == before
 
 
-def _with_nodes(path: Path, nodes: Callable[[Content], Sequence[tuple[int, int, list[bytes]]]]) -> None:
+def _replace_nodes(path: Path, nodes: Callable[[Content], Sequence[tuple[int, int, list[bytes]]]]) -> None:
     content = load(str(path))
     assert content is not None
     with open(path, "wb") as file:
@@ -398,7 +398,7 @@ def _with_nodes(path: Path, nodes: Callable[[Content], Sequence[tuple[int, int, 
 )
 def test_nodes_that_cannot_be(traj: kn.Trajectory, path: Path, nodes: Any) -> None:
     finished(path, kn.analysis.RMSD(traj))
-    _with_nodes(path, nodes)
+    _replace_nodes(path, nodes)
     with pytest.raises(kn.CorruptFileError, match=r"run\.ckpt: byte \d+: the checkpoint is damaged"):
         kn.analysis.RMSD(traj).run(checkpoint=path)
 

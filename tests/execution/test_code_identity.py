@@ -224,7 +224,7 @@ class Slotted:
 
 
 def test_state_counts_whatever_holds_it() -> None:
-    def with_state(state: Any) -> str:
+    def identity_with_state(state: Any) -> str:
         return code_digest(lambda frame: state, "held")
 
     states = [
@@ -232,9 +232,9 @@ def test_state_counts_whatever_holds_it() -> None:
         *(OrderedDict(a=1), OrderedDict(a=2), OrderedDict(a=lambda frame: 1), deque([1]), deque([2])),
         *(np.array(["a", 1], dtype=object), np.array(["a", 2], dtype=object), [1], (1,), [True], ["1"], [1.0]),
     ]
-    digests = [with_state(state) for state in states]
+    digests = [identity_with_state(state) for state in states]
     assert len(set(digests)) == len(states)
-    assert digests == [with_state(state) for state in states]
+    assert digests == [identity_with_state(state) for state in states]
 
 
 def test_state_that_holds_itself_counts_with_the_place_where_it_does() -> None:

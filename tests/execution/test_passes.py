@@ -67,7 +67,7 @@ def traj(tmp_path: Path) -> kn.Trajectory:
     return kn.open(tmp_path / "a.dcd", stored=False)
 
 
-def of_unknown_number(traj: kn.Trajectory) -> list[Analysis]:
+def unknown_number_analyses(traj: kn.Trajectory) -> list[Analysis]:
     """Two of unknown number, and two of fixed ones, in passes together."""
     rmsf = kn.analysis.RMSF
     return [
@@ -83,8 +83,8 @@ def bits(analyses: list[Analysis]) -> list[bytes]:
 
 
 def test_together_is_as_alone(traj: kn.Trajectory) -> None:
-    together = kn.run(of_unknown_number(traj))
-    alone = [one.run() for one in of_unknown_number(traj)]
+    together = kn.run(unknown_number_analyses(traj))
+    alone = [one.run() for one in unknown_number_analyses(traj)]
     assert bits(together) == bits(alone)
     rounds = [len(one.timings.passes) for one in alone]
     assert rounds[0] == len(alone[0].results.means) - 1
@@ -107,12 +107,12 @@ def test_titles(traj: kn.Trajectory, monkeypatch: pytest.MonkeyPatch) -> None:
         yield
 
     monkeypatch.setattr(run_module, "reporting", reporting)
-    kn.run(of_unknown_number(traj)[1:])
+    kn.run(unknown_number_analyses(traj)[1:])
     assert seen[0] == "RMSF, RMSF, RMSD, round 1"
     assert seen[1].startswith("RMSF, RMSF, round 2; the average moved by ")
     assert seen[2].startswith("RMSF, round 3; the average moved by ")
     seen.clear()
-    kn.run(of_unknown_number(traj)[2:])
+    kn.run(unknown_number_analyses(traj)[2:])
     assert seen == ["RMSF, RMSD, round 1 of 2", "RMSF, round 2 of 2"]
 
 
@@ -120,16 +120,16 @@ def test_titles(traj: kn.Trajectory, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_error_in_the_middle_of_a_pass(
     traj: kn.Trajectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    expected = bits(kn.run(of_unknown_number(traj)))
+    expected = bits(kn.run(unknown_number_analyses(traj)))
     path = tmp_path / "run.ckpt"
     monkeypatch.setenv("END_PASS", str(number))
     with pytest.raises(InterruptedError, match=f"in pass {number}"):
-        kn.run(of_unknown_number(traj), checkpoint=path, checkpoint_interval=0, runner="serial")
+        kn.run(unknown_number_analyses(traj), checkpoint=path, checkpoint_interval=0, runner="serial")
     content = load(str(path))
     assert content is not None
     assert len(content.passes) == number
     monkeypatch.delenv("END_PASS")
-    again = kn.run(of_unknown_number(traj), checkpoint=path, workers=2)
+    again = kn.run(unknown_number_analyses(traj), checkpoint=path, workers=2)
     assert bits(again) == expected
     restored = [one.restored for one in again[0].timings.passes]
     assert restored[: number - 1] == [N_FRAMES] * (number - 1)
@@ -140,11 +140,11 @@ def test_an_error_in_the_middle_of_a_pass(
 
 @pytest.mark.processes
 def test_killed_in_one_pass_after_the_other(traj: kn.Trajectory, tmp_path: Path) -> None:
-    expected = bits(kn.run(of_unknown_number(traj)))
+    expected = bits(kn.run(unknown_number_analyses(traj)))
     script = (
         "import sys\nfrom pathlib import Path\nsys.path.insert(0, sys.argv[1])\nimport kinema as kn\n"
-        "from test_passes import bits, of_unknown_number\n"
-        "made = kn.run(of_unknown_number(kn.open(sys.argv[2], stored=False)), checkpoint=sys.argv[3], "
+        "from test_passes import bits, unknown_number_analyses\n"
+        "made = kn.run(unknown_number_analyses(kn.open(sys.argv[2], stored=False)), checkpoint=sys.argv[3], "
         "checkpoint_interval=0, runner='serial')\n"
         "Path(sys.argv[4]).write_bytes(b''.join(bits(made)))\n"
     )
@@ -162,8 +162,8 @@ def test_killed_in_one_pass_after_the_other(traj: kn.Trajectory, tmp_path: Path)
 
 def test_a_kept_checkpoint_holds_all_passes(traj: kn.Trajectory, tmp_path: Path) -> None:
     kept = Checkpoint(tmp_path / "run.ckpt", keep=True)
-    first = kn.run(of_unknown_number(traj), checkpoint=kept)
-    again = kn.run(of_unknown_number(traj), checkpoint=kept)
+    first = kn.run(unknown_number_analyses(traj), checkpoint=kept)
+    again = kn.run(unknown_number_analyses(traj), checkpoint=kept)
     assert bits(again) == bits(first)
     assert again[0].timings.frames_restored == N_FRAMES * len(first[0].timings.passes)
 
@@ -174,19 +174,19 @@ def test_what_was_made_otherwise_is_refused(
     path = tmp_path / "run.ckpt"
     monkeypatch.setenv("END_PASS", "3")
     with pytest.raises(InterruptedError):
-        kn.run(of_unknown_number(traj), checkpoint=path, checkpoint_interval=0, runner="serial")
-    others = of_unknown_number(traj)
+        kn.run(unknown_number_analyses(traj), checkpoint=path, checkpoint_interval=0, runner="serial")
+    others = unknown_number_analyses(traj)
     others[1] = kn.analysis.RMSF(traj, align="iterative", tolerance=1e-2)
     with pytest.raises(kn.ArgumentError, match=r"tolerance of RMSF \(analysis 2\), expected 0.001, found 0.01"):
         kn.run(others, checkpoint=path)
     # an analysis that decides otherwise from the same results, in the third pass
     monkeypatch.setattr(np, "nanmean", lambda values: np.float64(np.nanmax(values)))
     with pytest.raises(kn.ArgumentError, match=r"the code .*of Trimmed, round 2, expected .*digest"):
-        kn.run(of_unknown_number(traj), checkpoint=path)
+        kn.run(unknown_number_analyses(traj), checkpoint=path)
 
 
 def test_what_cannot_have_passes_of_unknown_number(traj: kn.Trajectory, tmp_path: Path) -> None:
-    analysis = of_unknown_number(traj)[1]
+    analysis = unknown_number_analyses(traj)[1]
     with pytest.raises(kn.ArgumentError, match=r"RMSF\(.*align='iterative'.*\) reads all frames until .* stand still"):
         analysis.follow(timeout=1)
     with pytest.raises(kn.ArgumentError, match="no results per frame"):

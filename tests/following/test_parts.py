@@ -24,7 +24,7 @@ def _noted() -> Iterator[list[str]]:
         yield notes
 
 
-def in_parts(folder: Path, parts: list[Made], rng: random.Random) -> Steps:
+def write_parts(folder: Path, parts: list[Made], rng: random.Random) -> Steps:
     """Each part is begun, at times with an empty file, when the one before is whole, or while its end is not."""
     for number, part in enumerate(parts, 1):
         name, ending = part.name.rsplit(".", 1)
@@ -45,7 +45,7 @@ def test_parts_that_appear_while_they_are_followed(name: str, tmp_path: Path, mo
         rng = random.Random(f"{name} {seed}")
         folder = tmp_path / str(seed)
         folder.mkdir()
-        steps = in_parts(folder, parts, rng)
+        steps = write_parts(folder, parts, rng)
         first = folder / f"md.part0001.{ending}"
         for _ in steps:
             if first.stat().st_size > parts[0].ends[0]:

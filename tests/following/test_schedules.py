@@ -126,7 +126,7 @@ def rewinding(program: Program, made: Made, other: Made, cut: int, rng: random.R
 
 def spliced(tmp_path: Path, name: str, made: Made, cut: int) -> Made:
     """The first frames of one run, then those of another."""
-    from tests.following.writers import of_file
+    from tests.following.writers import made_from_file
 
     while True:
         other = make(tmp_path, name, N_FRAMES, seed=2)
@@ -134,7 +134,7 @@ def spliced(tmp_path: Path, name: str, made: Made, cut: int) -> Made:
         path = tmp_path / f"spliced-{cut}" / name
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(made.data[: made.ends[cut - 1]] + other.data[start:])
-        return of_file(path)
+        return made_from_file(path)
 
 
 @pytest.mark.parametrize("name", BYTE_FORMATS)

@@ -73,10 +73,10 @@ def _made(name: str, n_frames: int, seed: int, first: int) -> Made:
         path = Path(folder) / name
         with collected(), kn.Writer(path, N_ATOMS, overwrite=True) as out:
             out.write(walk, time=0.5 * np.arange(first, first + n_frames), **given)
-        return of_file(path)
+        return made_from_file(path)
 
 
-def of_file(path: Path) -> Made:
+def made_from_file(path: Path) -> Made:
     """What a file holds once it is finished."""
     with collected(), files_stay():
         traj = kn.open(path, stored=False)

@@ -371,7 +371,7 @@ def test_endings_of_amber_files(tmp_path):
     np.testing.assert_array_equal(traj.read(), opened("AMBER mdcrd").read())
 
 
-def as_zstd(written):
+def compress_zstd(written):
     """In one frame, as a block that is not compressed: RFC 8878."""
     assert len(written) < 1 << 17
     block = (len(written) << 3 | 1).to_bytes(3, "little")
@@ -380,7 +380,7 @@ def as_zstd(written):
 
 @pytest.mark.parametrize(
     ("ending", "compressed", "command"),
-    [("gz", gzip.compress, "gunzip -k"), ("bz2", bz2.compress, "bunzip2 -k"), ("zst", as_zstd, "unzstd")],
+    [("gz", gzip.compress, "gunzip -k"), ("bz2", bz2.compress, "bunzip2 -k"), ("zst", compress_zstd, "unzstd")],
 )
 def test_compressed_files_are_refused_with_what_is_in_them_and_the_remedy(tmp_path, ending, compressed, command):
     own = {"a.xtc": data.XTC, "b c.dcd": data.DCD, "restart": data.TRR, "d.txt": None}

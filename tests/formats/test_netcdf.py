@@ -194,7 +194,7 @@ def test_lengths_in_nm(tmp_path):
     np.testing.assert_allclose(found["cells"][0], np.diag([5.0, 6, 7]), rtol=1e-15)
 
 
-def _with(path, **changed):
+def _write_scaled(path, **changed):
     """Two frames of 5 atoms, written by scipy; `changed`: the scale_factor of variables of that name."""
     with scipy_io.netcdf_file(path, "w", version=2) as file:
         file.Conventions, file.ConventionVersion = "AMBER", "1.0"
@@ -216,17 +216,17 @@ def _with(path, **changed):
 
 
 def test_negative_scale_factors(tmp_path):
-    trajectory = kn.open(_with(tmp_path / "a.nc", coordinates=-2.0, cell_lengths=-4.0, cell_angles=-0.5))
+    trajectory = kn.open(_write_scaled(tmp_path / "a.nc", coordinates=-2.0, cell_lengths=-4.0, cell_angles=-0.5))
     np.testing.assert_array_equal(trajectory.read(), np.arange(30.0).reshape(2, 5, 3))
     np.testing.assert_array_equal(trajectory.read(fields=["positions"])["cells"][1], 20 * np.eye(3))
 
 
 def test_a_scale_factor_that_is_no_number_is_refused(tmp_path):
     with pytest.raises(kn.CorruptFileError, match='"coordinates": scale_factor, expected a number, found "parsnips"'):
-        kn.open(_with(tmp_path / "a.nc", coordinates="parsnips"))
+        kn.open(_write_scaled(tmp_path / "a.nc", coordinates="parsnips"))
 
 
 def test_one_time_for_all_frames_is_the_time_of_none(tmp_path):
-    trajectory = opened(_with(tmp_path / "a.nc"))
+    trajectory = opened(_write_scaled(tmp_path / "a.nc"))
     assert 'the variable "time" has no value for each frame: times are unknown' in str(trajectory.notes)
     assert np.isnan(trajectory.times).all()

@@ -17,7 +17,7 @@ CELL = np.array([[4, 0, 0], [0.5, 5, 0], [-1, 1.25, 6]], "f4")
 FIRST_UNSOUND_PLACE = 65
 
 
-def by_libmdaxdr(path, positions, step, time, precision):
+def write_libmdaxdr(path, positions, step, time, precision):
     with libmdaxdr.XTCFile(str(path), "w") as file:
         file.write(positions, CELL, step, time, precision)
     return path.read_bytes()
@@ -47,7 +47,7 @@ def test_thousands_of_random_frames_have_the_bytes_of_libmdaxdr(tmp_path):
     compared = 0
     for seed in range(3000):
         positions, precision = made_up(np.random.default_rng(seed))
-        expected = by_libmdaxdr(tmp_path / "one.xtc", positions, seed - 1000, seed / 3, precision)
+        expected = write_libmdaxdr(tmp_path / "one.xtc", positions, seed - 1000, seed / 3, precision)
         found = _core._encode_xtc_frame(positions, CELL.tolist(), seed - 1000, seed / 3, precision)
         if first_place(expected, len(positions)) < FIRST_UNSOUND_PLACE:
             assert found == expected, f"seed {seed}: {len(positions)} atoms, precision {precision}"
@@ -64,7 +64,7 @@ def test_thousands_of_random_frames_have_the_bytes_of_libmdaxdr(tmp_path):
 def test_any_integers_have_the_bytes_of_libmdaxdr(tmp_path_factory, integers, precision):
     path = tmp_path_factory.getbasetemp() / "hypothesis.xtc"
     positions = (np.array(integers, "f8") / precision).astype("f4")
-    expected = by_libmdaxdr(path, positions, 0, 0.0, precision)
+    expected = write_libmdaxdr(path, positions, 0, 0.0, precision)
     assert _core._encode_xtc_frame(positions, CELL.tolist(), 0, 0.0, precision) == expected
 
 

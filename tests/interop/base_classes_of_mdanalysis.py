@@ -30,7 +30,7 @@ pytestmark = [
 ]
 
 
-def over_kinema(reference: Any, folder: Any, extension: str) -> Any:
+def kinema_reference(reference: Any, folder: Any, extension: str) -> Any:
     """A reference of MDAnalysisTests with Kinema's reader, over a copy of its file."""
     # MDAnalysis' own reader, which some tests make, stores its offsets beside the file
     reference.trajectory = shutil.copy(reference.trajectory, folder)
@@ -43,21 +43,21 @@ class TestXTC(MultiframeReaderTest):  # type: ignore[misc]
     @staticmethod
     @pytest.fixture
     def ref(tmp_path: Any) -> Any:
-        return over_kinema(XTCReference(), tmp_path, "xtc")
+        return kinema_reference(XTCReference(), tmp_path, "xtc")
 
 
 class TestDCD(MultiframeReaderTest):  # type: ignore[misc]
     @staticmethod
     @pytest.fixture
     def ref(tmp_path: Any) -> Any:
-        return over_kinema(DCDReference(), tmp_path, "dcd")
+        return kinema_reference(DCDReference(), tmp_path, "dcd")
 
 
 class TestH5MD(MultiframeReaderTest):  # type: ignore[misc]
     @staticmethod
     @pytest.fixture
     def ref(tmp_path: Any) -> Any:
-        return over_kinema(H5MDReference(), tmp_path, "h5md")
+        return kinema_reference(H5MDReference(), tmp_path, "h5md")
 
 
 class NetCDFReference(TRRReference):  # type: ignore[misc]
@@ -76,14 +76,14 @@ class TestTRR(MultiframeReaderTest):  # type: ignore[misc]
     @staticmethod
     @pytest.fixture
     def ref(tmp_path: Any) -> Any:
-        return over_kinema(TRRReference(), tmp_path, "trr")
+        return kinema_reference(TRRReference(), tmp_path, "trr")
 
 
 class TestNetCDF(MultiframeReaderTest):  # type: ignore[misc]
     @staticmethod
     @pytest.fixture
     def ref(tmp_path: Any, tmp_path_factory: Any) -> Any:
-        return over_kinema(NetCDFReference(tmp_path_factory.mktemp("netcdf")), tmp_path, "ncdf")
+        return kinema_reference(NetCDFReference(tmp_path_factory.mktemp("netcdf")), tmp_path, "ncdf")
 
 
 def written_by_kinema(reference: Any) -> Any:
@@ -100,7 +100,7 @@ class TestXTCWriter(BaseWriterTest):  # type: ignore[misc]
     @staticmethod
     @pytest.fixture
     def ref(tmp_path: Any) -> Any:
-        return written_by_kinema(over_kinema(XTCReference(), tmp_path, "xtc"))
+        return written_by_kinema(kinema_reference(XTCReference(), tmp_path, "xtc"))
 
 
 class TestXTCWriterForMDAnalysis(BaseWriterTest):  # type: ignore[misc]
@@ -116,7 +116,7 @@ class TestTRRWriter(BaseWriterTest):  # type: ignore[misc]
     @staticmethod
     @pytest.fixture
     def ref(tmp_path: Any) -> Any:
-        return written_by_kinema(over_kinema(TRRReference(), tmp_path, "trr"))
+        return written_by_kinema(kinema_reference(TRRReference(), tmp_path, "trr"))
 
 
 class TestTRRWriterForMDAnalysis(BaseWriterTest):  # type: ignore[misc]
@@ -130,14 +130,14 @@ class TestDCDWriter(BaseWriterTest):  # type: ignore[misc]
     @staticmethod
     @pytest.fixture
     def ref(tmp_path: Any) -> Any:
-        return written_by_kinema(over_kinema(DCDReference(), tmp_path, "dcd"))
+        return written_by_kinema(kinema_reference(DCDReference(), tmp_path, "dcd"))
 
 
 class TestNetCDFWriter(BaseWriterTest):  # type: ignore[misc]
     @staticmethod
     @pytest.fixture
     def ref(tmp_path: Any, tmp_path_factory: Any) -> Any:
-        return written_by_kinema(over_kinema(NetCDFReference(tmp_path_factory.mktemp("netcdf")), tmp_path, "ncdf"))
+        return written_by_kinema(kinema_reference(NetCDFReference(tmp_path_factory.mktemp("netcdf")), tmp_path, "ncdf"))
 
 
 class TestNetCDFWriterForMDAnalysis(BaseWriterTest):  # type: ignore[misc]
@@ -153,7 +153,7 @@ class TestH5MDWriter(BaseWriterTest):  # type: ignore[misc]
     @staticmethod
     @pytest.fixture
     def ref(tmp_path: Any) -> Any:
-        reference = over_kinema(H5MDReference(), tmp_path, "h5md")
+        reference = kinema_reference(H5MDReference(), tmp_path, "h5md")
         reference.writer = KinemaWriter
         return reference
 
@@ -170,6 +170,6 @@ class TestH5MDWriterForMDAnalysis(BaseWriterTest):  # type: ignore[misc]
 
 
 def test_the_references_are_read_by_the_reader_that_they_name(tmp_path: Any) -> None:
-    reference = over_kinema(XTCReference(), tmp_path, "xtc")
+    reference = kinema_reference(XTCReference(), tmp_path, "xtc")
     assert isinstance(reference.reader(reference.trajectory), KinemaReader)
     assert not isinstance(MDAnalysis.coordinates.core.reader(reference.trajectory), KinemaReader)

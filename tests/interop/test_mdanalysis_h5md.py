@@ -52,7 +52,7 @@ def test_observables_of_h5md() -> None:
 
 
 @pytest.fixture
-def at_other_strides(tmp_path: Path) -> str:
+def strided_file(tmp_path: Path) -> str:
     """Positions at steps 0, 2, ... 18, velocities at every third of these, observables at steps of their own."""
     path = str(tmp_path / "strides.h5md")
     positions = random_walk(10, 6)
@@ -80,8 +80,8 @@ def at_other_strides(tmp_path: Path) -> str:
     return path
 
 
-def test_velocities_of_some_frames_only(at_other_strides: str) -> None:
-    reader = interop.KinemaReader(at_other_strides)
+def test_velocities_of_some_frames_only(strided_file: str) -> None:
+    reader = interop.KinemaReader(strided_file)
     positions = random_walk(10, 6)
     assert [ts.has_velocities for ts in reader] == [frame % 3 == 0 for frame in range(10)]
     np.testing.assert_array_equal(reader[6].velocities, positions[6])
@@ -89,27 +89,27 @@ def test_velocities_of_some_frames_only(at_other_strides: str) -> None:
     with pytest.raises(MDAnalysis.NoDataError):
         _ = reader.ts.velocities
     with pytest.raises(kn.Error):
-        list(interop.KinemaReader(at_other_strides, absent="error"))
+        list(interop.KinemaReader(strided_file, absent="error"))
 
 
-def test_observables_are_joined_by_step(at_other_strides: str) -> None:
-    reader = interop.KinemaReader(at_other_strides)
+def test_observables_are_joined_by_step(strided_file: str) -> None:
+    reader = interop.KinemaReader(strided_file)
     found = [dict(ts.data) for ts in reader]
     assert [data["often"] for data in found] == [20.0 * frame for frame in range(10)]
     assert [data.get("seldom") for data in found] == [None, None, 40.0, None, None, 100.0, None, None, None, None]
     assert all(data["constant"] == 7.5 and (data["large"] == 3.0).all() for data in found)
 
 
-def test_h5md_without_units(at_other_strides: str) -> None:
-    with h5py.File(at_other_strides, "r+") as file:
+def test_h5md_without_units(strided_file: str) -> None:
+    with h5py.File(strided_file, "r+") as file:
         for name in ("position/value", "position/time", "velocity/value", "velocity/time"):
             del file[f"particles/all/{name}"].attrs["unit"]
     with pytest.raises(kn.ArgumentError, match="unit"):
-        interop.KinemaReader(at_other_strides)
-    native = interop.KinemaReader(at_other_strides, convert_units=False)
+        interop.KinemaReader(strided_file)
+    native = interop.KinemaReader(strided_file, convert_units=False)
     np.testing.assert_array_equal(native[4].positions, random_walk(10, 6)[4])
     units = {"length": "nm", "time": "fs", "velocity": "nm fs-1"}
-    with_units = interop.KinemaReader(at_other_strides, units=units)
+    with_units = interop.KinemaReader(strided_file, units=units)
     np.testing.assert_allclose(with_units[4].positions, 10 * random_walk(10, 6)[4], rtol=2e-7)
     assert with_units.time == pytest.approx(0.008)
 

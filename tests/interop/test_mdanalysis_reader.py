@@ -46,7 +46,7 @@ def atoms_of(topology: str) -> Any:
     return _parsed(topology).copy()
 
 
-def over_kinema(topology: str, files: Any, **options: Any) -> Any:
+def kinema_universe(topology: str, files: Any, **options: Any) -> Any:
     return MDAnalysis.Universe(atoms_of(topology), files, format=interop.KinemaReader, stored=False, **options)
 
 
@@ -66,7 +66,7 @@ def both(request: Any, theirs_of: dict[str, Any]) -> tuple[Any, Any]:
     """The same file over Kinema's reader and over MDAnalysis' own."""
     theirs = theirs_of[request.param]
     theirs.trajectory.rewind()
-    return over_kinema(*files_of(request.param)), theirs
+    return kinema_universe(*files_of(request.param)), theirs
 
 
 # -- values --------------------------------------------------------------------------------------------------------
@@ -104,13 +104,13 @@ def test_steps_are_those_of_the_simulation(both: Any) -> None:
 def test_times_that_the_user_states(name: str, options: dict[str, float], tmp_path: Path) -> None:
     topology, trajectory = files_of(name)
     theirs = MDAnalysis.Universe(atoms_of(topology), shutil.copy(trajectory, tmp_path), **options).trajectory
-    ours = over_kinema(topology, trajectory, **options).trajectory
+    ours = kinema_universe(topology, trajectory, **options).trajectory
     assert ours.dt == pytest.approx(theirs.dt, rel=1e-15)
     np.testing.assert_allclose([ts.time for ts in ours[:9]], [ts.time for ts in theirs[:9]], rtol=1e-15)
 
 
 def test_native_units(tmp_path: Path) -> None:
-    ours = over_kinema(datafiles.GRO, datafiles.XTC, convert_units=False).trajectory
+    ours = kinema_universe(datafiles.GRO, datafiles.XTC, convert_units=False).trajectory
     theirs = MDAnalysis.Universe(
         atoms_of(datafiles.GRO), shutil.copy(datafiles.XTC, tmp_path), convert_units=False
     ).trajectory
@@ -121,7 +121,7 @@ def test_native_units(tmp_path: Path) -> None:
     # what MDAnalysis has to convert them, converts them
     np.testing.assert_array_equal(
         ours.convert_pos_from_native(ours[3].positions.copy()),
-        over_kinema(datafiles.GRO, datafiles.XTC).trajectory[3].positions,
+        kinema_universe(datafiles.GRO, datafiles.XTC).trajectory[3].positions,
     )
 
 
@@ -148,7 +148,7 @@ def test_one_frame(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["dcd", "xtc"])
 def test_a_subset_of_the_atoms(name: str) -> None:
     topology, trajectory = files_of(name)
-    whole = over_kinema(topology, trajectory)
+    whole = kinema_universe(topology, trajectory)
     group = whole.select_atoms("protein and name CA")
     part = MDAnalysis.Merge(group).load_new(trajectory, format=interop.KinemaReader, sub=group.indices, stored=False)
     assert part.trajectory.n_atoms == len(group) == 214
@@ -176,7 +176,7 @@ def test_a_subset_that_is_none() -> None:
     with pytest.raises(kn.ArgumentError, match="names no atoms"):
         interop.KinemaReader(datafiles.DCD, sub=[], stored=False)
     with pytest.raises(ValueError, match="don't have the same number of atoms"):
-        over_kinema(datafiles.PSF, datafiles.DCD, sub=[1, 2])
+        kinema_universe(datafiles.PSF, datafiles.DCD, sub=[1, 2])
 
 
 def test_number_of_atoms_from_the_header() -> None:
@@ -202,7 +202,7 @@ def test_number_of_atoms_from_the_header() -> None:
     ids=str,
 )
 def test_frames_in_any_order(frames: Any, theirs_of: dict[str, Any]) -> None:
-    ours, theirs = over_kinema(datafiles.PSF, datafiles.DCD).trajectory, theirs_of["dcd"].trajectory
+    ours, theirs = kinema_universe(datafiles.PSF, datafiles.DCD).trajectory, theirs_of["dcd"].trajectory
     # a small limit makes blocks of two frames
     tight = interop.KinemaReader(datafiles.DCD, stored=False, memory=2 * 41_000)
     for reader in (ours, tight):
@@ -215,7 +215,7 @@ def test_frames_in_any_order(frames: Any, theirs_of: dict[str, Any]) -> None:
 
 
 def test_loops_within_loops_and_jumps() -> None:
-    trajectory = over_kinema(datafiles.PSF, datafiles.DCD).trajectory
+    trajectory = kinema_universe(datafiles.PSF, datafiles.DCD).trajectory
     expected = kn.open(datafiles.DCD, stored=False).read(select=[100])[:, 0]
     for outer in trajectory[::20]:
         number = outer.frame
@@ -231,13 +231,13 @@ def test_loops_within_loops_and_jumps() -> None:
 
 
 def test_sub_slices_of_lists() -> None:
-    trajectory = over_kinema(datafiles.PSF, datafiles.DCD).trajectory
+    trajectory = kinema_universe(datafiles.PSF, datafiles.DCD).trajectory
     chosen = trajectory[[9, 4, 30, 2]]
     assert (len(chosen), chosen[1].frame, [ts.frame for ts in chosen[1:3]]) == (4, 4, [4, 30])
 
 
 def test_next_and_rewind() -> None:
-    trajectory = over_kinema(datafiles.PSF, datafiles.DCD).trajectory
+    trajectory = kinema_universe(datafiles.PSF, datafiles.DCD).trajectory
     assert [trajectory.next().frame for _ in range(3)] == [1, 2, 3]
     trajectory.rewind()
     assert trajectory.frame == 0
@@ -295,7 +295,7 @@ def test_timeseries(order: str | None, both: Any) -> None:
 
 
 def test_timeseries_moves_no_frame() -> None:
-    trajectory = over_kinema(datafiles.PSF, datafiles.DCD).trajectory
+    trajectory = kinema_universe(datafiles.PSF, datafiles.DCD).trajectory
     trajectory[7]
     trajectory.timeseries(step=2)
     assert (trajectory.frame, trajectory.next().frame) == (7, 8)
@@ -351,7 +351,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         interop.KinemaReader(tmp_path / "none.xtc")
     (tmp_path / "empty.dcd").touch()
     with pytest.raises(EOFError):
-        over_kinema(datafiles.PSF, str(tmp_path / "empty.dcd"))
+        kinema_universe(datafiles.PSF, str(tmp_path / "empty.dcd"))
     write_dcd(tmp_path / "header.dcd", np.zeros((0, 5, 3), dtype=np.float32))
     with pytest.raises(kn.ArgumentError, match="has no frames"):
         interop.KinemaReader(tmp_path / "header.dcd")
@@ -400,7 +400,7 @@ def _centre(universe: Any, frame: int) -> Any:
 
 
 def test_in_processes_of_a_pool() -> None:
-    universe = over_kinema(datafiles.PSF, datafiles.DCD)
+    universe = kinema_universe(datafiles.PSF, datafiles.DCD)
     expected = [_centre(universe, frame)[0] for frame in (4, 50, 97)]
     with multiprocessing.get_context("fork").Pool(2) as pool:
         found = pool.starmap(_centre, [(universe, frame) for frame in (4, 50, 97)])
@@ -410,7 +410,7 @@ def test_in_processes_of_a_pool() -> None:
 
 
 def test_copies_are_independent() -> None:
-    universe = over_kinema(datafiles.PSF, datafiles.DCD, dt=2.0, time_offset=1.0)
+    universe = kinema_universe(datafiles.PSF, datafiles.DCD, dt=2.0, time_offset=1.0)
     universe.trajectory[5]
     copy = universe.copy()
     assert (copy.trajectory.frame, copy.trajectory.time) == (5, universe.trajectory.time)
@@ -449,7 +449,7 @@ def test_analyses_of_mdanalysis(backend: str, both: Any) -> None:
 
 def test_several_files_are_one_trajectory() -> None:
     theirs = MDAnalysis.Universe(datafiles.PSF, [datafiles.DCD, datafiles.DCD2])
-    ours = over_kinema(datafiles.PSF, [datafiles.DCD, datafiles.DCD2])
+    ours = kinema_universe(datafiles.PSF, [datafiles.DCD, datafiles.DCD2])
     assert isinstance(ours.trajectory, interop.KinemaReader)
     assert ours.trajectory.filenames == [datafiles.DCD, datafiles.DCD2]
     assert ours.trajectory.n_frames == theirs.trajectory.n_frames
@@ -521,7 +521,7 @@ def test_kinema_opens_its_universe(both: Any) -> None:
 
 @pytest.mark.parametrize("ending", ["xtc", "dcd"])
 def test_written_by_the_writer_of_the_ending(ending: str, tmp_path: Path) -> None:
-    ours = over_kinema(datafiles.PSF, datafiles.DCD)
+    ours = kinema_universe(datafiles.PSF, datafiles.DCD)
     target = str(tmp_path / f"copy.{ending}")
     with ours.trajectory.Writer(target) as writer:
         for _ in ours.trajectory[:10]:

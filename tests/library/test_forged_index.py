@@ -54,7 +54,7 @@ class Stored:
     times: NDArray[np.float64]
 
     @classmethod
-    def of(cls, path: Path) -> Stored:
+    def read(cls, path: Path) -> Stored:
         """Reads an index."""
         data = path.read_bytes()[:-8]
         before, rest = data[:28], data[28:]
@@ -94,7 +94,7 @@ class Stored:
         path.write_bytes(data)
         path.write_bytes(data + _core.file_checksum(str(path))[1].to_bytes(8, "little"))
 
-    def at(self, frame: int) -> int:
+    def offset(self, frame: int) -> int:
         """Where a frame begins."""
         return self.first + int(self.sizes[:frame].sum())
 
@@ -103,7 +103,7 @@ class Stored:
         data, n = trajectory.read_bytes(), len(self.sizes)
         # heads of some frames, then a piece of the first and of the last
         pieces = [(i * n // min(n, 16), 64) for i in range(min(n, 16))] + [(0, 4096), (n - 1, 4096)] * (n > 0)
-        sampled = [(self.at(frame), min(most, int(self.sizes[frame]))) for frame, most in pieces]
+        sampled = [(self.offset(frame), min(most, int(self.sizes[frame]))) for frame, most in pieces]
         beside.write_bytes(b"".join(data[at : at + length] for at, length in sampled))
         digest = _core.file_checksum(str(beside))[1].to_bytes(8, "little")
         beside.unlink()
@@ -112,7 +112,7 @@ class Stored:
         return replace(self, identity=identity)
 
 
-def without(stored: Stored, start: int, stop: int) -> Stored:
+def leave_out(stored: Stored, start: int, stop: int) -> Stored:
     """Frames [start, stop) are left out of the columns."""
     kept = np.r_[0:start, stop : len(stored.sizes)]
     return replace(stored, sizes=stored.sizes[kept], steps=stored.steps[kept], times=stored.times[kept])
@@ -120,19 +120,19 @@ def without(stored: Stored, start: int, stop: int) -> Stored:
 
 def merged(stored: Stored, start: int, n: int) -> Stored:
     """`n` frames are taken for one."""
-    left = without(stored, start + 1, start + n)
+    left = leave_out(stored, start + 1, start + n)
     left.sizes[start] = stored.sizes[start : start + n].sum()
     return left
 
 
 def first_left_out(stored: Stored) -> Stored:
     """The first frames are left out."""
-    return replace(without(stored, 0, 40), first=stored.at(40))
+    return replace(leave_out(stored, 0, 40), first=stored.offset(40))
 
 
 def last_left_out(stored: Stored) -> Stored:
     """The last frames are left out."""
-    return without(stored, 60, N_FRAMES)
+    return leave_out(stored, 60, N_FRAMES)
 
 
 def split(stored: Stored) -> Stored:
@@ -158,7 +158,7 @@ def all_in_one(stored: Stored) -> Stored:
 
 def none(stored: Stored) -> Stored:
     """There is no frame."""
-    return without(stored, 0, N_FRAMES)
+    return leave_out(stored, 0, N_FRAMES)
 
 
 def later(stored: Stored) -> Stored:
@@ -218,7 +218,7 @@ def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
     write(path)
     kn.open(path).scan()
     place = path.with_name(f".{path.name}.kinema-index")
-    return Files(path, place, Stored.of(place))
+    return Files(path, place, Stored.read(place))
 
 
 def test_an_index_is_read_and_written_as_it_is(files: Files) -> None:
@@ -254,7 +254,7 @@ def test_an_index_of_another_file_with_the_identity_of_this_one(files: Files, tm
     other.parent.mkdir()
     write(other, seed=2)
     kn.open(other).scan()
-    foreign = Stored.of(other.with_name(files.place.name))
+    foreign = Stored.read(other.with_name(files.place.name))
     if np.array_equal(foreign.sizes, files.stored.sizes):
         pytest.skip("frames of one size are in the same places")
     replace(foreign, identity=files.stored.identity).write(files.place)

@@ -64,7 +64,7 @@ for name in sys.argv[1:]:
 """
 
 
-def _with(data: bytes, at: int, form: str, value: int) -> bytes:
+def _patch(data: bytes, at: int, form: str, value: int) -> bytes:
     packed = struct.pack(form, value)
     return data[:at] + packed + data[at + len(packed) :]
 
@@ -74,23 +74,23 @@ def _large(name: str) -> Iterator[tuple[str, bytes]]:
     largest = (1 << 31) - 1
     if name.endswith(".dcd"):
         atoms = data.find(struct.pack("<iii", 4, 12, 4)) + 4
-        yield from ((f"atoms{n}.dcd", _with(data, atoms, "<i", n)) for n in (10**8, largest, -5, 0))
-        yield "frames.dcd", _with(data, 8, "<i", largest)
-        yield "titles.dcd", _with(data, 96, "<i", largest)
-        yield "title.dcd", _with(data, 92, "<i", largest - 8)
-        yield "fixed.dcd", _with(data, 40, "<i", 11)
+        yield from ((f"atoms{n}.dcd", _patch(data, atoms, "<i", n)) for n in (10**8, largest, -5, 0))
+        yield "frames.dcd", _patch(data, 8, "<i", largest)
+        yield "titles.dcd", _patch(data, 96, "<i", largest)
+        yield "title.dcd", _patch(data, 92, "<i", largest - 8)
+        yield "fixed.dcd", _patch(data, 40, "<i", 11)
     elif name.endswith(".xtc"):
         for n in (10**8, largest, -1, 0, 9):
-            yield f"atoms{n}.xtc", _with(_with(data, 4, ">i", n), 52, ">i", n)
-        yield "packed.xtc", _with(data, 88, ">i", largest)
+            yield f"atoms{n}.xtc", _patch(_patch(data, 4, ">i", n), 52, ">i", n)
+        yield "packed.xtc", _patch(data, 88, ">i", largest)
         yield "none.xtc", struct.pack(">iiif9fi", 1995, 0, 0, 0.0, *[0.0] * 9, 0) * 20_000
     elif name.endswith(".trr"):
         for at in range(24, 76, 12):
-            yield f"word{at}.trr", _with(data, at, ">i", largest)
-        yield "nothing.trr", _with(_with(data, 64, ">i", largest), 52, ">i", 0)
+            yield f"word{at}.trr", _patch(data, at, ">i", largest)
+        yield "nothing.trr", _patch(_patch(data, 64, ">i", largest), 52, ">i", 0)
     elif name.endswith(".nc"):
         for at in range(4, 400, 28):
-            yield f"word{at}.nc", _with(data, at, ">I", (1 << 32) - 2)
+            yield f"word{at}.nc", _patch(data, at, ">I", (1 << 32) - 2)
         yield "records.nc", b"CDF\x05" + struct.pack(">Q", 1 << 40) + struct.pack(">IQ", 0, 0) * 3
         yield "dimension.nc", b"CDF\x05" + struct.pack(">QIQQ", 0, 10, 1, 1 << 40) + b"a" * 64
     else:
@@ -110,13 +110,13 @@ def _holes(name: str) -> Iterator[tuple[str, bytes, int]]:
         yield f"hole.{name[2:]}", data, 1 << 40
     if name == "a.xtc":
         most = (1 << 31) - 1
-        every_atom = _with(_with(data, 4, ">i", most), 52, ">i", most)
+        every_atom = _patch(_patch(data, 4, ">i", most), 52, ">i", most)
         yield "atoms.xtc", every_atom, 1 << 40
         # a frame of 32 MiB, which is all hole
-        many = _with(_with(data, 4, ">i", 1 << 25), 52, ">i", 1 << 25)
-        yield "packed.xtc", _with(many, 88, ">i", 1 << 25), 1 << 26
+        many = _patch(_patch(data, 4, ">i", 1 << 25), 52, ">i", 1 << 25)
+        yield "packed.xtc", _patch(many, 88, ">i", 1 << 25), 1 << 26
     elif name == "a.nc":
-        yield "records.nc", _with(data, 4, ">I", (1 << 32) - 2), 1 << 43
+        yield "records.nc", _patch(data, 4, ">I", (1 << 32) - 2), 1 << 43
     elif name == "HISTORY":
         yield "line.history", data + b"timestep" + b"1" * 100, 1 << 40
 

@@ -20,7 +20,7 @@ def _threads() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("kinema-prefetch")]
 
 
-def _until_no_thread() -> None:
+def _wait_for_threads() -> None:
     until = time.monotonic() + 120
     while _threads() and time.monotonic() < until:
         time.sleep(0.01)
@@ -60,7 +60,7 @@ def test_errors_come_where_the_result_would() -> None:
     assert [next(results), next(results)] == [0, 1]
     with pytest.raises(ValueError, match="two"):
         next(results)
-    _until_no_thread()
+    _wait_for_threads()
 
 
 def test_a_loop_that_is_left_ends_the_thread() -> None:
@@ -68,7 +68,7 @@ def test_a_loop_that_is_left_ends_the_thread() -> None:
         assert result == "0"
         break
     gc.collect()
-    _until_no_thread()
+    _wait_for_threads()
 
 
 def test_what_was_started_in_vain_ends_first() -> None:
@@ -91,7 +91,7 @@ def test_what_was_started_in_vain_ends_first() -> None:
     assert prefetcher.take(8) == 8
     del prefetcher
     gc.collect()
-    _until_no_thread()
+    _wait_for_threads()
 
 
 FORK = """

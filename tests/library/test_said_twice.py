@@ -42,7 +42,7 @@ def record_lengths(data: bytes, marker: str) -> Iterator[int]:
         at = behind + width
 
 
-def of_fortran_records() -> Iterator[pytest.param]:
+def fortran_record_cases() -> Iterator[pytest.param]:
     """Each record length of a frame, and of the head of a file."""
     for name, suffix, data, marker in (
         ("DCD", "dcd", dcd_bytes(POSITIONS, cell=CELLS), "<i"),
@@ -77,7 +77,7 @@ def found_by_both(path: Path, frame: int | None, match: str, **options: object) 
     assert (raised.value.path, raised.value.frame) == (str(path), frame)
 
 
-@pytest.mark.parametrize(("suffix", "data", "at", "marker", "frame"), [*of_fortran_records()])
+@pytest.mark.parametrize(("suffix", "data", "at", "marker", "frame"), [*fortran_record_cases()])
 def test_record_lengths(tmp_path: Path, suffix: str, data: bytes, at: int, marker: str, frame: int | None) -> None:
     path = tmp_path / f"a.{suffix}"
     damaged = bytearray(data)

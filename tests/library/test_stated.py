@@ -239,7 +239,7 @@ def test_a_snapshot_keeps_what_was_stated(tmp_path: Path) -> None:
     assert kn.Trajectory.from_snapshot(core, traj.snapshot()).stated == traj.stated
 
 
-def with_observables(folder: Path) -> str:
+def write_observables(folder: Path) -> str:
     path = folder / "observed.h5md"
     with kn.Writer(path, 2) as out:
         out.add_observable("temperature", unit="K")
@@ -251,7 +251,7 @@ def with_observables(folder: Path) -> str:
 
 
 def test_observables_are_shifted_as_the_frames_are(tmp_path: Path) -> None:
-    path = with_observables(tmp_path)
+    path = write_observables(tmp_path)
     own = [100.0, 120.0, 140.0]
     for options, expected in (
         ({}, own),

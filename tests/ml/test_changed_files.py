@@ -63,11 +63,11 @@ TRAJECTORIES: dict[str, tuple[str, Callable[[Path, Any], Any]]] = {
 }
 
 
-def of_archive(path: Path, **options: Any) -> SampleDataset:
+def archive_samples(path: Path, **options: Any) -> SampleDataset:
     return SampleDataset(path, **options)
 
 
-def of_frames(path: Path, **options: Any) -> FrameDataset:
+def frame_samples(path: Path, **options: Any) -> FrameDataset:
     return FrameDataset([path], **options)
 
 
@@ -124,8 +124,8 @@ def positions(n: int, seed: int) -> Any:
     return random_walk(n, 12, seed=seed)
 
 
-CASES = {name: (of_archive, *how, samples) for name, how in ARCHIVES.items()} | {
-    name: (of_frames, *how, positions) for name, how in TRAJECTORIES.items()
+CASES = {name: (archive_samples, *how, samples) for name, how in ARCHIVES.items()} | {
+    name: (frame_samples, *how, positions) for name, how in TRAJECTORIES.items()
 }
 
 
@@ -137,7 +137,7 @@ CASES = {name: (of_archive, *how, samples) for name, how in ARCHIVES.items()} | 
 def test_a_file_that_is_changed_is_an_error_of_the_batch(tmp_path: Path, name: str, change: str, cached: bool) -> None:
     dataset, suffix, write, values = CASES[name]
     ways = ["batches", "loader"] if cached else list(WAYS)
-    if change == "touched" and dataset is of_frames:
+    if change == "touched" and dataset is frame_samples:
         # a process that opens so small a trajectory compares all of it with what the data set knows
         ways = [way for way in ways if way not in ("first_batch", "normalising")]
     for number, way in enumerate(ways):

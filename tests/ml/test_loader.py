@@ -373,13 +373,13 @@ def test_threads_end_with_the_loop_the_object_and_an_error() -> None:
     loader = loader_of(Numbers(1000), 2, memory=2000, readers=2)
     for _ in loader:
         break
-    _until(lambda: not readahead_threads())
+    _wait_until(lambda: not readahead_threads())
     batches = iter(loader)
     next(batches)
     assert readahead_threads()
     del batches
     gc.collect()
-    _until(lambda: not readahead_threads())
+    _wait_until(lambda: not readahead_threads())
     first = iter(loader)
     next(first)
     second = iter(loader)
@@ -389,15 +389,15 @@ def test_threads_end_with_the_loop_the_object_and_an_error() -> None:
     # which read the next epoch
     assert readahead_threads()
     loader.close()
-    _until(lambda: not readahead_threads())
+    _wait_until(lambda: not readahead_threads())
     loader = loader_of(Numbers(1000), 2, memory=2000, readers=2)
     assert len(samples(loader)) == 500 and readahead_threads()
     del loader
     gc.collect()
-    _until(lambda: not readahead_threads())
+    _wait_until(lambda: not readahead_threads())
 
 
-def _until(condition: Any) -> None:
+def _wait_until(condition: Any) -> None:
     until = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < until

@@ -49,7 +49,7 @@ def none_of(samples: SampleDataset) -> Statistics:
     return Statistics({}, {}, None, len(samples), "", "").for_other_data()
 
 
-def of_child(method: str, data: list[Dataset], asked: Any = answer) -> Any:
+def ask_child(method: str, data: list[Dataset], asked: Any = answer) -> Any:
     context = multiprocessing.get_context(method)
     queue = context.Queue()
     child = context.Process(target=asked, args=(queue, data), daemon=True)
@@ -68,14 +68,14 @@ def test_children_read_the_same(tmp_path: Path, method: str) -> None:
     samples, frames = datasets(tmp_path)
     data = [samples, frames, SampleDataset(tmp_path / "y.npz")]
     expected = [next(iter(one.read(IDS, workers=2).values())).tolist() for one in data]
-    assert of_child(method, data) == expected
+    assert ask_child(method, data) == expected
     # some, of some, normalised: also as torch's own loader has them
     data += [Subset(samples, np.arange(40)), Normalised(samples, none_of(samples))]
-    assert of_child(method, data, collated) == expected + 2 * expected[:1]
+    assert ask_child(method, data, collated) == expected + 2 * expected[:1]
     data = data[:3]
     # also after the child, and before any read here
     assert [next(iter(one.read(IDS).values())).tolist() for one in data] == expected
-    assert of_child(method, [*datasets(tmp_path)]) == expected[:2]
+    assert ask_child(method, [*datasets(tmp_path)]) == expected[:2]
 
 
 FORKS = """

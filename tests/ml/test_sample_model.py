@@ -345,20 +345,20 @@ def _changed(made: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return classmethod(lambda cls, dataset: made(of(cls, dataset)))
 
 
-def _without_order(identity: DataIdentity) -> DataIdentity:
+def _drop_order(identity: DataIdentity) -> DataIdentity:
     return replace(identity, fingerprint="", files=tuple(sorted(identity.files, key=lambda file: file[1])))
 
 
-def _by_size(paths: Any) -> list[str]:
+def _sort_by_size(paths: Any) -> list[str]:
     return [str(os.path.getsize(path)) for path in paths]
 
 
-def _from_the_beginning(self: Loader, state: dict[str, Any]) -> None:
+def _ignore_position(self: Loader, state: dict[str, Any]) -> None:
     found = self._state().taken_over(state, ())
     self.order, self._resume, self._place = found.order, 0, 0
 
 
-def _with_a_batch_less(self: Loader, state: dict[str, Any]) -> None:
+def _lose_a_batch(self: Loader, state: dict[str, Any]) -> None:
     found = self._state().taken_over(state, ())
     self.order = found.order
     # as if the place were counted in batches of this loader
@@ -366,9 +366,9 @@ def _with_a_batch_less(self: Loader, state: dict[str, Any]) -> None:
 
 
 FAULTS: dict[str, tuple[Any, str, Any]] = {
-    "the order of files is no part of the identity": (DataIdentity, "from_dataset", _changed(_without_order)),
+    "the order of files is no part of the identity": (DataIdentity, "from_dataset", _changed(_drop_order)),
     "the identity is of names": (fingerprint, "_contents", lambda paths: [os.path.basename(path) for path in paths]),
-    "the identity is of sizes": (fingerprint, "_contents", _by_size),
+    "the identity is of sizes": (fingerprint, "_contents", _sort_by_size),
     "arrays are no part of the identity": (
         DataIdentity,
         "from_dataset",
@@ -388,8 +388,8 @@ FAULTS: dict[str, tuple[Any, str, Any]] = {
     "a split is of any data": (DataIdentity, "difference", lambda self, now: None),
     "a state has no identity": (LoaderState, "_check_data", lambda self, data: None),
     "the window of a state is not taken over": (Order, "with_windows", lambda self, window, chunk: self),
-    "a loop begins anew": (Loader, "load_state_dict", _from_the_beginning),
-    "a place is counted in batches": (Loader, "load_state_dict", _with_a_batch_less),
+    "a loop begins anew": (Loader, "load_state_dict", _ignore_position),
+    "a place is counted in batches": (Loader, "load_state_dict", _lose_a_batch),
     "a part of a part is taken for the part itself": (
         Subset,
         "root",

@@ -118,13 +118,13 @@ def pickled(batch: Any) -> Any:
 
 
 @pytest.fixture
-def in_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+def pretend_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     """What `collate` asks torch is answered as in a worker process; its memory is new."""
     monkeypatch.setattr("kinema.ml.torch.get_worker_info", lambda: SimpleNamespace(num_workers=2))
     monkeypatch.setattr(shared, "_BUFFERS", ProcessLocal(shared._new_buffers))
 
 
-@pytest.mark.usefixtures("in_a_worker")
+@pytest.mark.usefixtures("pretend_worker")
 def test_memory_of_a_worker_is_read_into_again_when_nobody_refers_to_it(path: Path) -> None:
     dataset = SampleDataset(path)
 
@@ -149,7 +149,7 @@ def test_memory_of_a_worker_is_read_into_again_when_nobody_refers_to_it(path: Pa
     assert samples[1]["x"][0] == 2 and samples.batch.ids.tolist() == [1, 2]
 
 
-@pytest.mark.usefixtures("in_a_worker")
+@pytest.mark.usefixtures("pretend_worker")
 def test_what_a_worker_makes_of_a_batch_is_what_is_received(path: Path) -> None:
     batch = collate(SampleDataset(path).__getitems__([7, 3, 5]))
     batch["twice"] = 2 * batch["x"]
@@ -170,7 +170,7 @@ def test_what_a_worker_makes_of_a_batch_is_what_is_received(path: Path) -> None:
     assert place != others["x"].data_ptr() and pickle.loads(kept)["x"][:, 0].tolist() == [8, 4, 6]
 
 
-@pytest.mark.usefixtures("in_a_worker")
+@pytest.mark.usefixtures("pretend_worker")
 def test_a_forked_process_does_not_give_memory_back(path: Path) -> None:
     dataset = SampleDataset(path)
     place = (batch := collate(dataset.__getitems__([1, 2])))["x"].data_ptr()
@@ -324,14 +324,14 @@ def test_pinned_memory_for_a_device_of_cuda(path: Path, monkeypatch: pytest.Monk
     complete = [False]
     empty = torch.empty
 
-    def of_empty(*shape: Any, **options: Any) -> Any:
+    def empty_pinned(*shape: Any, **options: Any) -> Any:
         wanted = options.pop("pin_memory", False)
         made = empty(*shape, **options)
         if wanted:
             pinned.append(made)
         return made
 
-    def to(tensor: Any, device: Any, non_blocking: bool = False) -> Any:
+    def copy_to(tensor: Any, device: Any, non_blocking: bool = False) -> Any:
         assert device == torch.device("cuda", 1) and non_blocking
         copies.append((tensor, tensor.clone()))
         return copies[-1][1]
@@ -343,8 +343,8 @@ def test_pinned_memory_for_a_device_of_cuda(path: Path, monkeypatch: pytest.Monk
         def query(self) -> bool:
             return complete[0]
 
-    monkeypatch.setattr(torch, "empty", of_empty)
-    monkeypatch.setattr(torch.Tensor, "to", to)
+    monkeypatch.setattr(torch, "empty", empty_pinned)
+    monkeypatch.setattr(torch.Tensor, "to", copy_to)
     monkeypatch.setattr(torch.cuda, "Event", Event)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: f"the stream of {device}")
     dataset = SampleDataset(path)

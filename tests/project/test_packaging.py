@@ -41,15 +41,15 @@ def listed(section: str) -> set[str]:
     return set(re.findall(r"^    - (.*)$", found.group(1), re.MULTILINE))
 
 
-def in_conda(requirement: str) -> str:
+def conda_name(requirement: str) -> str:
     name, versions = re.fullmatch(r"([\w.-]+)(.*)", requirement).groups()  # type: ignore[union-attr]
     return f"{CONDA_NAMES.get(name.lower(), name.lower())} {versions}".strip()
 
 
 def test_the_recipe_has_the_projects_requirements() -> None:
-    expected = {in_conda(requirement) for requirement in PROJECT["project"]["dependencies"]}
+    expected = {conda_name(requirement) for requirement in PROJECT["project"]["dependencies"]}
     assert listed("run") == expected | {f"python {PROJECT['project']['requires-python']}"}
-    assert {in_conda(requirement) for requirement in PROJECT["build-system"]["requires"]} <= listed("host")
+    assert {conda_name(requirement) for requirement in PROJECT["build-system"]["requires"]} <= listed("host")
 
 
 def test_the_recipe_has_the_version() -> None:

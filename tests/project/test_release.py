@@ -91,7 +91,7 @@ def test_lines_of_the_changelog_are_collected(release: ModuleType, project: Path
     (project / "changelog.d/12.added.md").write_text("`kinema rdf` computes radial distribution functions.\n")
     (project / "changelog.d/+boxes.fixed.md").write_text("Boxes of zero volume are refused.\n")
     changelog = f"# Changelog\n\n<!-- releases -->\n\n{waiting}## 0.1.0\n\nThe first.\n"
-    assert release.with_fragments(changelog, "0.2.0", date(2030, 1, 1), release.draft(project, "0.2.0")) == (
+    assert release.add_fragments(changelog, "0.2.0", date(2030, 1, 1), release.draft(project, "0.2.0")) == (
         f"# Changelog\n\n<!-- releases -->\n\n## 0.2.0 (2030-01-01)\n\n{first}"
         "### Added\n\n- `kinema rdf` computes radial distribution functions. (#12)\n\n"
         "### Fixed\n\n- Boxes of zero volume are refused.\n\n"

@@ -142,7 +142,7 @@ def package(folder: Path, modules: dict[str, str]) -> Path:
     return folder
 
 
-def with_layers(folder: Path, modules: dict[str, str]) -> Path:
+def write_layers(folder: Path, modules: dict[str, str]) -> Path:
     """A project with these modules, empty folders for all layers, and this one's contracts of import-linter."""
     (folder / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())
     layers = tool("check_package").layers_of(ROOT).keys() - {"__main__"}
@@ -168,21 +168,21 @@ def layers_said(root: Path) -> str:
 def test_an_import_of_a_higher_folder_is_reported(tmp_path: Path) -> None:
     down = {"cli/stopping": "from kinema.model import frame", "model/frame": "if TYPE_CHECKING:\n    import kinema.cli"}
     up = {"model/frame": "def f():\n    from kinema.formats import registry"}
-    with_layers(tmp_path, {**down, "formats/registry": ""})
+    write_layers(tmp_path, {**down, "formats/registry": ""})
     assert "kinema.model is not allowed" not in layers_said(tmp_path)
     package(tmp_path, up)
     assert "kinema.model is not allowed to import kinema.formats" in layers_said(tmp_path)
 
 
 def test_a_folder_without_a_layer_is_reported(tmp_path: Path) -> None:
-    assert "novelty" in layers_said(with_layers(tmp_path, {"novelty/__init__": "", "novelty/one": ""}))
+    assert "novelty" in layers_said(write_layers(tmp_path, {"novelty/__init__": "", "novelty/one": ""}))
 
 
 def test_the_name_of_a_higher_module_in_a_string_is_reported(tmp_path: Path) -> None:
     by_name = (
         "from importlib import import_module\nTABLE = {'Block': 'kinema.formats.xtc'}\nimport_module(TABLE['Block'])"
     )
-    root = with_layers(
+    root = write_layers(
         tmp_path, {"model/frame": by_name, "trajectory/opening": by_name, "model/atoms": "A = 'kinema.cli'"}
     )
     assert tool("check_package").check(root) == [
@@ -196,7 +196,7 @@ def test_an_import_of_the_facade_below_it_is_reported(tmp_path: Path) -> None:
         "model/atoms": "from kinema import _core, base, Block",
         "cli/app": "import kinema",
     }
-    assert tool("check_package").check(with_layers(tmp_path, modules)) == [
+    assert tool("check_package").check(write_layers(tmp_path, modules)) == [
         "python/kinema/model/atoms.py:1: imports Block of the facade kinema, which lies above it",
         "python/kinema/model/frame.py:2: imports all of the facade kinema, which lies above it",
     ]
@@ -209,7 +209,7 @@ def test_comparing_with_the_name_of_a_format_is_reported(tmp_path: Path) -> None
         "files/convert": "if 'XTC' != traj.format:\n    f(format='XTC')",
         "report/report": "traj.format in ('DCD', 'XTC')",
     }
-    assert tool("check_package").check(with_layers(tmp_path, modules)) == [
+    assert tool("check_package").check(write_layers(tmp_path, modules)) == [
         f"python/kinema/{place}: compares with XTC; ask an attribute of its `Format`"
         for place in ("files/convert.py:1", "report/report.py:1")
     ]
@@ -221,14 +221,14 @@ def test_a_class_name_used_twice_is_reported(tmp_path: Path) -> None:
         "base/files": "def f():\n    class _Block: ...",
         "base/progress": "class Blocks: ...",
     }
-    assert tool("check_package").check(with_layers(tmp_path, modules)) == [
+    assert tool("check_package").check(write_layers(tmp_path, modules)) == [
         "class name Block is used 2 times: python/kinema/base/files.py:2, python/kinema/model/frame.py:1"
     ]
 
 
 def test_a_crowded_folder_is_reported(tmp_path: Path) -> None:
     tools = tool("check_package")
-    with_layers(tmp_path, {f"model/{name}": "" for name in range(15)})
+    write_layers(tmp_path, {f"model/{name}": "" for name in range(15)})
     assert tools.check(tmp_path) == []
     package(tmp_path, {"model/one_more": ""})
     assert tools.check(tmp_path) == ["python/kinema/model: 16 modules, expected at most 15; split it"]

@@ -124,14 +124,14 @@ def test_two_threads_with_one_runner_have_a_cluster_each(tmp_path: Path) -> None
     failed: list[BaseException] = []
     ended = threading.Event()
 
-    def until_the_other_has_ended(done: int, _total: int) -> None:
+    def wait_for_other(done: int, _total: int) -> None:
         if done:
             running.set()
             ended.wait(120)
 
     def run() -> None:
         try:
-            second.run(runner=runner, workers=1, progress=until_the_other_has_ended)
+            second.run(runner=runner, workers=1, progress=wait_for_other)
         except BaseException as error:
             failed.append(error)
             running.set()

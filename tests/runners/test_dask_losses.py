@@ -123,7 +123,7 @@ def _busy(cluster: Any) -> subprocess.Popen[bytes]:
     return cluster.workers[0]
 
 
-def _at_work(cluster: Any, held: Held, action: Callable[[], object]) -> Once:
+def _act_at_work(cluster: Any, held: Held, action: Callable[[], object]) -> Once:
     """Does something when frames were reported and the worker that is to be lost is in the midst of a piece."""
 
     def act() -> None:
@@ -141,7 +141,7 @@ def _leaves_saved(path: Path) -> int:
 
 def test_leaves_of_a_killed_worker_are_run_again(cluster: Any, held: Held) -> None:
     cluster.start(2)
-    kill = _at_work(cluster, held, lambda: _busy(cluster).kill())
+    kill = _act_at_work(cluster, held, lambda: _busy(cluster).kill())
     tasks = held.run(runner=Dask(str(cluster.file)), progress=kill)
     assert kill.done
     assert len(tasks.lost_workers) == 1
@@ -192,7 +192,7 @@ def _replace(cluster: Any) -> None:
 
 def test_shared_data_that_is_lost_with_the_only_worker_is_computed_again(cluster: Any, held: Held) -> None:
     cluster.start(1)
-    kill = _at_work(cluster, held, lambda: _replace(cluster))
+    kill = _act_at_work(cluster, held, lambda: _replace(cluster))
     tasks = held.run(runner=Dask(str(cluster.file)), progress=kill)
     assert kill.done
     assert tasks.redone > 0
@@ -203,7 +203,7 @@ def test_another_worker_takes_what_was_meant_for_one_that_is_lost(
     cluster: Any, held: Held, options: dict[str, Any]
 ) -> None:
     cluster.start(1)
-    kill = _at_work(cluster, held, lambda: _replace(cluster))
+    kill = _act_at_work(cluster, held, lambda: _replace(cluster))
     schedule = options.get("schedule")
     tasks = held.run(runner=Dask(str(cluster.file), schedule=schedule), workers=options.get("workers"), progress=kill)
     assert kill.done
@@ -337,7 +337,7 @@ def test_workers_that_stop_meanwhile_are_lost(cluster: Any, held: Held) -> None:
             _busy(cluster).send_signal(signal.SIGSTOP)
             client.run_on_scheduler(_miss_heartbeats, address=stopped)
 
-        kill = _at_work(cluster, held, stop)
+        kill = _act_at_work(cluster, held, stop)
         tasks = held.run(runner=Dask(str(cluster.file)), progress=kill)
     assert kill.done
     assert list(tasks.lost_workers) == [stopped]

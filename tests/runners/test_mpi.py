@@ -434,7 +434,7 @@ save(run("threads"))
 """
 
 
-def _at_work(mpi: Any, n_ranks: int, folder: Path, **more: str) -> subprocess.Popen[str]:
+def _start_at_work(mpi: Any, n_ranks: int, folder: Path, **more: str) -> subprocess.Popen[str]:
     (folder / "script.py").write_text(mpi.begin + KEPT + ON_RANKS)
     process = mpi.started(n_ranks, ["script.py"], folder, WAIT="1", **more)
     assert process.stdout is not None
@@ -515,7 +515,7 @@ def test_a_rank_that_is_killed_ends_the_job_and_the_next_goes_on(
     mpi.compute(1, KEPT + ON_THREADS, folder)
     expected = _results(folder)
     (folder / "found.npz").unlink()
-    process = _at_work(mpi, 3, folder)
+    process = _start_at_work(mpi, 3, folder)
     _wait_for_nodes(folder / "run.ckpt")
     os.kill(int((folder / f"pid-{victim}").read_text()), signal.SIGKILL)
     code, _, _ = mpi.ended(process)
@@ -536,7 +536,7 @@ def test_a_rank_that_is_killed_ends_the_job_and_the_next_goes_on(
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signals_end_all_ranks_and_save_first(mpi: Any, number: signal.Signals, folder: Path) -> None:
     # nothing that was done is saved before, as it is not time yet
-    process = _at_work(mpi, 3, folder, INTERVAL="1000")
+    process = _start_at_work(mpi, 3, folder, INTERVAL="1000")
     before = load(str(folder / "run.ckpt"))
     assert before is not None
     assert not before.passes[0].nodes

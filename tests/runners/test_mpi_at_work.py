@@ -74,7 +74,7 @@ with kn.runners.MPI() as mpi:
 
 
 def test_other_nodes_are_given_numbers_while_rank_0_computes(mpi: Any, folder: Path) -> None:
-    if not mpi.of_mpich():
+    if not mpi.is_mpich():
         pytest.skip("only MPICH takes ranks of one machine for those of two nodes")
     assert mpi.script(3, SERVED, folder, **TWO_NODES) == "dynamic True True\nstatic True False\n"
 

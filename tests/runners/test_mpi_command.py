@@ -113,7 +113,7 @@ for number, words in enumerate(WORDS):
 
 
 @pytest.fixture
-def with_a_run(folder: Path) -> Path:
+def start_run(folder: Path) -> Path:
     """The folder with the record of a run."""
     assert call_kinema("rmsd", "-f", "a.dcd", "--report", "run.json", "-q", cwd=folder).returncode == 0
     (folder / "alone").mkdir()
@@ -137,8 +137,8 @@ def _compare_files(folder: Path, n_files: int) -> None:
 
 
 @pytest.mark.parametrize("n_ranks", [2, 5] if LONG else [2])
-def test_every_command_runs_once(mpi: Any, n_ranks: int, with_a_run: Path) -> None:
-    folder = with_a_run
+def test_every_command_runs_once(mpi: Any, n_ranks: int, start_run: Path) -> None:
+    folder = start_run
     lines = [[word.replace("PLACE", "ranks") for word in words] for words in COMMANDS]
     # ranks that stay do not have the variables of their launcher, by which a command finds out that it runs on ranks
     mpi.script(n_ranks, f"WORDS = {lines!r}\n{CALLED}", folder, **PLAIN)
@@ -149,8 +149,8 @@ def test_every_command_runs_once(mpi: Any, n_ranks: int, with_a_run: Path) -> No
     _compare_files(folder, 3)
 
 
-def test_a_command_that_mpiexec_starts_runs_once(mpi: Any, with_a_run: Path) -> None:
-    folder = with_a_run
+def test_a_command_that_mpiexec_starts_runs_once(mpi: Any, start_run: Path) -> None:
+    folder = start_run
     for words in (COMMANDS[0], COMMANDS[6]):
         line = [word.replace("PLACE", "ranks") for word in words]
         code, out, err = mpi.ended(mpi.started(3, ["-m", "kinema", *line], folder, **PLAIN))

@@ -103,7 +103,7 @@ def nodes(mpi: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NewNod
     missing = [name for name in ("ip", "unshare", "hostname") if shutil.which(name) is None]
     if missing:
         pytest.skip(f"no {' and no '.join(missing)} here, which make nodes of network namespaces")
-    if not mpi.of_mpich():
+    if not mpi.is_mpich():
         pytest.skip("the launcher is not that of MPICH, which can be told how to reach a node")
     found = NewNodes(tmp_path_factory.mktemp("nodes"))
     try:

@@ -126,7 +126,7 @@ def test_a_signal_ends_ranks_that_are_stopped(
     (folder / "script.py").write_text(mpi.begin + BEGIN + SIGNALLED.format(name=name, work=work, handled=code == 143))
     found, out, err = mpi.ended(mpi.started(3, ["script.py"], folder))
     # launchers have exit codes of their own after they have ended ranks: MPICH's is sometimes 9
-    assert found in (code, 9) or (found and not mpi.of_mpich()), out + err
+    assert found in (code, 9) or (found and not mpi.is_mpich()), out + err
     assert f"kinema: {said}" in err
     assert mpi.is_gone(int((folder / "stopped").read_text()))
     assert not (folder / "a.xtc").exists()

@@ -40,7 +40,7 @@ def _nothing_left(nothing_left: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def of_one_server(tmp_path_factory: pytest.TempPathFactory) -> tuple[ProcessesRunner, str]:
+def one_server(tmp_path_factory: pytest.TempPathFactory) -> tuple[ProcessesRunner, str]:
     """A runner whose server stays for all tests, and the cache folder that its environment has."""
     folder = str(tmp_path_factory.mktemp("cache"))
     # imports libraries that set variables
@@ -60,10 +60,10 @@ class TestProcesses(RunnerTests):
 
     @pytest.fixture(autouse=True)
     def environment_of_the_server(
-        self, of_one_server: tuple[ProcessesRunner, str], monkeypatch: pytest.MonkeyPatch
+        self, one_server: tuple[ProcessesRunner, str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """`own_cache_folder` comes before."""
-        self._runner, folder = of_one_server
+        self._runner, folder = one_server
         monkeypatch.setenv("XDG_CACHE_HOME", folder)
 
     def make(self) -> Runner:

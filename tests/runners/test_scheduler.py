@@ -159,7 +159,7 @@ class _Chunks:
         costs = [chunk if at * leaf % chunk else 0 for at in range(n_leaves)]
         self.cuts = _core.Partition(n_leaves, leaf, costs)
 
-    def of(self, piece: tuple[int, int]) -> int:
+    def decoded(self, piece: tuple[int, int]) -> int:
         """Chunks that a piece decodes."""
         first, stop = piece[0] * self.leaf, piece[1] * self.leaf
         return -(-stop // self.chunk) - first // self.chunk
@@ -234,7 +234,7 @@ def test_chunks_that_end_with_leaves_are_never_cut(chunk: int, schedule: Schedul
     chunks = _Chunks(1000, 256, chunk)
     piece_scheduler = Scheduler(1000, [(0, 1000)], 4, schedule=schedule, cuts=chunks.cuts)
     pieces = [piece for one in _all(piece_scheduler, 4) for piece in one]
-    assert sum(map(chunks.of, pieces)) == chunks.all
+    assert sum(map(chunks.decoded, pieces)) == chunks.all
     assert piece_scheduler.decoded_twice == 0
     # a share of "static" is one piece where cuts may cost something
     assert len(pieces) >= (4 if schedule == "static" and chunk > 256 else 16)
@@ -247,7 +247,7 @@ def test_few_chunks_and_many_workers() -> None:
         piece_scheduler = Scheduler(400, [(0, 400)], 8, schedule=schedule, cuts=chunks.cuts)  # type: ignore[arg-type]
         shares = _all(piece_scheduler, 8)
         assert all(shares)
-        assert {chunks.of(piece) for one in shares for piece in one} == {1}
+        assert {chunks.decoded(piece) for one in shares for piece in one} == {1}
     # but none gets half a chunk where others get a whole one
     chunks = _Chunks(100, 256, 256 * 20)
     for schedule in ("dynamic", "static"):
@@ -264,9 +264,9 @@ def test_chunks_that_no_leaf_ends_with_are_decoded_little_more_than_once(
     chunks = _Chunks(n_leaves, 256, chunk)
     piece_scheduler = Scheduler(n_leaves, [(0, n_leaves)], 4, schedule=schedule, ahead=2, cuts=chunks.cuts)
     pieces = [piece for one in _all(piece_scheduler, 4) for piece in one]
-    decoded = sum(map(chunks.of, pieces))
+    decoded = sum(map(chunks.decoded, pieces))
     regardless = Scheduler(n_leaves, [(0, n_leaves)], 4, schedule=schedule, ahead=2)
-    before = sum(chunks.of(piece) for one in _all(regardless, 4) for piece in one)
+    before = sum(chunks.decoded(piece) for one in _all(regardless, 4) for piece in one)
     assert decoded <= before
     # the last pieces, one or more for each worker, have no three chunks
     assert decoded <= 1.34 * chunks.all + (8 if schedule == "dynamic" else 4)
@@ -291,7 +291,7 @@ def _simulated(
         if held[worker]:
             first, stop = held[worker].popleft()
             # chunks are decoded whole, and that takes all of the time
-            work = stop - first if chunks is None else chunks.of((first, stop)) * chunks.chunk / chunks.leaf
+            work = stop - first if chunks is None else chunks.decoded((first, stop)) * chunks.chunk / chunks.leaf
             heapq.heappush(events, (now + work / speeds[worker], worker))
     assert piece_scheduler.left == 0
     return end / (n_leaves / sum(speeds))

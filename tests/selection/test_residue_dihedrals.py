@@ -26,7 +26,7 @@ def test_atoms_are_those_of_mdanalysis(protein, name):
 
 
 @pytest.fixture(scope="module")
-def of_mdtraj(protein):
+def mdtraj_dihedrals(protein):
     import mdtraj
 
     atoms = Atoms.from_mdanalysis(protein)
@@ -42,10 +42,10 @@ def of_mdtraj(protein):
 
 
 @pytest.mark.parametrize("name", DIHEDRALS)
-def test_atoms_are_those_of_mdtraj(of_mdtraj, name):
+def test_atoms_are_those_of_mdtraj(mdtraj_dihedrals, name):
     import mdtraj
 
-    atoms, topology = of_mdtraj
+    atoms, topology = mdtraj_dihedrals
     expected = getattr(mdtraj.geometry.dihedral, f"indices_{name}")(topology)
     (found,) = residue_dihedrals(atoms, [name])
     np.testing.assert_array_equal(found.atoms, expected[np.argsort(expected[:, 1], kind="stable")])

@@ -33,7 +33,7 @@ def phases(timings: Timings) -> dict[str, int]:
     return {phase: sum(round(getattr(one, phase) * 1e9) for one in timings.workers) for phase in PHASES}
 
 
-def of_phases(events: list[Event]) -> dict[str, int]:
+def count_phases(events: list[Event]) -> dict[str, int]:
     """The same from events."""
     found = nanoseconds(events)
     return {phase: sum(found[name] for name in names) for phase, names in PHASES.items()}
@@ -67,7 +67,7 @@ def test_timings_are_sums_of_events(adk_dcd: Any, adk_xtc: Any, tmp_path: Path, 
         events = events_of(Path(str(trace.path)))
         assert trace.events == len(spans(events)) > 0 and trace.lost == 0
         of_workers = events_of_workers(events)
-        assert of_phases(of_workers) == phases(timings)
+        assert count_phases(of_workers) == phases(timings)
         waited = nanoseconds(of_workers)["wait.wait"]
         assert waited == sum(round(one.wait * 1e9) for one in timings.workers)
         assert round(timings.blocks[:, 6].sum() * 1e9) == phases(timings)["compute"]

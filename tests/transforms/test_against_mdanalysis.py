@@ -189,7 +189,7 @@ class Pair:
         turns = self.turns if turned_back else self.turns[[0] * len(self.turns)]
         return np.array([ts.positions.astype(np.float64) @ turns[ts.frame].T for ts in made])
 
-    def at_first(self) -> MDAnalysis.AtomGroup:
+    def first_molecule(self) -> MDAnalysis.AtomGroup:
         """The largest molecule as it is in the first frame, whole."""
         self.universe.load_new(self.made_whole[:1].copy(), order="fac")
         return MDAnalysis.Merge(self.molecule).atoms
@@ -248,7 +248,7 @@ def test_whole_and_fit(name: str) -> None:
         lengths = np.linalg.norm(bonds[:, None] + counts @ cell, axis=2).min(axis=1)
         whole = np.linalg.norm(np.diff(positions[one.columns], axis=1)[:, 0], axis=1)
         assert_allclose(whole, lengths, rtol=0, atol=NEAR)
-    reference = one.at_first()
+    reference = one.first_molecule()
     for mode, make in (("rot+trans", transformations.fit_rot_trans), ("trans", transformations.fit_translation)):
         found = one.found(ours, transforms.superpose(one.largest, mode=mode))
         # atoms on a line have no best rotation

@@ -35,7 +35,7 @@ def whole() -> kn.Trajectory:
     return raw.with_transform(transforms.whole())
 
 
-def from_first(positions: Floats) -> Floats:
+def shift_from_first(positions: Floats) -> Floats:
     """Programs leave the whole at other places: vectors from the first atom."""
     return positions - positions[:, :1]
 
@@ -45,18 +45,18 @@ def test_whole(whole: kn.Trajectory, stored: dict[str, Floats], witness: str) ->
     found, raw = whole.read(), kn.open(STORED / "complex.trr", stored=False).read()
     assert (np.abs(found - raw).max(axis=2) > 1).sum() > 40
     for start, end in pairwise(ENDS):
-        expected = from_first(stored[witness][:, start:end])
-        assert_allclose(from_first(found[:, start:end]), expected, rtol=0, atol=NEAR)
+        expected = shift_from_first(stored[witness][:, start:end])
+        assert_allclose(shift_from_first(found[:, start:end]), expected, rtol=0, atol=NEAR)
 
 
 @pytest.mark.parametrize("witness", ["cpptraj", "mdtraj"])
 def test_cluster_of_a_dimer_and_its_ligand(whole: kn.Trajectory, stored: dict[str, Floats], witness: str) -> None:
-    expected = from_first(stored[witness][:, COMPLEX])
-    apart = np.abs(from_first(whole.read(None, COMPLEX)) - expected).max(axis=(1, 2)) > 1
+    expected = shift_from_first(stored[witness][:, COMPLEX])
+    apart = np.abs(shift_from_first(whole.read(None, COMPLEX)) - expected).max(axis=(1, 2)) > 1
     assert 3 <= apart.sum() < 8, "what is whole is not together in some frames"
     for anchor in (None, [0], [30], [40]):
         clustered = whole.with_transform(transforms.cluster(COMPLEX, anchor=anchor))
-        assert_allclose(from_first(clustered.read(None, COMPLEX)), expected, rtol=0, atol=NEAR)
+        assert_allclose(shift_from_first(clustered.read(None, COMPLEX)), expected, rtol=0, atol=NEAR)
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def called(
     reading, writing = socket.socketpair()
     child = os.fork()
     if not child:
-        _in_child(function, arguments, writing, file_bytes, begin is not None)
+        _run_in_child(function, arguments, writing, file_bytes, begin is not None)
     writing.close()
     try:
         if begin is not None:
@@ -108,7 +108,7 @@ def called(
             os.killpg(child, signal.SIGKILL)
 
 
-def _in_child(
+def _run_in_child(
     function: Callable[..., Any], arguments: Any, writing: socket.socket, file_bytes: int | None, stop: bool
 ) -> None:
     code = 1

@@ -32,7 +32,7 @@ class Index:
     columns: tuple[np.ndarray, np.ndarray, np.ndarray]  # type: ignore[type-arg]
 
     @classmethod
-    def of(cls, content: bytes) -> Index:
+    def parse(cls, content: bytes) -> Index:
         """Broken for another layout than this attack knows."""
         body = content[:-8]
         for widths in itertools.product((4, 8), repeat=3):
@@ -77,7 +77,7 @@ def forged_indices(moments: random.Random, folder: Path) -> None:
     expected = called(_read, path, False, None).checked()
     called(_read, path, True, None).checked()
     stored = folder / f".a.{suffix}.kinema-index"
-    index = Index.of(stored.read_bytes())
+    index = Index.parse(stored.read_bytes())
     how = _forge(index, moments)
     stored.write_bytes(index.packed(folder))
     window = sorted((moments.uniform(-5, 105), moments.uniform(-5, 105)))

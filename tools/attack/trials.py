@@ -75,7 +75,7 @@ def run_trials(one: Attack, seeds: Iterable[int], say: Callable[[str], None] = l
             break
         except Exception as error:
             row.trials += 1
-            row.broken.append((seed, _in_words(error)))
+            row.broken.append((seed, _describe_error(error)))
             say(f"broken: {one.name}, seed {seed}: {row.broken[-1][1]}")
         else:
             row.trials += 1
@@ -85,7 +85,7 @@ def run_trials(one: Attack, seeds: Iterable[int], say: Callable[[str], None] = l
     return row
 
 
-def _in_words(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     """A broken promise as it is said; of anything else also the place: that is a defect of the trial, or ours."""
     if isinstance(error, Broken):
         return str(error)

@@ -102,7 +102,7 @@ def _rust(module: Module) -> list[Fault]:
     tree = Tree()
     found: list[Fault] = []
     for one in json.loads(listed.stdout):
-        diff = _with_names(one["diff"], one["file"])
+        diff = _name_files(one["diff"], one["file"])
         found.append(Fault(_kind(one), one["file"], one["span"]["start"]["line"], partial(_built, tree, diff)))
     return found
 
@@ -129,7 +129,7 @@ def _kind(mutant: dict[str, str]) -> str:
     return OPERATORS.get(mutant["replacement"], named)
 
 
-def _with_names(diff: str, path: str) -> str:
+def _name_files(diff: str, path: str) -> str:
     """The diff with the two names that git expects; cargo-mutants gives the mutant a name in words."""
     lines = diff.splitlines(keepends=True)
     lines = [line.replace(" /* ~ changed by cargo-mutants ~ */", "") for line in lines]

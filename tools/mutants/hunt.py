@@ -86,7 +86,7 @@ def together(module: Module, faults: Sequence[Fault], tree: Tree) -> dict[str, O
         group, left = _that_apply(left, tree)
         for step in steps_of(module)[1]:
             with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-                outcomes |= _of_group(step, group, tree, Path(folder))
+                outcomes |= _hunt_group(step, group, tree, Path(folder))
             group = [fault for fault in group if fault.name not in outcomes]
         outcomes |= {fault.name: Outcome(SURVIVED) for fault in group}
     return outcomes
@@ -106,7 +106,7 @@ def _that_apply(faults: Sequence[Fault], tree: Tree) -> tuple[list[Fault], list[
     return group, left
 
 
-def _of_group(step: Step, group: Sequence[Fault], tree: Tree, folder: Path) -> dict[str, Outcome]:
+def _hunt_group(step: Step, group: Sequence[Fault], tree: Tree, folder: Path) -> dict[str, Outcome]:
     """Those that the tests of a step see."""
     outcomes: dict[str, Outcome] = {}
     without: set[str] = set()

@@ -19,7 +19,7 @@ from MDAnalysisTests import datafiles
 HERE = Path(__file__).parent
 
 
-def by_chemfiles(path: Path) -> np.ndarray:
+def read_chemfiles(path: Path) -> np.ndarray:
     with chemfiles.Trajectory(str(path)) as trajectory:
         frames = [trajectory.read() for _ in range(trajectory.nsteps)]
         # positions are views into frames, which must live as long
@@ -51,7 +51,7 @@ def values(name: str) -> dict[str, np.ndarray]:
             np.testing.assert_allclose([one.velocities for one in frames], velocities["velocities"], rtol=1e-6)
     other = mdtraj.load(str(path), top=str(HERE / "ca.pdb"))
     np.testing.assert_allclose(other.xyz * 10.0, positions, rtol=0, atol=2e-5)
-    np.testing.assert_allclose(by_chemfiles(path), positions, rtol=0, atol=2e-5)
+    np.testing.assert_allclose(read_chemfiles(path), positions, rtol=0, atol=2e-5)
 
     rmsd = rms.RMSD(universe, ref_frame=0).run().results.rmsd[:, 2]
     np.testing.assert_allclose(mdtraj.rmsd(other, other, 0) * 10.0, rmsd, rtol=0, atol=2e-3)

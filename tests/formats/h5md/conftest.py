@@ -20,7 +20,7 @@ def conformance(tmp_path_factory: pytest.TempPathFactory) -> Conformance:
     """
     made: dict[str, tuple[Path, Expected]] = {}
 
-    def of(case: ConformanceFile, folder: Path) -> tuple[Path, Expected]:
+    def make(case: ConformanceFile, folder: Path) -> tuple[Path, Expected]:
         if case.name not in made:
             path = tmp_path_factory.mktemp(case.name) / "in.h5md"
             made[case.name] = path, case.write(path)
@@ -30,4 +30,4 @@ def conformance(tmp_path_factory: pytest.TempPathFactory) -> Conformance:
             return path, case.write(path)
         return path, expected
 
-    return of
+    return make

@@ -207,7 +207,7 @@ def damages(good: bytes) -> dict[str, bytes]:
         data = good[:12] + np.uint32(len(text)).tobytes() + text + columns
         return data + blake2b(data, digest_size=16).digest()
 
-    def with_arrays(**changed: Any) -> bytes:
+    def replace_arrays(**changed: Any) -> bytes:
         return signed({**head, "arrays": {**head["arrays"], **changed}})
 
     assert signed(head) == good
@@ -222,12 +222,12 @@ def damages(good: bytes) -> dict[str, bytes]:
         "no object": signed([]),
         "no identity": signed({**head, "identity": "00"}),
         "no hex": signed({**head, "identity": "xyz"}),
-        "no numbers": with_arrays(sizes=["<u8", "many"]),
-        "more chunks than bytes": with_arrays(sizes=["<u8", 2 * FEWEST_CHUNKS]),
-        "fewer addresses": with_arrays(addresses=["<u8", 1]),
-        "negative": with_arrays(sizes=["<u8", -1]),
-        "objects": with_arrays(sizes=["|O8", 1]),
-        "another type": with_arrays(masks=["<u8", 1]),
+        "no numbers": replace_arrays(sizes=["<u8", "many"]),
+        "more chunks than bytes": replace_arrays(sizes=["<u8", 2 * FEWEST_CHUNKS]),
+        "fewer addresses": replace_arrays(addresses=["<u8", 1]),
+        "negative": replace_arrays(sizes=["<u8", -1]),
+        "objects": replace_arrays(sizes=["|O8", 1]),
+        "another type": replace_arrays(masks=["<u8", 1]),
         "an array less": signed({**head, "arrays": {"addresses": head["arrays"]["addresses"]}}, columns[:-16]),
         "more rows": signed({**head, "values": {"rows": 1 << 60}}),
         "rows that are none": signed({**head, "values": {"rows": "x"}}),

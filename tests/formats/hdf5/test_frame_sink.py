@@ -39,7 +39,7 @@ def opened(path: Path, options: dict[str, Any]) -> tuple[Hdf5Writer, FrameSink]:
     return writer, writer
 
 
-def without_values(frames: FrameArrays, *chunks: Any, not_finite: int | None = None) -> StoredFrames:
+def drop_values(frames: FrameArrays, *chunks: Any, not_finite: int | None = None) -> StoredFrames:
     kinds = {name: values.dtype for name, values in frames.fields.items()}
     return StoredFrames(len(frames), kinds, frames.cells, frames.steps, frames.times, chunks, not_finite)
 
@@ -61,7 +61,7 @@ def test_stored_frames_make_the_file_that_rows_make(tmp_path: Path, name: str, o
         for at, stop in ((0, 8), (8, 13), (13, 14), (14, N_FRAMES)):
             piece = frames[at:stop]
             made = {field: encoders[field].encoded(values, at) for field, values in piece.fields.items()}
-            here = without_values(piece, made)
+            here = drop_values(piece, made)
             held = here if held is None else StoredFrames.joined([held, here])
             while held.n_frames >= run:
                 first, held = held.cut(run)
@@ -96,7 +96,7 @@ def test_fields_that_others_write(tmp_path: Path) -> None:
             for name, place in places.items():
                 file.seek(place)
                 file.write(frames.fields[name].tobytes())
-        sink.stored(without_values(frames))
+        sink.stored(drop_values(frames))
         sink.finish()
     found = kn.open(tmp_path / "new" / "a.h5md")
     for name, values in frames.fields.items():
@@ -109,7 +109,7 @@ def test_a_frame_that_is_not_finite_is_noted_once(tmp_path: Path) -> None:
     with writer:
         encoders = sink.begin(frames[:1])
         made = {field: encoders[field].encoded(values, 0) for field, values in frames.fields.items()}
-        whole = StoredFrames.joined([without_values(frames[:9], made, not_finite=7), without_values(frames[9:])])
+        whole = StoredFrames.joined([drop_values(frames[:9], made, not_finite=7), drop_values(frames[9:])])
         with pytest.warns(kn.Note, match="frame 7 has positions that are not numbers"):
             sink.stored(whole)
         sink.finish()

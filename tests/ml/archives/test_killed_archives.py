@@ -181,7 +181,7 @@ def test_another_source_than_before_is_refused(sources: Path, tmp_path: Path, sm
         convert(paths(tmp_path), tmp_path / "out.h5", **given)
 
 
-def at_work(folder: Path) -> bool:
+def is_at_work(folder: Path) -> bool:
     """Whether a temporary file of the archive has its structure; one may get another name while it is looked at."""
     with suppress(FileNotFoundError):
         return any(part.stat().st_size for part in folder.glob("out.part-*"))
@@ -204,7 +204,7 @@ def test_the_command_stopped_in_the_middle(number: int, code: int, large: Path, 
     for more, ends in (([], "stopped, nothing was written"), (["--checkpoint", "c", "--checkpoint-interval", "0"], "")):
         process = start_child([*words, *more], cwd=tmp_path, env=environment, seconds=60)
         with process:
-            while process.poll() is None and not at_work(tmp_path):
+            while process.poll() is None and not is_at_work(tmp_path):
                 time.sleep(0.01)
             time.sleep(0.1)
             process.send_signal(number)

@@ -42,25 +42,25 @@ def output(program: str, path: Path, *more: str) -> str:
     return subprocess.run([*words, *more], capture_output=True, text=True, timeout=120, check=True).stdout
 
 
-def of_kinema(folder: Path) -> Path:
+def trace_kinema(folder: Path) -> Path:
     write_dcd(folder / "a.dcd", random_walk(60, 500))
     with kn.trace(folder / "t", compress=True):
         kn.analysis.RadiusOfGyration(kn.open(folder / "a.dcd", stored=False), weights=None).run(workers=2)
     return next((folder / "t").iterdir())
 
 
-def of_strace(folder: Path) -> Path:
+def trace_strace(folder: Path) -> Path:
     (folder / "log").write_text(LOG)
     with gzip.open(folder / "strace.pfw.gz", "wb") as out:
         import_log(str(folder / "log"), out, host="node0", command="a")
     return folder / "strace.pfw.gz"
 
 
-def of_dftracer(folder: Path) -> Path:
+def trace_dftracer(folder: Path) -> Path:
     return Path(shutil.copy(DFTRACER, folder))
 
 
-@pytest.mark.parametrize("made", [of_kinema, of_strace, of_dftracer])
+@pytest.mark.parametrize("made", [trace_kinema, trace_strace, trace_dftracer])
 def test_they_find_the_same_events(tmp_path: Path, made: Any) -> None:
     path = made(tmp_path)
     trace = read_trace(path)

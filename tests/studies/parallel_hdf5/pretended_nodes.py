@@ -32,12 +32,12 @@ class TwoNodes(MPI.Intracomm):
 _made = MPIRunner.__init__
 
 
-def _on_two_nodes(self: MPIRunner, comm: Any = None, **options: Any) -> None:
+def _pretend_two_nodes(self: MPIRunner, comm: Any = None, **options: Any) -> None:
     _made(self, TwoNodes(MPI.COMM_WORLD) if comm is None else comm, **options)
 
 
 if __name__ == "__main__":
-    MPIRunner.__init__ = _on_two_nodes  # type: ignore[method-assign]
+    MPIRunner.__init__ = _pretend_two_nodes  # type: ignore[method-assign]
     # where the cases look for what has started them
     sys.modules["__main__"] = mpi_cases
     sys.exit(mpi_cases._run(sys.argv[1:]))

@@ -95,7 +95,7 @@ def barrier() -> None:
     sleep_between(COMM.Ibarrier())
 
 
-def on_root(call: Callable[[], Any]) -> Any:
+def call_on_root(call: Callable[[], Any]) -> Any:
     """Returns the value of a call on rank 0, on all ranks."""
     return COMM.bcast(call() if RANK == 0 else None)
 

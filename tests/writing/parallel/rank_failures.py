@@ -18,7 +18,7 @@ import h5py
 import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
-from rank_common import COMM, N_ATOMS, RANK, SIZE, barrier, exchange_by, on_root, raised, stamps, values_of
+from rank_common import COMM, N_ATOMS, RANK, SIZE, barrier, call_on_root, exchange_by, raised, stamps, values_of
 
 import kinema as kn
 from kinema.formats.strategies import strategies_of
@@ -102,7 +102,7 @@ def wrong_arguments() -> None:
         refused("path= differs between ranks", f"a{int(last == RANK)}.dcd", N_ATOMS)
         refused("strategy= differs between ranks", "a.dcd", N_ATOMS, strategy="serial" if last == RANK else "direct")
         refused("hints= differs", "a.dcd", N_ATOMS, strategy="mpiio", hints={"cb_nodes": 1 + (last == RANK)})
-    assert on_root(lambda: os.listdir(".")) == []
+    assert call_on_root(lambda: os.listdir(".")) == []
 
     with kn.Writer("a.dcd", N_ATOMS, comm=COMM) as out:
         values = values_of(0)[mine]
@@ -256,7 +256,7 @@ def disk_full() -> None:
             for frame in range(6):
                 out.write(values_of(frame)[mine], ids=mine, **stamps(0))  # type: ignore[call-arg]
             out.flush()
-            size = on_root(lambda s=suffix: next(Path().glob(f"full-*.part-*.{s}")).stat().st_size)
+            size = call_on_root(lambda s=suffix: next(Path().glob(f"full-*.part-*.{s}")).stat().st_size)
             limits = resource.getrlimit(resource.RLIMIT_FSIZE)
             if last == RANK:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))

@@ -68,7 +68,7 @@ def test_another_rank_reads_them_back(mpi: Any, n_ranks: int, nodes: str, variab
 
     All cases on three ranks of one node; elsewhere one of each strategy, or all if the run is long.
     """
-    if variable and not mpi.of_mpich():
+    if variable and not mpi.is_mpich():
         pytest.skip(f"{variable} is a variable of MPICH")
     more = dict([variable.split("=")]) if variable else {}
     every = "every" if LONG or (n_ranks == 3 and not nodes and not variable) else "one"
