@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use kinema_core::format::{
-    Arrangement, Decoded, Decoder, Format, Request, Scan, ScanOptions, Scratch, Segment, Wanted, detect, dlpoly, xtc,
+    Arrangement, Decoded, Decoder, Format, Request, Scan, ScanOptions, Scratch, Segment, SegmentBytes, Wanted, detect,
+    dlpoly, xtc,
 };
 use kinema_core::frame::{Block, Fields, Scales};
 use kinema_core::index::{AtomCheckpoints, Index, TableIndex};
@@ -346,7 +347,11 @@ fn read_as(
     for (i, segment) in segments.iter().enumerate() {
         let mut bytes = gather.bytes(i).to_vec();
         loop {
-            let decoded = decoder.decode(segment, &bytes, &wanted, &request, &mut block.as_mut(), &mut scratch)?;
+            let decoded = decoder.decode(
+                SegmentBytes { segment, bytes: &bytes, wanted: &wanted, request: &request },
+                &mut block.as_mut(),
+                &mut scratch,
+            )?;
             let Decoded::NeedsPrefix(len) = decoded else { break };
             assert!(len > bytes.len() as u64 && len <= segment.whole.len, "{len} bytes of {segment:?}");
             bytes.resize(len as usize, 0);
@@ -372,7 +377,8 @@ fn cut_short(source: &dyn Source, decoder: &dyn Decoder, index: &Index, frame: u
         // all of it at last: later segments may need what the first of a frame says
         let mut last = None;
         for cut in [0, bytes.len() / 2, bytes.len().saturating_sub(1), bytes.len()] {
-            let decoded = decoder.decode(segment, &bytes[..cut], &wanted, &request, &mut block.as_mut(), &mut scratch);
+            let given = SegmentBytes { segment, bytes: &bytes[..cut], wanted: &wanted, request: &request };
+            let decoded = decoder.decode(given, &mut block.as_mut(), &mut scratch);
             last = answer(decoded);
         }
         if last.is_none() {

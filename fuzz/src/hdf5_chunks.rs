@@ -8,7 +8,7 @@ use kinema_core::container::hdf5::array::{Array, ArrayDescription, NOT_STORED};
 use kinema_core::container::hdf5::filters::StoredFilter;
 use kinema_core::container::hdf5::number::Number;
 use kinema_core::format::h5md::{Field, H5mdDecoder, H5mdDescription, Rows};
-use kinema_core::format::{Decoded, Decoder, Request, ScanOptions, Scratch, Wanted};
+use kinema_core::format::{Decoded, Decoder, Request, ScanOptions, Scratch, SegmentBytes, Wanted};
 use kinema_core::frame::{Block, Fields, Scales};
 use kinema_core::selection::AtomSelection;
 use kinema_core::source::{Gather, MemorySource};
@@ -115,7 +115,8 @@ fn read(decoder: &dyn Decoder, source: &MemorySource, frames: &[u64], atoms: &At
     decoder.segments(&index, &wanted, &request, &mut segments)?;
     for segment in &segments {
         gather.read(source, [segment.extent])?;
-        let done = decoder.decode(segment, gather.bytes(0), &wanted, &request, &mut block.as_mut(), &mut scratch)?;
+        let given = SegmentBytes { segment, bytes: gather.bytes(0), wanted: &wanted, request: &request };
+        let done = decoder.decode(given, &mut block.as_mut(), &mut scratch)?;
         assert_eq!(done, Decoded::Done);
     }
     Ok(block.positions)

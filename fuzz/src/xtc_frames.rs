@@ -6,7 +6,7 @@ use kinema_core::format::xtc::Xtc;
 use kinema_core::format::xtc::encode::{
     EncodeScratch, FrameToEncode, IntegersToEncode, decode_integers, encode, encode_integers,
 };
-use kinema_core::format::{Decoded, Format, Request, ScanOptions, Scratch, Wanted};
+use kinema_core::format::{Decoded, Format, Request, ScanOptions, Scratch, SegmentBytes, Wanted};
 use kinema_core::frame::{Block, Fields, Scales};
 use kinema_core::selection::AtomSelection;
 use kinema_core::source::MemorySource;
@@ -38,7 +38,8 @@ fn positions(bytes: &[u8]) -> Result<Vec<[f32; 3]>> {
     let mut block = Block::default();
     block.reset([0], request.atoms.len(), request.fields);
     let [segment] = &segments[..] else { panic!("a frame is one segment") };
-    let decoded = decoder.decode(segment, bytes, &wanted, &request, &mut block.as_mut(), &mut Scratch::default())?;
+    let given = SegmentBytes { segment, bytes, wanted: &wanted, request: &request };
+    let decoded = decoder.decode(given, &mut block.as_mut(), &mut Scratch::default())?;
     assert_eq!(decoded, Decoded::Done);
     Ok(block.positions.as_chunks::<3>().0.to_vec())
 }

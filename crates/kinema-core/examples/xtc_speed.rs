@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use kinema_core::Result;
 use kinema_core::format::xtc::Xtc;
-use kinema_core::format::{Decoded, Decoder, Format, Request, ScanOptions, Scratch, Segment, Wanted};
+use kinema_core::format::{Decoded, Decoder, Format, Request, ScanOptions, Scratch, Segment, SegmentBytes, Wanted};
 use kinema_core::frame::{Block, Fields};
 use kinema_core::index::atom_checkpoints::ATOMS_PER_CHECKPOINT;
 use kinema_core::index::{AtomCheckpoints, Index};
@@ -83,7 +83,11 @@ fn decode_all(decoder: &dyn Decoder, loaded: &Loaded, request: &Request, block: 
     let mut short = 0;
     let mut scratch = Scratch::default();
     for (segment, bytes) in loaded.segments.iter().zip(&loaded.bytes) {
-        let decoded = decoder.decode(segment, bytes, &loaded.wanted, request, &mut block.as_mut(), &mut scratch)?;
+        let decoded = decoder.decode(
+            SegmentBytes { segment, bytes, wanted: &loaded.wanted, request },
+            &mut block.as_mut(),
+            &mut scratch,
+        )?;
         short += usize::from(decoded != Decoded::Done);
         black_box(&block.positions);
     }

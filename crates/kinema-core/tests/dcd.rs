@@ -5,7 +5,7 @@ mod common;
 use common::dcd_builder::Builder;
 use common::{Random, read, read_damaged};
 use kinema_core::ErrorKind;
-use kinema_core::format::{Format, Request, ScanOptions, Scratch, Wanted, dcd::Dcd};
+use kinema_core::format::{Format, Request, ScanOptions, Scratch, SegmentBytes, Wanted, dcd::Dcd};
 use kinema_core::frame::{Block, Fields, Scales};
 use kinema_core::selection::AtomSelection;
 use kinema_core::source::{MemorySource, ReadLog, Source};
@@ -261,7 +261,13 @@ fn cells_alone_need_only_the_heads() {
             let mut bytes = vec![0; 60];
             source.read_exact_at(segment.extent.offset, &mut bytes).unwrap();
             let mut scratch = Scratch::default();
-            decoder.decode(segment, &bytes, &wanted, &request, &mut block.as_mut(), &mut scratch).unwrap();
+            decoder
+                .decode(
+                    SegmentBytes { segment, bytes: &bytes, wanted: &wanted, request: &request },
+                    &mut block.as_mut(),
+                    &mut scratch,
+                )
+                .unwrap();
         }
         let cell = [[50.0, 0.0, 0.0], [0.0, 60.0, 0.0], [0.0, 0.0, 70.0]];
         assert!(block.stamps.iter().map(|stamp| stamp.cell).eq([cell; 3]));

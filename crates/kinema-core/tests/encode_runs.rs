@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
-use kinema_core::format::{Encoder, Format, Making, Placing, ScanOptions, find_by_name};
+use kinema_core::format::{Encoder, Format, Making, ScanOptions, find_by_name};
 use kinema_core::frame::Stamp;
 use kinema_core::index::{TableBuilder, TableIndex};
 use kinema_core::pipeline::Progress;
@@ -86,7 +86,7 @@ fn runs_in_any_order_make_the_file_that_one_call_makes() {
         assert!(runs.len() >= 3.min(n_frames as usize), "{runs:?}");
         let sink = MemorySink::new("made");
         let (begun, _) = begin(&case.request, &*case.encoder, &sink).unwrap();
-        if case.encoder.placing() == Placing::Ordered {
+        if case.encoder.placing().is_ordered() {
             let mut at = begun.bytes;
             for run in runs {
                 let made = case.run(run.clone(), at, &sink).unwrap();

@@ -1,7 +1,7 @@
 //! G96: layouts of blocks, cut and damaged files, and written files.
 
 use kinema_core::format::g96::G96;
-use kinema_core::format::{EncodeScratch, Format, Making, Request, Scan, ScanOptions, Scratch, Wanted};
+use kinema_core::format::{EncodeScratch, Format, Making, Request, Scan, ScanOptions, Scratch, SegmentBytes, Wanted};
 use kinema_core::frame::{Block, Fields, Scales};
 use kinema_core::selection::AtomSelection;
 use kinema_core::source::{MemorySource, Source};
@@ -38,7 +38,11 @@ fn read(text: &str, fields: Fields, atoms: AtomSelection) -> Result<Block> {
     for segment in &segments {
         let mut bytes = vec![0; segment.extent.len as usize];
         source.read_exact_at(segment.extent.offset, &mut bytes)?;
-        decoder.decode(segment, &bytes, &wanted, &request, &mut block.as_mut(), &mut Scratch::default())?;
+        decoder.decode(
+            SegmentBytes { segment, bytes: &bytes, wanted: &wanted, request: &request },
+            &mut block.as_mut(),
+            &mut Scratch::default(),
+        )?;
     }
     Ok(block)
 }
@@ -163,7 +167,7 @@ fn what_is_written_is_read() {
     assert!(made.starts_with(&first), "{made}");
     let cell = line(&[8.0, 9.0, 10.0, 0.0, 0.0, 0.5, 0.0, 1.0, 2.0]);
     assert!(made.contains(&format!("END\nBOX\n{cell}\nEND\nTITLE\n\nEND\n")), "{made}");
-    assert!(made.len() as u64 <= 2 * encoder.most_bytes());
+    assert!(made.len() as u64 <= 2 * encoder.placing().most_bytes());
     assert_eq!(read(&made, both, AtomSelection::all(2)).unwrap().positions, block.positions);
 }
 

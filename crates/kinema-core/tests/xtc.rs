@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kinema_core::format::xtc::Xtc;
 use kinema_core::format::xtc::encode::decode_integers;
-use kinema_core::format::{Decoded, Decoder, Format, Request, Scan, ScanOptions, Scratch, Wanted};
+use kinema_core::format::{Decoded, Decoder, Format, Request, Scan, ScanOptions, Scratch, SegmentBytes, Wanted};
 use kinema_core::frame::{Block, Fields, Scales};
 use kinema_core::index::Index;
 use kinema_core::selection::AtomSelection;
@@ -76,7 +76,11 @@ fn read(
         loop {
             let mut bytes = vec![0; len as usize];
             source.read_exact_at(segment.whole.offset, &mut bytes)?;
-            match decoder.decode(segment, &bytes, &wanted, request, &mut block.as_mut(), &mut scratch)? {
+            match decoder.decode(
+                SegmentBytes { segment, bytes: &bytes, wanted: &wanted, request },
+                &mut block.as_mut(),
+                &mut scratch,
+            )? {
                 Decoded::Done => break,
                 Decoded::NeedsPrefix(more) => {
                     assert!(more > len && more <= segment.whole.len, "{len} bytes given, {more} asked for");
@@ -234,10 +238,12 @@ fn a_prefix_of_a_frame_is_decoded_or_asks_for_more() {
             for end in 0..=whole {
                 let decoded = decoder
                     .decode(
-                        &segments[0],
-                        &bytes[..end],
-                        &wanted,
-                        &request,
+                        SegmentBytes {
+                            segment: &segments[0],
+                            bytes: &bytes[..end],
+                            wanted: &wanted,
+                            request: &request,
+                        },
                         &mut block.as_mut(),
                         &mut Scratch::default(),
                     )

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use common::Random;
 use kinema_core::format::xtc::Xtc;
-use kinema_core::format::{Decoded, Decoder, Format, Request, ScanOptions, Scratch, Wanted};
+use kinema_core::format::{Decoded, Decoder, Format, Request, ScanOptions, Scratch, SegmentBytes, Wanted};
 use kinema_core::frame::{Block, Fields, Scales};
 use kinema_core::index::{AtomCheckpoints, Index};
 use kinema_core::selection::AtomSelection;
@@ -97,9 +97,11 @@ impl Opened {
         let mut scratch = Scratch::default();
         for (i, segment) in segments.iter().enumerate() {
             let mut bytes = gather.bytes(i).to_vec();
-            while let Decoded::NeedsPrefix(len) =
-                self.decoder.decode(segment, &bytes, &wanted, &request, &mut block.as_mut(), &mut scratch)?
-            {
+            while let Decoded::NeedsPrefix(len) = self.decoder.decode(
+                SegmentBytes { segment, bytes: &bytes, wanted: &wanted, request: &request },
+                &mut block.as_mut(),
+                &mut scratch,
+            )? {
                 assert!(len > bytes.len() as u64 && len <= segment.whole.len, "a longer prefix is asked for");
                 bytes.resize(len as usize, 0);
                 self.source.read_exact_at(segment.whole.offset, &mut bytes)?;

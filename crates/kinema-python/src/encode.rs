@@ -165,7 +165,7 @@ impl PyEncoder {
     /// The most bytes that a record has.
     #[getter]
     fn most_bytes(&self) -> u64 {
-        self.encoder.most_bytes()
+        self.encoder.placing().most_bytes()
     }
 
     /// Runs of positions from `first` on, whose records have at most `bytes`, or that are one frame; `number` runs or

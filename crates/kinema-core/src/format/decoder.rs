@@ -140,16 +140,35 @@ pub struct Segment {
     pub whole: Extent,
 }
 
-impl Segment {
-    /// The first of the wanted frames that it holds values of.
+/// The bytes of one segment, and what is wanted of them.
+#[derive(Debug, Clone, Copy)]
+pub struct SegmentBytes<'a> {
+    /// The segment.
+    pub segment: &'a Segment,
+    /// Its bytes, or the first of them.
+    pub bytes: &'a [u8],
+    /// The frames for which the segments were made.
+    pub wanted: &'a [Wanted],
+    /// The fields and atoms for which they were made.
+    pub request: &'a Request,
+}
+
+impl SegmentBytes<'_> {
+    /// The first of the wanted frames that the segment holds values of.
     ///
     /// # Errors
     /// `Internal` if it is a segment of other frames.
-    pub(super) fn first_wanted(&self, wanted: &[Wanted], format: &'static str) -> Result<Wanted> {
-        let found = wanted.get(self.wanted.start as usize).copied();
+    pub(super) fn first_wanted(&self, format: &'static str) -> Result<Wanted> {
+        let found = self.wanted.get(self.segment.wanted.start as usize).copied();
         found.ok_or_else(|| {
             Error::new(ErrorKind::Internal, "the segment is not of the wanted frames").with_format(format)
         })
+    }
+
+    /// The outcome of decoding if there are only the first bytes of the segment, for formats that need all of them.
+    pub(super) fn whole_needed(&self) -> Option<Decoded> {
+        let len = self.segment.whole.len;
+        ((self.bytes.len() as u64) < len).then_some(Decoded::NeedsPrefix(len))
     }
 }
 
@@ -308,22 +327,14 @@ pub trait Decoder: Send + Sync {
     /// None on a sound index; `Internal` otherwise.
     fn segments(&self, index: &Index, wanted: &[Wanted], request: &Request, segments: &mut Vec<Segment>) -> Result<()>;
 
-    /// Decodes the `bytes` of one segment into the rows of `out`: the selected atoms side by side, scaled. The segments of
+    /// Decodes the bytes of one segment into the rows of `out`: the selected atoms side by side, scaled. The segments of
     /// a frame are given in their order, with the same `scratch`.
     ///
     /// Checks the frame's header (magic number, atom count, record lengths). Never panics, whatever the bytes.
     ///
     /// # Errors
     /// `Corrupt` with frame and byte offset in the file.
-    fn decode(
-        &self,
-        segment: &Segment,
-        bytes: &[u8],
-        wanted: &[Wanted],
-        request: &Request,
-        out: &mut BlockMut<'_>,
-        scratch: &mut Scratch,
-    ) -> Result<Decoded>;
+    fn decode(&self, given: SegmentBytes<'_>, out: &mut BlockMut<'_>, scratch: &mut Scratch) -> Result<Decoded>;
 }
 
 impl dyn Decoder + '_ {

@@ -160,8 +160,22 @@ fn refused(what: &str, expected: &[&str], found: Fields) -> Error {
 pub enum Placing {
     /// All have this many bytes, so that any worker writes any of them as soon as it has it.
     Uniform(u64),
-    /// Sizes are known after encoding: records follow one another in order.
-    Ordered,
+    /// Sizes, of at most this many bytes, are known after encoding: records follow one another in order.
+    Ordered(u64),
+}
+
+impl Placing {
+    /// The most bytes that a record can have.
+    pub fn most_bytes(self) -> u64 {
+        match self {
+            Self::Uniform(bytes) | Self::Ordered(bytes) => bytes,
+        }
+    }
+
+    /// Whether records follow one another in order.
+    pub fn is_ordered(self) -> bool {
+        matches!(self, Self::Ordered(_))
+    }
 }
 
 /// Bytes that are written again.
@@ -217,9 +231,6 @@ pub trait Encoder: Send + Sync {
     /// How records are placed.
     fn placing(&self) -> Placing;
 
-    /// The most bytes that a record can have.
-    fn most_bytes(&self) -> u64;
-
     /// The bytes before the first record, of a file without any.
     fn head(&self) -> Vec<u8>;
 
@@ -228,7 +239,9 @@ pub trait Encoder: Send + Sync {
     fn cell_read_back(&self, cell: &Cell) -> Cell;
 
     /// Whether times are float32 in the file.
-    fn has_narrow_times(&self) -> bool;
+    fn has_narrow_times(&self) -> bool {
+        false
+    }
 
     /// The format's unit of length in angstrom.
     fn length_unit(&self) -> f64 {

@@ -18,12 +18,7 @@ static INFO: FormatInfo = FormatInfo {
     writes: false,
     encodes: false,
     places_atoms: false,
-    fields: Fields::POSITIONS
-        .union(Fields::VELOCITIES)
-        .union(Fields::FORCES)
-        .union(Fields::CELL)
-        .union(Fields::STEP)
-        .union(Fields::TIME),
+    fields: Fields::ALL,
     length_unit: "as MDAnalysis gives it",
     time_unit: "as MDAnalysis gives it",
     scales: Scales::NATIVE,

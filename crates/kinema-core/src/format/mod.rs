@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 pub use self::decoder::{
     Arrangement, ChunkedDecoder, Decoded, Decoder, Facts, FrameCoupling, Header, Request, Scan, ScanOptions, Scratch,
-    Segment, Wanted,
+    Segment, SegmentBytes, Wanted,
 };
 pub(crate) use self::encoder::first_lost;
 pub use self::encoder::{Encoder, Making, Marker, Placing, Record};

@@ -10,7 +10,7 @@ use super::absent::Held;
 use super::applied::Applied;
 use crate::clock::{Meter, Phases, Work};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{Decoded, Request, Segment, Wanted};
+use crate::format::{Decoded, Request, Segment, SegmentBytes, Wanted};
 use crate::frame::{BlockMut, Fields, Real, RowsMut, Scales, Units, VectorsMut};
 use crate::plan::BATCH_BYTES;
 use crate::selection::AtomSelection;
@@ -373,14 +373,8 @@ impl<'a> Reader<'a> {
         self.meter().read(work, calls);
         for (place, i) in segments.enumerate() {
             let (segment, bytes) = (&self.buffers.segments[i], self.buffers.gather.bytes(place));
-            let outcome = part.decoder.decode(
-                segment,
-                bytes,
-                &self.buffers.wanted,
-                &self.request,
-                out,
-                &mut self.buffers.scratch,
-            )?;
+            let given = SegmentBytes { segment, bytes, wanted: &self.buffers.wanted, request: &self.request };
+            let outcome = part.decoder.decode(given, out, &mut self.buffers.scratch)?;
             if let Decoded::NeedsPrefix(len) = outcome {
                 self.read_longer(part, source, i, len, out)?;
             }
@@ -411,14 +405,9 @@ impl<'a> Reader<'a> {
             source.read_exact_at(segment.whole.offset, &mut bytes)?;
             meter.read(Work { file: Some(&part.path), offset: segment.whole.offset, size: len, frames: 1 }, 1);
             let longer = Segment { extent: Extent { len, ..segment.whole }, ..segment.clone() };
-            match part.decoder.decode(
-                &longer,
-                &bytes,
-                &self.buffers.wanted,
-                &self.request,
-                out,
-                &mut self.buffers.scratch,
-            )? {
+            let (wanted, request) = (&self.buffers.wanted, &self.request);
+            let given = SegmentBytes { segment: &longer, bytes: &bytes, wanted, request };
+            match part.decoder.decode(given, out, &mut self.buffers.scratch)? {
                 Decoded::Done => return Ok(()),
                 Decoded::NeedsPrefix(_) if len == segment.whole.len => {
                     return Err(Error::new(ErrorKind::Internal, "a decoder asked for more than the whole segment"));

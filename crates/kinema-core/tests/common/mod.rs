@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kinema_core::Result;
-use kinema_core::format::{Decoded, Format, Request, ScanOptions, Scratch, Wanted};
+use kinema_core::format::{Decoded, Format, Request, ScanOptions, Scratch, SegmentBytes, Wanted};
 use kinema_core::frame::{Block, Fields, Scales};
 use kinema_core::selection::AtomSelection;
 use kinema_core::source::{Gather, MemorySource, OpenSource, Source};
@@ -80,9 +80,11 @@ pub fn read(format: &dyn Format, source: &dyn Source, frames: Option<&[u64]>, at
     let mut scratch = Scratch::default();
     for (i, segment) in segments.iter().enumerate() {
         let mut bytes = gather.bytes(i).to_vec();
-        while let Decoded::NeedsPrefix(len) =
-            decoder.decode(segment, &bytes, &wanted, &request, &mut block.as_mut(), &mut scratch)?
-        {
+        while let Decoded::NeedsPrefix(len) = decoder.decode(
+            SegmentBytes { segment, bytes: &bytes, wanted: &wanted, request: &request },
+            &mut block.as_mut(),
+            &mut scratch,
+        )? {
             assert!(len > bytes.len() as u64 && len <= segment.whole.len, "a longer prefix is asked for");
             bytes.resize(len as usize, 0);
             source.read_exact_at(segment.whole.offset, &mut bytes)?;

@@ -196,10 +196,6 @@ impl Encoder for DcdEncoder {
         Placing::Uniform(self.record_len())
     }
 
-    fn most_bytes(&self) -> u64 {
-        self.record_len()
-    }
-
     fn head(&self) -> Vec<u8> {
         let mut words = [0_i32; 20];
         words[..4].copy_from_slice(&self.counts(0));
@@ -225,11 +221,6 @@ impl Encoder for DcdEncoder {
             CellKind::None | CellKind::Lengths | CellKind::Turned => numbers_of(cells::lengths_and_cosines(cell)),
         };
         cell::cell(numbers, self.version).unwrap_or(NOT_A_CELL)
-    }
-
-    fn has_narrow_times(&self) -> bool {
-        // they follow from steps
-        false
     }
 
     fn push_records(&self, rows: &BlockView<'_>, first: u64, _: &mut EncodeScratch, out: &mut Vec<u8>) -> Result<()> {

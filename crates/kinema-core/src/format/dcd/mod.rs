@@ -16,7 +16,7 @@ use super::planes::{PlaneRuns, gather_run, interleave};
 use super::scan::uniform::incomplete;
 use super::scan::{UNFINISHED, unfinished};
 use super::{Arrangement, Decoded, Decoder, Encoder, Facts, Format, FormatInfo, Header, Making};
-use super::{Request, Scratch, Segment, UniformFrames, Wanted};
+use super::{Request, Scratch, Segment, SegmentBytes, UniformFrames, Wanted};
 use crate::container::fortran::Layout;
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{BlockMut, Fields, NO_CELL, NOT_A_CELL, Real, RowsMut, Scales, Stamp, VectorsMut};
@@ -225,17 +225,10 @@ impl Decoder for DcdDecoder {
         Ok(())
     }
 
-    fn decode(
-        &self,
-        segment: &Segment,
-        bytes: &[u8],
-        wanted: &[Wanted],
-        request: &Request,
-        out: &mut BlockMut<'_>,
-        _: &mut Scratch,
-    ) -> Result<Decoded> {
-        if (bytes.len() as u64) < segment.whole.len {
-            return Ok(Decoded::NeedsPrefix(segment.whole.len));
+    fn decode(&self, given: SegmentBytes<'_>, out: &mut BlockMut<'_>, _: &mut Scratch) -> Result<Decoded> {
+        let SegmentBytes { segment, bytes, wanted, request } = given;
+        if let Some(longer) = given.whole_needed() {
+            return Ok(longer);
         }
         let one = wanted[segment.wanted.start as usize];
         let frame = FrameBytes { decoder: self, bytes, frame: one.frame, offset: segment.extent.offset };

@@ -10,7 +10,7 @@ use super::{SCALES, TIME_UNIT, encode_config, fields_of, shape_of, warning_of};
 use crate::container::text::{Words, parse_f64, parse_i64};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Arrangement, Decoded, Decoder, Encoder, Facts, Format, FormatInfo, Header, Making};
-use crate::format::{HEAD_BYTES, Request, Scratch, Segment, UniformFrames, Wanted};
+use crate::format::{HEAD_BYTES, Request, Scratch, Segment, SegmentBytes, UniformFrames, Wanted};
 use crate::frame::{BlockMut, Cell, Fields, NO_CELL, Real, Stamp, VectorsMut};
 use crate::index::{Index, UniformIndex};
 use crate::source::{Extent, Source};
@@ -295,33 +295,24 @@ impl Decoder for ConfigDecoder {
         Ok(())
     }
 
-    fn decode(
-        &self,
-        segment: &Segment,
-        bytes: &[u8],
-        wanted: &[Wanted],
-        request: &Request,
-        out: &mut BlockMut<'_>,
-        scratch: &mut Scratch,
-    ) -> Result<Decoded> {
-        let one = segment.first_wanted(wanted, NAME)?;
-        let decoded = self.part(segment, bytes, one.row as usize, request, out, scratch);
-        decoded.map_err(|error| error.with_byte(segment.extent.offset).with_frame(one.frame).with_format(NAME))
+    fn decode(&self, given: SegmentBytes<'_>, out: &mut BlockMut<'_>, scratch: &mut Scratch) -> Result<Decoded> {
+        let one = given.first_wanted(NAME)?;
+        let decoded = self.part(given, one.row as usize, out, scratch);
+        decoded.map_err(|error| error.with_byte(given.segment.extent.offset).with_frame(one.frame).with_format(NAME))
     }
 }
 
 impl ConfigDecoder {
     fn part(
         &self,
-        segment: &Segment,
-        bytes: &[u8],
+        given: SegmentBytes<'_>,
         row: usize,
-        request: &Request,
         out: &mut BlockMut<'_>,
         scratch: &mut Scratch,
     ) -> Result<Decoded> {
+        let SegmentBytes { segment, bytes, request, .. } = given;
         if let Some(fixed) = &self.fixed
-            && let Some(decoded) = fixed.decode_run(segment, bytes, row, request, out)?
+            && let Some(decoded) = fixed.decode_run(given, row, out)?
         {
             return Ok(decoded);
         }
@@ -337,7 +328,7 @@ impl ConfigDecoder {
         let (periodic, present) = (super::periodic_of(head.imcon), fields_of(head.levels) | there);
         *out.stamp(row)? = Stamp { cell, periodic, step, time, present };
         match &self.fixed {
-            Some(fixed) => fixed.decode_frame(segment, bytes, row, request, out, scratch),
+            Some(fixed) => fixed.decode_frame(given, row, out, scratch),
             None => self.free(&head, bytes, row, request, out),
         }
     }

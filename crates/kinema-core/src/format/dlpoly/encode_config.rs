@@ -122,20 +122,12 @@ impl Encoder for ConfigEncoder {
         Placing::Uniform(self.record_len())
     }
 
-    fn most_bytes(&self) -> u64 {
-        self.record_len()
-    }
-
     fn head(&self) -> Vec<u8> {
         Vec::new()
     }
 
     fn cell_read_back(&self, cell: &Cell) -> Cell {
         cell_in_columns(cell)
-    }
-
-    fn has_narrow_times(&self) -> bool {
-        false
     }
 
     fn push_records(&self, rows: &BlockView<'_>, first: u64, _: &mut EncodeScratch, out: &mut Vec<u8>) -> Result<()> {

@@ -185,10 +185,6 @@ impl Encoder for HistoryEncoder {
         Placing::Uniform(self.record_len())
     }
 
-    fn most_bytes(&self) -> u64 {
-        self.record_len()
-    }
-
     fn head(&self) -> Vec<u8> {
         let mut out = Vec::new();
         put_title(&mut out, self.title.as_deref());
@@ -202,10 +198,6 @@ impl Encoder for HistoryEncoder {
 
     fn cell_read_back(&self, cell: &Cell) -> Cell {
         cell_in_columns(cell)
-    }
-
-    fn has_narrow_times(&self) -> bool {
-        false
     }
 
     fn push_records(&self, rows: &BlockView<'_>, first: u64, _: &mut EncodeScratch, out: &mut Vec<u8>) -> Result<()> {

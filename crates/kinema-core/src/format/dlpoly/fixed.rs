@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::records::AtomBlock;
 use crate::error::{Error, Result};
-use crate::format::{Decoded, Request, Scratch, Segment};
+use crate::format::{Decoded, Request, Scratch, Segment, SegmentBytes};
 use crate::frame::{BlockMut, Fields};
 use crate::source::{Extent, MAX_GAP};
 
@@ -59,14 +59,8 @@ impl Fixed {
     ///
     /// # Errors
     /// `Corrupt` with the byte.
-    pub fn decode_run(
-        &self,
-        segment: &Segment,
-        bytes: &[u8],
-        row: usize,
-        request: &Request,
-        out: &mut BlockMut<'_>,
-    ) -> Result<Option<Decoded>> {
+    pub fn decode_run(&self, given: SegmentBytes<'_>, row: usize, out: &mut BlockMut<'_>) -> Result<Option<Decoded>> {
+        let SegmentBytes { segment, bytes, request, .. } = given;
         let at = segment.extent.offset;
         if bytes.len() as u64 != segment.extent.len {
             return Err(Error::corrupt("wrong length of a frame", segment.extent.len, bytes.len()));
@@ -84,13 +78,12 @@ impl Fixed {
     /// `Corrupt` with the byte.
     pub fn decode_frame(
         &self,
-        segment: &Segment,
-        bytes: &[u8],
+        given: SegmentBytes<'_>,
         row: usize,
-        request: &Request,
         out: &mut BlockMut<'_>,
         scratch: &mut Scratch,
     ) -> Result<Decoded> {
+        let SegmentBytes { segment, bytes, request, .. } = given;
         if segment.extent == segment.whole {
             let atoms = bytes.get(self.head_len as usize..).unwrap_or_default();
             let at = segment.whole.offset.saturating_add(self.head_len);

@@ -9,7 +9,9 @@ use super::{SCALES, TIME_UNIT, classic, encode_history, fields_of, shape_of, unf
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::scan::uniform::lacks_frames;
 use crate::format::{Arrangement, Decoded, Decoder, Encoder, Facts, Format, FormatInfo, Header, Making};
-use crate::format::{FrameStamp, FrameStamps, HEAD_BYTES, Request, Scratch, Segment, UniformFrames, Wanted};
+use crate::format::{
+    FrameStamp, FrameStamps, HEAD_BYTES, Request, Scratch, Segment, SegmentBytes, UniformFrames, Wanted,
+};
 use crate::frame::{BlockMut, Fields, NO_CELL, Stamp};
 use crate::index::{Index, UniformIndex};
 use crate::source::{Extent, Source};
@@ -226,33 +228,24 @@ impl Decoder for HistoryDecoder {
         Ok(())
     }
 
-    fn decode(
-        &self,
-        segment: &Segment,
-        bytes: &[u8],
-        wanted: &[Wanted],
-        request: &Request,
-        out: &mut BlockMut<'_>,
-        scratch: &mut Scratch,
-    ) -> Result<Decoded> {
-        let one = segment.first_wanted(wanted, NAME)?;
-        let decoded = self.part(segment, bytes, one.row as usize, request, out, scratch);
-        decoded.map_err(|error| error.with_byte(segment.extent.offset).with_frame(one.frame).with_format(NAME))
+    fn decode(&self, given: SegmentBytes<'_>, out: &mut BlockMut<'_>, scratch: &mut Scratch) -> Result<Decoded> {
+        let one = given.first_wanted(NAME)?;
+        let decoded = self.part(given, one.row as usize, out, scratch);
+        decoded.map_err(|error| error.with_byte(given.segment.extent.offset).with_frame(one.frame).with_format(NAME))
     }
 }
 
 impl HistoryDecoder {
     fn part(
         &self,
-        segment: &Segment,
-        bytes: &[u8],
+        given: SegmentBytes<'_>,
         row: usize,
-        request: &Request,
         out: &mut BlockMut<'_>,
         scratch: &mut Scratch,
     ) -> Result<Decoded> {
+        let SegmentBytes { segment, bytes, request, .. } = given;
         let fixed = self.fixed();
-        if let Some(decoded) = fixed.decode_run(segment, bytes, row, request, out)? {
+        if let Some(decoded) = fixed.decode_run(given, row, out)? {
             return Ok(decoded);
         }
         let at = segment.extent.offset;
@@ -267,7 +260,7 @@ impl HistoryDecoder {
             time: head.time * request.scales.time,
             present,
         };
-        fixed.decode_frame(segment, bytes, row, request, out, scratch)
+        fixed.decode_frame(given, row, out, scratch)
     }
 
     fn fixed(&self) -> Fixed {

@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::planes::{PlaneRuns, gather_run, interleave};
 use crate::format::scan::uniform::incomplete;
 use crate::format::{Arrangement, Decoded, Decoder, Facts, FrameStamp, FrameStamps, HEAD_BYTES, Header};
-use crate::format::{Request, Scratch, Segment, UniformFrames, Wanted};
+use crate::format::{Request, Scratch, Segment, SegmentBytes, UniformFrames, Wanted};
 use crate::frame::{BlockMut, Cell, Fields, NO_CELL, Real, Stamp, VectorsMut};
 use crate::index::{Index, UniformIndex};
 use crate::source::{Extent, Source};
@@ -338,21 +338,14 @@ impl Decoder for UnformattedDecoder {
         Ok(())
     }
 
-    fn decode(
-        &self,
-        segment: &Segment,
-        bytes: &[u8],
-        wanted: &[Wanted],
-        request: &Request,
-        out: &mut BlockMut<'_>,
-        _: &mut Scratch,
-    ) -> Result<Decoded> {
-        if (bytes.len() as u64) < segment.whole.len {
-            return Ok(Decoded::NeedsPrefix(segment.whole.len));
+    fn decode(&self, given: SegmentBytes<'_>, out: &mut BlockMut<'_>, _: &mut Scratch) -> Result<Decoded> {
+        if let Some(longer) = given.whole_needed() {
+            return Ok(longer);
         }
-        let one = segment.first_wanted(wanted, NAME)?;
-        let decoded = self.part(segment, bytes, one.row as usize, request, out);
-        decoded.map_err(|error| error.with_byte(segment.extent.offset).with_frame(one.frame).with_format(NAME))?;
+        let one = given.first_wanted(NAME)?;
+        let decoded = self.part(given, one.row as usize, out);
+        decoded
+            .map_err(|error| error.with_byte(given.segment.extent.offset).with_frame(one.frame).with_format(NAME))?;
         Ok(Decoded::Done)
     }
 }
@@ -366,14 +359,8 @@ enum Planes<'a> {
 }
 
 impl UnformattedDecoder {
-    fn part(
-        &self,
-        segment: &Segment,
-        bytes: &[u8],
-        row: usize,
-        request: &Request,
-        out: &mut BlockMut<'_>,
-    ) -> Result<()> {
+    fn part(&self, given: SegmentBytes<'_>, row: usize, out: &mut BlockMut<'_>) -> Result<()> {
+        let SegmentBytes { segment, bytes, request, .. } = given;
         let (shape, at) = (&self.shape, segment.extent.offset);
         if let Some(plane) = segment.part.checked_sub(part::X) {
             let (level, axis) = (plane as usize / 3, plane as usize % 3);

@@ -146,13 +146,9 @@ impl Encoder for G96Encoder {
     }
 
     fn placing(&self) -> Placing {
-        Placing::Ordered
-    }
-
-    fn most_bytes(&self) -> u64 {
         let blocks = if self.shape.velocities { 2 } else { 1 };
         let around = self.title.len() as u64 + 256;
-        around + 9 * COLUMN as u64 + blocks * LINE as u64 * u64::from(self.shape.n_atoms)
+        Placing::Ordered(around + 9 * COLUMN as u64 + blocks * LINE as u64 * u64::from(self.shape.n_atoms))
     }
 
     fn head(&self) -> Vec<u8> {
@@ -161,10 +157,6 @@ impl Encoder for G96Encoder {
 
     fn cell_read_back(&self, cell: &Cell) -> Cell {
         cell.map(|vector| vector.map(|value| (value * 1e9).round() / 1e9))
-    }
-
-    fn has_narrow_times(&self) -> bool {
-        false
     }
 
     fn length_unit(&self) -> f64 {

@@ -12,7 +12,7 @@ use self::shape::{BOX, COLUMN, END, POSITION, Shape, VELOCITY, skipped, trimmed}
 use super::lines::{TextHeads, head_of, shown};
 use super::scan::HeaderFault;
 use super::{Arrangement, Decoded, Decoder, Encoder, Facts, Format, FormatInfo, Header, Making};
-use super::{Request, Scratch, Segment, Wanted};
+use super::{Request, Scratch, Segment, SegmentBytes, Wanted};
 use crate::container::text::lines::line_len;
 use crate::container::text::{parse_f64, parse_reals};
 use crate::error::{Error, ErrorKind, Result};
@@ -127,9 +127,7 @@ impl Decoder for G96Decoder {
         let last =
             if wants(Fields::POSITIONS) { request.atoms.last().map_or(0, |last| u64::from(last) + 1) } else { 0 };
         for (i, one) in (0_u32..).zip(wanted) {
-            if one.frame >= index.n_frames() {
-                return Err(Error::new(ErrorKind::Internal, "a frame is not in the index").with_format(NAME));
-            }
+            one.check_indexed(index, NAME)?;
             let whole = index.extent(one.frame);
             let mut push = |part: u32, extent: Extent, whole: Extent| {
                 segments.push(Segment { wanted: i..i + 1, atoms: 0..shape.n_atoms, part, extent, whole });
@@ -151,16 +149,9 @@ impl Decoder for G96Decoder {
         Ok(())
     }
 
-    fn decode(
-        &self,
-        segment: &Segment,
-        bytes: &[u8],
-        wanted: &[Wanted],
-        request: &Request,
-        out: &mut BlockMut<'_>,
-        _: &mut Scratch,
-    ) -> Result<Decoded> {
-        let one = segment.first_wanted(wanted, NAME)?;
+    fn decode(&self, given: SegmentBytes<'_>, out: &mut BlockMut<'_>, _: &mut Scratch) -> Result<Decoded> {
+        let SegmentBytes { segment, bytes, request, .. } = given;
+        let one = given.first_wanted(NAME)?;
         let row = one.row as usize;
         let decoded = if segment.part == part::TAIL {
             cell_of(bytes, segment.extent.offset).and_then(|(cell, _)| {

@@ -15,7 +15,7 @@ pub use self::field::{ABSENT, Field, Rows};
 use self::field::{PART_BITS, Work};
 use super::{
     Arrangement, ChunkedDecoder, Decoded, Decoder, Facts, Format, FormatInfo, FrameCoupling, Header, ReadStructure,
-    Request, Scratch, Segment, Wanted,
+    Request, Scratch, Segment, SegmentBytes, Wanted,
 };
 use crate::container::hdf5;
 use crate::error::{Error, ErrorKind, Result};
@@ -33,12 +33,7 @@ static INFO: FormatInfo = FormatInfo {
     writes: true,
     encodes: false,
     places_atoms: false,
-    fields: Fields::POSITIONS
-        .union(Fields::VELOCITIES)
-        .union(Fields::FORCES)
-        .union(Fields::CELL)
-        .union(Fields::STEP)
-        .union(Fields::TIME),
+    fields: Fields::ALL,
     length_unit: "as the file says",
     time_unit: "as the file says",
     scales: Scales::NATIVE,
@@ -308,21 +303,14 @@ impl Decoder for H5mdDecoder {
         Ok(())
     }
 
-    fn decode(
-        &self,
-        segment: &Segment,
-        bytes: &[u8],
-        wanted: &[Wanted],
-        request: &Request,
-        out: &mut BlockMut<'_>,
-        scratch: &mut Scratch,
-    ) -> Result<Decoded> {
-        if (bytes.len() as u64) < segment.whole.len {
-            return Ok(Decoded::NeedsPrefix(segment.whole.len));
+    fn decode(&self, given: SegmentBytes<'_>, out: &mut BlockMut<'_>, scratch: &mut Scratch) -> Result<Decoded> {
+        let SegmentBytes { segment, bytes, wanted, request } = given;
+        if let Some(longer) = given.whole_needed() {
+            return Ok(longer);
         }
         match segment.part & ((1 << PART_BITS) - 1) {
             STAMPS => self.stamps(wanted, request, out, scratch)?,
-            CELL => self.cells(segment, bytes, wanted, request, out, scratch)?,
+            CELL => self.cells(given, out, scratch)?,
             number => {
                 let Some(Some(field)) = self.vectors.get(number as usize) else {
                     return Err(Error::new(ErrorKind::Internal, "a segment of a field that is not there"));
@@ -423,15 +411,8 @@ impl H5mdDecoder {
         Ok(())
     }
 
-    fn cells(
-        &self,
-        segment: &Segment,
-        bytes: &[u8],
-        wanted: &[Wanted],
-        request: &Request,
-        out: &mut BlockMut<'_>,
-        scratch: &mut Scratch,
-    ) -> Result<()> {
+    fn cells(&self, given: SegmentBytes<'_>, out: &mut BlockMut<'_>, scratch: &mut Scratch) -> Result<()> {
+        let SegmentBytes { segment, bytes, wanted, request } = given;
         let Some(Field { rows: Rows::Stored(pieces), .. }) = &self.cell else {
             return Err(Error::new(ErrorKind::Internal, "a segment of a cell that is not there"));
         };

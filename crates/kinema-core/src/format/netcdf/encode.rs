@@ -214,10 +214,6 @@ impl Encoder for NetcdfEncoder {
         Placing::Uniform(self.record_len())
     }
 
-    fn most_bytes(&self) -> u64 {
-        self.record_len()
-    }
-
     fn head(&self) -> Vec<u8> {
         let header = self.header();
         let mut bytes = header.bytes();

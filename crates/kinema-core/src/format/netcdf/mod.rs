@@ -14,7 +14,7 @@ use super::cells::{cosine_of_degrees, degrees_of_cosine, from_lengths, lengths_a
 use super::numbers::BigEndianVectors;
 use super::scan::uniform::lacks_frames;
 use super::{Arrangement, Decoded, Decoder, Encoder, Facts, Format, FormatInfo, Header, Making, ReadStructure};
-use super::{FrameStamp, FrameStamps, Request, Scratch, Segment, UniformFrames, Wanted};
+use super::{FrameStamp, FrameStamps, Request, Scratch, Segment, SegmentBytes, UniformFrames, Wanted};
 use crate::container::hdf5;
 use crate::container::netcdf3::{self, text};
 use crate::container::xdr;
@@ -341,19 +341,12 @@ impl Decoder for NetcdfDecoder {
         Ok(())
     }
 
-    fn decode(
-        &self,
-        segment: &Segment,
-        bytes: &[u8],
-        wanted: &[Wanted],
-        request: &Request,
-        out: &mut BlockMut<'_>,
-        scratch: &mut Scratch,
-    ) -> Result<Decoded> {
-        if (bytes.len() as u64) < segment.whole.len {
-            return Ok(Decoded::NeedsPrefix(segment.whole.len));
+    fn decode(&self, given: SegmentBytes<'_>, out: &mut BlockMut<'_>, scratch: &mut Scratch) -> Result<Decoded> {
+        let SegmentBytes { segment, bytes, request, .. } = given;
+        if let Some(longer) = given.whole_needed() {
+            return Ok(longer);
         }
-        let one = segment.first_wanted(wanted, NAME)?;
+        let one = given.first_wanted(NAME)?;
         let row = one.row as usize;
         if segment.part == self.first_part {
             let step = i64::try_from(one.frame).unwrap_or(i64::MAX);

@@ -125,12 +125,8 @@ impl Encoder for TrrEncoder {
     }
 
     fn placing(&self) -> Placing {
-        Placing::Ordered
-    }
-
-    fn most_bytes(&self) -> u64 {
         let width = if self.recodes || self.double { 8 } else { 4 };
-        LONGEST_HEADER as u64 + width * (3 * 9 + 9 * u64::from(self.n_atoms))
+        Placing::Ordered(LONGEST_HEADER as u64 + width * (3 * 9 + 9 * u64::from(self.n_atoms)))
     }
 
     fn head(&self) -> Vec<u8> {

@@ -10,7 +10,7 @@ use self::header::{FrameHeader, LONGEST_HEADER, MAGIC, SHORTEST_HEADER, VERSION}
 use super::numbers::BigEndianVectors;
 use super::scan::{FrameHead, FrameHeaders, HeaderFault, ends_early};
 use super::{Arrangement, Decoded, Decoder, Encoder, Facts, Format, FormatInfo, Header, Making};
-use super::{Request, Scratch, Segment, Wanted};
+use super::{Request, Scratch, Segment, SegmentBytes, Wanted};
 use crate::container::xdr;
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{BlockMut, Cell, Fields, NO_CELL, Scales, Stamp};
@@ -211,30 +211,16 @@ impl Decoder for TrrDecoder {
         Ok(())
     }
 
-    fn decode(
-        &self,
-        segment: &Segment,
-        bytes: &[u8],
-        wanted: &[Wanted],
-        request: &Request,
-        out: &mut BlockMut<'_>,
-        _: &mut Scratch,
-    ) -> Result<Decoded> {
-        let one = segment.first_wanted(wanted, NAME)?;
-        let decoded = self.frame(segment, bytes, one.row as usize, request, out);
+    fn decode(&self, given: SegmentBytes<'_>, out: &mut BlockMut<'_>, _: &mut Scratch) -> Result<Decoded> {
+        let one = given.first_wanted(NAME)?;
+        let decoded = self.frame(given, one.row as usize, out);
         decoded.map_err(|error| error.with_frame(one.frame).with_format(NAME))
     }
 }
 
 impl TrrDecoder {
-    fn frame(
-        &self,
-        segment: &Segment,
-        bytes: &[u8],
-        row: usize,
-        request: &Request,
-        out: &mut BlockMut<'_>,
-    ) -> Result<Decoded> {
+    fn frame(&self, given: SegmentBytes<'_>, row: usize, out: &mut BlockMut<'_>) -> Result<Decoded> {
+        let SegmentBytes { segment, bytes, request, .. } = given;
         let start = segment.whole.offset;
         let header = match FrameHeader::parse(bytes, start, Some(self.header.n_atoms)) {
             Ok(header) => header,

@@ -27,7 +27,7 @@ use self::radix::FullCoordinate;
 use self::scan::XtcHeaders;
 use super::scan::{HeaderFault, ends_early};
 use super::{Arrangement, Decoded, Decoder, Encoder, Facts, Format, FormatInfo, Header, Making};
-use super::{Request, Scan, ScanOptions, Scratch, Segment, Wanted};
+use super::{Request, Scan, ScanOptions, Scratch, Segment, SegmentBytes, Wanted};
 use crate::container::xdr;
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{BlockMut, Fields, NO_CELL, Real, Scales, Stamp, VectorsMut};
@@ -176,16 +176,9 @@ impl Decoder for XtcDecoder {
         Ok(())
     }
 
-    fn decode(
-        &self,
-        segment: &Segment,
-        bytes: &[u8],
-        wanted: &[Wanted],
-        request: &Request,
-        out: &mut BlockMut<'_>,
-        scratch: &mut Scratch,
-    ) -> Result<Decoded> {
-        let one = segment.first_wanted(wanted, NAME)?;
+    fn decode(&self, given: SegmentBytes<'_>, out: &mut BlockMut<'_>, scratch: &mut Scratch) -> Result<Decoded> {
+        let SegmentBytes { segment, bytes, request, .. } = given;
+        let one = given.first_wanted(NAME)?;
         let Scratch { floats, header, .. } = scratch;
         let mut target = Target { segment, request, row: one.row as usize, out, room: floats };
         let decoded = match checkpoints::part(segment) {

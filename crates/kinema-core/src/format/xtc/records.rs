@@ -103,11 +103,7 @@ impl Encoder for XtcEncoder {
     }
 
     fn placing(&self) -> Placing {
-        Placing::Ordered
-    }
-
-    fn most_bytes(&self) -> u64 {
-        LONGEST_HEADER as u64 + MOST_ATOM_BYTES * u64::from(self.n_atoms) + 8
+        Placing::Ordered(LONGEST_HEADER as u64 + MOST_ATOM_BYTES * u64::from(self.n_atoms) + 8)
     }
 
     fn head(&self) -> Vec<u8> {

@@ -186,7 +186,7 @@ pub fn encode(
     }
     finish(encoder, sink, done.frames)?;
     trace::flush();
-    let index = (encoder.placing() == Placing::Ordered).then(|| call.window.into_index().finish());
+    let index = (encoder.placing().is_ordered()).then(|| call.window.into_index().finish());
     Ok(Encoded { bytes: done.bytes, index, timings: RunTimings::from_workers(start, workers) })
 }
 
@@ -234,7 +234,7 @@ pub fn encode_run(
         return Err(Error::new(ErrorKind::Internal, "not all records were encoded"));
     }
     trace::flush();
-    let index = (encoder.placing() == Placing::Ordered).then(|| call.window.into_index().finish());
+    let index = (encoder.placing().is_ordered()).then(|| call.window.into_index().finish());
     Ok(Encoded { bytes: done.bytes - run.at, index, timings: RunTimings::from_workers(start, workers) })
 }
 
@@ -242,7 +242,7 @@ pub fn encode_run(
 pub fn place_of(encoder: &dyn Encoder, position: u64) -> Option<u64> {
     match encoder.placing() {
         Placing::Uniform(record) => Some(encoder.head().len() as u64 + position * record),
-        Placing::Ordered => None,
+        Placing::Ordered(_) => None,
     }
 }
 
@@ -278,7 +278,7 @@ pub fn begin(request: &EncodeRequest, encoder: &dyn Encoder, sink: &dyn Sink) ->
     let Committed { frames, bytes } = resumed.committed;
     let fits = match encoder.placing() {
         Placing::Uniform(record) => bytes == head + frames * record,
-        Placing::Ordered => bytes == resumed.index.end(),
+        Placing::Ordered(_) => bytes == resumed.index.end(),
     };
     if !fits || frames > request.frames.len() {
         let what = format!("{frames} frames up to byte {bytes} are not the front of the file that is written");
@@ -341,7 +341,7 @@ impl Call<'_> {
                     self.sink.write_at(place, &bytes)?;
                     self.commits.add(positions.start, n_frames, bytes.len() as u64);
                 }
-                Placing::Ordered => self.window.add(positions, &mut bytes, || self.pool.is_stopped())?,
+                Placing::Ordered(_) => self.window.add(positions, &mut bytes, || self.pool.is_stopped())?,
             }
             let work = Work { file: Some(self.sink.path()), size, frames: n_frames, ..Work::default() };
             timing.write += watch.lap(&WRITING, work);

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{Encoder, Placing};
+use crate::format::Encoder;
 use crate::frame::Fields;
 use crate::pipeline::applied::Applied;
 use crate::pipeline::arrays::task_end;
@@ -36,7 +36,7 @@ pub fn pieces(
     let scanned = trajectory.scanned().ok_or_else(not_scanned)?;
     request.frames.check(scanned.concatenation.n_frames)?;
     let fields = needed(encoder);
-    let frame = encoder.most_bytes().max(row_bytes(request.atoms.n_requested(), fields)).max(1);
+    let frame = encoder.placing().most_bytes().max(row_bytes(request.atoms.n_requested(), fields)).max(1);
     let left = request.frames.len().saturating_sub(first);
     let rows = (bytes / frame).min(left.div_ceil(number.max(1))).max(1);
     Ok(tasks(scanned, &request.frames, first..request.frames.len(), fields, rows))
@@ -119,7 +119,7 @@ impl Sizes {
         let memory = if request.memory == 0 { DEFAULT_MEMORY } else { request.memory };
         let (_, coupling) = trajectory_coupling(scanned, fields);
         let [reading, frame] = Self::measure_worker(trajectory, scanned, request, fields, encoder)?;
-        let window = if encoder.placing() == Placing::Ordered { memory / WINDOW_SHARE } else { 0 };
+        let window = if encoder.placing().is_ordered() { memory / WINDOW_SHARE } else { 0 };
         let each = reading.saturating_add(frame);
         let fit = (memory - window) / each;
         if fit == 0 {
@@ -147,14 +147,14 @@ impl Sizes {
         encoder: &dyn Encoder,
     ) -> Result<[u64; 2]> {
         let row = row_bytes(request.atoms.n_requested(), fields);
-        let frame = if encoder.takes_doubles() { 2 * row } else { row } + encoder.most_bytes();
+        let frame = if encoder.takes_doubles() { 2 * row } else { row } + encoder.placing().most_bytes();
         let reading = 2 * trajectory_coupling(scanned, fields).0.max(BATCH_BYTES);
         Ok([reading + Applied::room_bytes(trajectory, scanned, &request.atoms, fields)?, frame])
     }
 
     /// The smallest memory that leaves a worker the bytes `each` that it needs, beside the window.
     fn least(each: u64, encoder: &dyn Encoder) -> u64 {
-        if encoder.placing() != Placing::Ordered {
+        if !encoder.placing().is_ordered() {
             return each;
         }
         let fits = |least: &u64| least - least / WINDOW_SHARE >= each;

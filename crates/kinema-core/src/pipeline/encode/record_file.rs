@@ -15,7 +15,7 @@ pub use super::rows::Values;
 use super::rows::{Rows, TASK_BYTES};
 use crate::clock::{Stopwatch, Work};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{Encoder, Format, Making, Placing};
+use crate::format::{Encoder, Format, Making};
 use crate::frame::kept::infinite;
 use crate::frame::{Cell, Fields, NO_CELL, Scales, Stamp};
 use crate::index::{TableBuilder, TableIndex};
@@ -294,7 +294,7 @@ impl RecordFile {
 
     /// The index of the written frames, as a scan would find it; `None` for formats whose index is not stored.
     pub fn index(&self) -> Option<TableIndex> {
-        let stored = self.encoder.as_deref().is_some_and(|encoder| encoder.placing() == Placing::Ordered);
+        let stored = self.encoder.as_deref().is_some_and(|encoder| encoder.placing().is_ordered());
         stored.then(|| self.index.clone().finish())
     }
 

@@ -6,7 +6,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use super::*;
-use crate::format::{Arrangement, Decoder, Header, Scratch};
+use crate::format::{Arrangement, Decoder, Header, Scratch, SegmentBytes};
 use crate::frame::Block;
 use crate::index::Index;
 use crate::source::MemorySource;
@@ -49,17 +49,9 @@ impl Decoder for GuessesHalf {
         }));
         Ok(())
     }
-    fn decode(
-        &self,
-        segment: &Segment,
-        bytes: &[u8],
-        _: &[Wanted],
-        _: &Request,
-        _: &mut BlockMut<'_>,
-        _: &mut Scratch,
-    ) -> Result<Decoded> {
+    fn decode(&self, given: SegmentBytes<'_>, _: &mut BlockMut<'_>, _: &mut Scratch) -> Result<Decoded> {
         sleep(DECODE);
-        Ok(if (bytes.len() as u64) < segment.whole.len { Decoded::NeedsPrefix(8) } else { Decoded::Done })
+        Ok(if (given.bytes.len() as u64) < given.segment.whole.len { Decoded::NeedsPrefix(8) } else { Decoded::Done })
     }
 }
 

@@ -17,7 +17,9 @@ use crate::container::text::lines::trim_line_end;
 use crate::container::text::{Words, is_blank, parse_i64, parse_three};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::lines::{TextFrames, TextHead, TextHeads};
-use crate::format::{Arrangement, Decoded, Decoder, Facts, Header, HeaderScan, Request, Scratch, Segment, Wanted};
+use crate::format::{
+    Arrangement, Decoded, Decoder, Facts, Header, HeaderScan, Request, Scratch, Segment, SegmentBytes, Wanted,
+};
 use crate::frame::{BlockMut, Fields};
 use crate::index::Index;
 use crate::source::{Extent, Source};
@@ -241,9 +243,7 @@ impl Decoder for ClassicDecoder {
         let n_atoms = u64::from(self.shape().n_atoms);
         let last = if wants_vectors { request.atoms.iter().last().map_or(0, |atom| u64::from(atom) + 1) } else { 0 };
         for (i, one) in (0_u32..).zip(wanted) {
-            if one.frame >= index.n_frames() {
-                return Err(Error::new(ErrorKind::Internal, "a frame is not in the index").with_format(NAME));
-            }
+            one.check_indexed(index, NAME)?;
             let whole = index.extent(one.frame);
             // atoms take about the same number of bytes each; a guess that is too short is read again
             let guess = FRAME_HEAD + (u128::from(whole.len) * u128::from(last) / u128::from(n_atoms)) as u64;
@@ -256,16 +256,9 @@ impl Decoder for ClassicDecoder {
         Ok(())
     }
 
-    fn decode(
-        &self,
-        segment: &Segment,
-        bytes: &[u8],
-        wanted: &[Wanted],
-        request: &Request,
-        out: &mut BlockMut<'_>,
-        _: &mut Scratch,
-    ) -> Result<Decoded> {
-        let one = segment.first_wanted(wanted, NAME)?;
+    fn decode(&self, given: SegmentBytes<'_>, out: &mut BlockMut<'_>, _: &mut Scratch) -> Result<Decoded> {
+        let SegmentBytes { segment, bytes, request, .. } = given;
+        let one = given.first_wanted(NAME)?;
         let frame = Frame { shape: self.shape(), bytes, whole: segment.whole };
         let checked = if segment.part == part::DAMAGED { frame.check_lines() } else { Ok(()) };
         let decoded = checked.and_then(|()| frame.decode(one.row as usize, request, out));
