@@ -1,6 +1,7 @@
 """`kinema bench-write`: the DL_POLY paper's experiment: many ranks write one file. The runs are `kinema.studies`."""
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -24,8 +25,8 @@ from kinema.studies.write_strategies.design import (
     parse_hints,
 )
 
-_RUNS = "Runs"
-_SIMULATION = "Simulation"
+_runs = partial(typer.Option, rich_help_panel="Runs")
+_simulation = partial(typer.Option, rich_help_panel="Simulation")
 _MOST_SECONDS = 1e7
 
 
@@ -33,100 +34,67 @@ _MOST_SECONDS = 1e7
 class BenchWriteRuns:
     """Options of the runs: the data, and the ways to write it."""
 
-    system: Annotated[str, typer.Option("--system", **one_of(SYSTEMS), help="Gd2Zr2O7.", rich_help_panel=_RUNS)] = (
-        SYSTEMS[0]
-    )
+    system: Annotated[str, _runs("--system", **one_of(SYSTEMS), help="Gd2Zr2O7.")] = SYSTEMS[0]
     particles: Annotated[
         int,
-        typer.Option(
+        _runs(
             "--particles",
             **numbers.whole(1, 1 << 40),
             help="Approximate number of particles: a block of whole cells of 88.",
-            rich_help_panel=_RUNS,
         ),
     ] = 3_773_000
     strategies: Annotated[
         str,
-        typer.Option(
+        _runs(
             "--strategies",
             help=f"serial,direct,mpiio,mpiio-collective,gather,subfiles,{NETCDF_LIBRARY},{PNETCDF}; all: every one "
             "that a format has.",
-            rich_help_panel=_RUNS,
         ),
     ] = "all"
-    ranks: Annotated[str, typer.Option("--ranks", help="Numbers of MPI ranks: 1,2,4.", rich_help_panel=_RUNS)] = "1,2"
-    records: Annotated[
-        str, typer.Option("--records", help="ascii: CONFIG; binary: native float64.", rich_help_panel=_RUNS)
-    ] = ",".join(RECORDS)
-    formats: Annotated[
-        str, typer.Option("--formats", help=f"Besides these: {','.join(FORMATS)}; none.", rich_help_panel=_RUNS)
-    ] = "netcdf"
+    ranks: Annotated[str, _runs("--ranks", help="Numbers of MPI ranks: 1,2,4.")] = "1,2"
+    records: Annotated[str, _runs("--records", help="ascii: CONFIG; binary: native float64.")] = ",".join(RECORDS)
+    formats: Annotated[str, _runs("--formats", help=f"Besides these: {','.join(FORMATS)}; none.")] = "netcdf"
     hints: Annotated[
         str | None,
-        typer.Option(
-            "--hints",
-            help="With ROMIO's names: cb_nodes=2,cb_buffer_size=4194304; cb_nodes=1/2 tries both.",
-            show_default=False,
-            rich_help_panel=_RUNS,
-        ),
+        _runs("--hints", help="With ROMIO's names: cb_nodes=2,cb_buffer_size=4194304; cb_nodes=1/2 tries both."),
     ] = None
     time_limit: Annotated[
         float,
-        typer.Option(
+        _runs(
             "--time-limit",
             **numbers.decimal(1e-3, _MOST_SECONDS),
             help="Seconds per run; a run that takes longer is left out as a gap.",
-            rich_help_panel=_RUNS,
         ),
     ] = 600.0
-    repeats: Annotated[
-        int, typer.Option("--repeats", **numbers.whole(1, 100_000), help="Runs of each kind.", rich_help_panel=_RUNS)
-    ] = 1
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Each rank reads another's data; timed apart.", rich_help_panel=_RUNS)
-    ] = False
+    repeats: Annotated[int, _runs("--repeats", **numbers.whole(1, 100_000), help="Runs of each kind.")] = 1
+    verify: Annotated[bool, _runs("--verify", help="Each rank reads another's data; timed apart.")] = False
     page_cache: Annotated[
         str,
-        typer.Option(
+        _runs(
             "--page-cache",
             **one_of(PAGE_CACHES),
             help="Read files back from memory (warm), or drop them from memory first.",
-            rich_help_panel=_RUNS,
         ),
     ] = "drop"
     ranks_per_node: Annotated[
         int | None,
-        typer.Option(
-            "--ranks-per-node",
-            **numbers.whole(1, numbers.MOST_WORKERS),
-            help="As the launcher places them.",
-            show_default=False,
-            rich_help_panel=_RUNS,
-        ),
+        _runs("--ranks-per-node", **numbers.whole(1, numbers.MOST_WORKERS), help="As the launcher places them."),
     ] = None
     peers: Annotated[
         bool,
-        typer.Option("--peers/--no-peers", help="PnetCDF; formatted writes of Fortran, Python.", rich_help_panel=_RUNS),
+        _runs("--peers/--no-peers", help="PnetCDF; formatted writes of Fortran, Python."),
     ] = True
     step_time: Annotated[
         float | None,
-        typer.Option(
+        _simulation(
             "--step-time",
             **numbers.decimal(1e-9, _MOST_SECONDS),
             help="Seconds per step, to compute the share of a simulation that writing takes.",
-            show_default=False,
-            rich_help_panel=_SIMULATION,
         ),
     ] = None
     every: Annotated[
         int | None,
-        typer.Option(
-            "--every",
-            **numbers.COUNT,
-            help="Steps between two configurations.",
-            show_default=False,
-            rich_help_panel=_SIMULATION,
-        ),
+        _simulation("--every", **numbers.COUNT, help="Steps between two configurations."),
     ] = None
 
     def design(self) -> WriteDesign:

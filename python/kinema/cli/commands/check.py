@@ -45,9 +45,7 @@ def check(
     salvage: Annotated[
         bool, typer.Option("--salvage", help="Copy the frames that can be decoded to the file of -o: not H5MD.")
     ] = False,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="File that --salvage makes.", show_default=False)
-    ] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="File that --salvage makes.")] = None,
     force: options.Force = False,
     workers: options.Workers = None,
     memory: options.Memory = None,

@@ -31,17 +31,12 @@ class FormatOptions:
     precision: Annotated[
         float | None,
         typer.Option(
-            "--precision",
-            **numbers.decimal(1, 1e9),
-            help="XTC: steps per nm; by default as the input, or 1000.",
-            show_default=False,
+            "--precision", **numbers.decimal(1, 1e9), help="XTC: steps per nm; by default as the input, or 1000."
         ),
     ] = None
     title: Annotated[
         str | None,
-        typer.Option(
-            "--title", help="HISTORY, CONFIG: the first line; by default as in such an input.", show_default=False
-        ),
+        typer.Option("--title", help="HISTORY, CONFIG: the first line; by default as in such an input."),
     ] = None
     layout: Annotated[
         str | None,
@@ -51,22 +46,17 @@ class FormatOptions:
             metavar="TEXT",
             help="H5MD, NetCDF-4: frames (about 1 MiB of whole frames), atoms (few atoms over many frames), contiguous "
             "(H5MD), or a chunk shape: 16x1000x3; frames by default.",
-            show_default=False,
         ),
     ] = None
     compress: Annotated[
         str | None,
-        typer.Option(
-            "--compress",
-            help=f"H5MD, NetCDF-4: {', '.join(storage_options.COMPRESSIONS)}; none by default.",
-            show_default=False,
-        ),
+        typer.Option("--compress", help=f"H5MD, NetCDF-4: {', '.join(storage_options.COMPRESSIONS)}; none by default."),
     ] = None
     max_error: storage_options.MaxError = None
     unit: storage_options.Unit = None
     length_unit: Annotated[
         str | None,
-        typer.Option("--length-unit", help="H5MD: angstrom, nm or pm; by default as in the input.", show_default=False),
+        typer.Option("--length-unit", help="H5MD: angstrom, nm or pm; by default as in the input."),
     ] = None
     dialect: Annotated[
         str | None,
@@ -74,7 +64,6 @@ class FormatOptions:
             "--dialect",
             **options.one_of(DIALECTS),
             help="H5MD: strings as the specification has them (h5md, the default), or as MDAnalysis reads them.",
-            show_default=False,
         ),
     ] = None
     netcdf4: Annotated[
@@ -82,12 +71,7 @@ class FormatOptions:
     ] = False
     convention: Annotated[
         str | None,
-        typer.Option(
-            "--convention",
-            **options.one_of(("amber", "dl_poly")),
-            help="NetCDF-4: amber by default.",
-            show_default=False,
-        ),
+        typer.Option("--convention", **options.one_of(("amber", "dl_poly")), help="NetCDF-4: amber by default."),
     ] = None
 
     @property
@@ -106,20 +90,13 @@ class Several:
 
     split: Annotated[
         int | None,
-        typer.Option(
-            "--split",
-            **numbers.COUNT,
-            help="Frames per file: out0.xtc, out1.xtc, ...",
-            show_default=False,
-        ),
+        typer.Option("--split", **numbers.COUNT, help="Frames per file: out0.xtc, out1.xtc, ..."),
     ] = None
     sep: Annotated[bool, typer.Option("--sep", help="Each frame as a file: --split 1.")] = False
     topology_out: Annotated[
         Path | None,
         typer.Option(
-            "--topology-out",
-            help="Also write the atoms, with positions of the first frame, as .pdb or .gro.",
-            show_default=False,
+            "--topology-out", help="Also write the atoms, with positions of the first frame, as .pdb or .gro."
         ),
     ] = None
 
@@ -135,9 +112,7 @@ class Several:
 def convert(
     context: typer.Context,
     inputs: Inputs,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="File to make; its suffix says the format.", show_default=False)
-    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="File to make; its suffix says the format.")],
     opened: Opening,
     window: FrameOptions,
     stored: FormatOptions,
@@ -145,31 +120,22 @@ def convert(
     workers: FileWorkers,
     dump: Annotated[
         float | None,
-        typer.Option("--dump", **numbers.TIME, help="Only the frame nearest to this time, ps.", show_default=False),
+        typer.Option("--dump", **numbers.TIME, help="Only the frame nearest to this time, ps."),
     ] = None,
     reference: Annotated[
         Path | None,
-        typer.Option(
-            "--reference",
-            help="Structure that --fit superposes on; the first frame by default.",
-            show_default=False,
-        ),
+        typer.Option("--reference", help="Structure that --fit superposes on; the first frame by default."),
     ] = None,
     fields: Annotated[
         str | None,
         typer.Option(
-            "--fields",
-            help="Fields to write: positions,velocities,forces; by default all that the format holds.",
-            show_default=False,
+            "--fields", help="Fields to write: positions,velocities,forces; by default all that the format holds."
         ),
     ] = None,
     verify: Annotated[
         str | None,
         typer.Option(
-            "--verify",
-            **options.one_of(("some", "all")),
-            help="Frames to read back and compare; some by default.",
-            show_default=False,
+            "--verify", **options.one_of(("some", "all")), help="Frames to read back and compare; some by default."
         ),
     ] = None,
     no_verify: Annotated[bool, typer.Option("--no-verify", help="Compare none.")] = False,

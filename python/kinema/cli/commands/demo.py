@@ -30,7 +30,6 @@ def demo(
             "--frames",
             **numbers.whole(1, 10**9),
             help="Number of frames, fewer if the disk is small; 100,000 by default, 250 with --follow.",
-            show_default=False,
         ),
     ] = None,
     follow: Annotated[
@@ -42,7 +41,6 @@ def demo(
         typer.Option(
             "--case",
             help="Instead, make a publication's data set: adk, yiip, mummi, pyrochlore. All but adk is random.",
-            show_default=False,
         ),
     ] = None,
     times: Annotated[
@@ -51,7 +49,6 @@ def demo(
             "--times",
             **numbers.whole(1, 10**9),
             help="With --case: repetitions of its frames, or number of its files or configurations.",
-            show_default=False,
         ),
     ] = None,
     atoms: Annotated[
@@ -60,7 +57,6 @@ def demo(
             "--atoms",
             **numbers.whole(1, 10**9),
             help="With --case: atoms, or values of a sample; --frames: frames that are repeated, or samples of a file.",
-            show_default=False,
         ),
     ] = None,
     virtual: Annotated[

@@ -16,7 +16,7 @@ from kinema.cli.options.analyses import FileWorkers, Opened, TrajectoryFiles, ta
 def join(
     context: typer.Context,
     named: TrajectoryFiles,
-    output: Annotated[Path, typer.Option("-o", "--output", help="File to make.", show_default=False)],
+    output: Annotated[Path, typer.Option("-o", "--output", help="File to make.")],
     opened: Opened,
     workers: FileWorkers,
     copy: Annotated[

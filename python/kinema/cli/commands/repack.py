@@ -17,8 +17,8 @@ from kinema.cli.options.analyses import FileWorkers, Stated, takes_groups
 @takes_groups
 def repack(
     context: typer.Context,
-    source: Annotated[Path, typer.Argument(metavar="IN", help="H5MD file.", show_default=False)],
-    target: Annotated[Path, typer.Argument(metavar="OUT", help="File to make.", show_default=False)],
+    source: Annotated[Path, typer.Argument(metavar="IN", help="H5MD file.")],
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="File to make.")],
     files: Stated,
     workers: FileWorkers,
     layout: Annotated[
@@ -43,12 +43,7 @@ def repack(
     select: options.Select = None,
     align: Annotated[
         int | None,
-        typer.Option(
-            "--align",
-            **numbers.whole(1, 1 << 40),
-            help="Begin chunks at multiples of this number of bytes.",
-            show_default=False,
-        ),
+        typer.Option("--align", **numbers.whole(1, 1 << 40), help="Begin chunks at multiples of this number of bytes."),
     ] = None,
     verify: options.Verify = True,
     force: options.Force = False,

@@ -20,8 +20,7 @@ def report(
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Reports, written with --report; or traces: folders, .pfw and .pfw.gz files, each a column.",
-            show_default=False,
+            help="Reports, written with --report; or traces: folders, .pfw and .pfw.gz files, each a column."
         ),
     ] = None,
     plot: Annotated[
@@ -42,7 +41,6 @@ def report(
             metavar="NAME=PATTERN",
             help="Machine of the reports whose paths match, 'cluster=a/*.json'; may be repeated. Otherwise series "
             "differ by host, file system and versions. For traces, the name of the column.",
-            show_default=False,
         ),
     ] = None,
     published: Annotated[

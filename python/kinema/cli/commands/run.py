@@ -24,9 +24,7 @@ def run(
     context: typer.Context,
     names: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="JOB.toml", help="Job file; - for stdin. With --template, analyses.", show_default=False
-        ),
+        typer.Argument(metavar="JOB.toml", help="Job file; - for stdin. With --template, analyses."),
     ] = None,
     template: Annotated[
         bool, typer.Option("--template", help="Print a job file to start from, with the named analyses or all.")
@@ -37,7 +35,6 @@ def run(
             "--set",
             metavar="TABLE.KEY=VALUE",
             help="Override a value of the file: run.workers=4, analysis.0.select='name CA'.",
-            show_default=False,
         ),
     ] = None,
     force: options.Force = False,

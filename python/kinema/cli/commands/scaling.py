@@ -1,6 +1,7 @@
 """`kinema scaling`: the publications' experiments on your own files. The runs are `kinema.studies`."""
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +16,7 @@ from kinema.cli.options.analyses import StatedTimes, TrajectoryFiles, takes_grou
 from kinema.cli.word_lists import list_of_numbers, list_of_words
 from kinema.studies.design import FORMATS, PAGE_CACHES, SOURCES, Design
 
-_RUNS = "Runs"
+_runs = partial(typer.Option, rich_help_panel="Runs")
 
 
 @dataclass(frozen=True)
@@ -33,76 +34,45 @@ class ScalingInputs(TrajectoryFiles):
 class ScalingRuns:
     """Options of the runs, and the values to vary."""
 
-    workers: Annotated[str, typer.Option("--workers", help="Numbers: 1,2,4.", rich_help_panel=_RUNS)] = "1,2"
-    runner: Annotated[
-        str, typer.Option("--runner", help="serial, threads, processes, dask or mpi.", rich_help_panel=_RUNS)
-    ] = "threads"
-    repeats: Annotated[
-        int, typer.Option("--repeats", **numbers.whole(1, 100_000), help="Runs of each kind.", rich_help_panel=_RUNS)
-    ] = 5
-    workload: Annotated[
-        str, typer.Option("--workload", help="Times to compute each frame: 1,40,70,100.", rich_help_panel=_RUNS)
-    ] = "1"
+    workers: Annotated[str, _runs("--workers", help="Numbers: 1,2,4.")] = "1,2"
+    runner: Annotated[str, _runs("--runner", help="serial, threads, processes, dask or mpi.")] = "threads"
+    repeats: Annotated[int, _runs("--repeats", **numbers.whole(1, 100_000), help="Runs of each kind.")] = 5
+    workload: Annotated[str, _runs("--workload", help="Times to compute each frame: 1,40,70,100.")] = "1"
     source: Annotated[
         str,
-        typer.Option(
-            "--source",
-            help=f"{','.join(SOURCES)}; synthetic: the same size in memory, no storage.",
-            rich_help_panel=_RUNS,
-        ),
+        _runs("--source", help=f"{','.join(SOURCES)}; synthetic: the same size in memory, no storage."),
     ] = "file"
     formats: Annotated[
         str | None,
-        typer.Option(
-            "--formats",
-            help=f"Write and read as {','.join(FORMATS[1:])}; the files as they are by default.",
-            show_default=False,
-            rich_help_panel=_RUNS,
-        ),
+        _runs("--formats", help=f"Write and read as {','.join(FORMATS[1:])}; the files as they are by default."),
     ] = None
     gather: Annotated[
         str | None,
-        typer.Option("--gather", help=f"With MPI: {','.join(GATHER)}.", show_default=False, rich_help_panel=_RUNS),
+        _runs("--gather", help=f"With MPI: {','.join(GATHER)}."),
     ] = None
     access: Annotated[
         str,
-        typer.Option(
-            "--access",
-            help=f"How frames are read: {','.join(options.ACCESS_NAMES)}; hdf5-mpio-* with MPI.",
-            rich_help_panel=_RUNS,
-        ),
+        _runs("--access", help=f"How frames are read: {','.join(options.ACCESS_NAMES)}; hdf5-mpio-* with MPI."),
     ] = "direct"
     memory: options.Memory = None
     schedule: Annotated[
         str | None,
-        typer.Option("--schedule", help=f"{' or '.join(SCHEDULE)}.", show_default=False, rich_help_panel=_RUNS),
+        _runs("--schedule", help=f"{' or '.join(SCHEDULE)}."),
     ] = None
     oversubscribe: Annotated[
         str | None,
-        typer.Option(
-            "--oversubscribe",
-            help="Least numbers of pieces of work per worker: 1,3.",
-            show_default=False,
-            rich_help_panel=_RUNS,
-        ),
+        _runs("--oversubscribe", help="Least numbers of pieces of work per worker: 1,3."),
     ] = None
     page_cache: Annotated[
         str,
-        typer.Option(
+        _runs(
             "--page-cache",
             help=f"{', '.join(PAGE_CACHES)}: read before, dropped before each run, a fresh copy for each.",
-            rich_help_panel=_RUNS,
         ),
     ] = "warm"
     ranks_per_node: Annotated[
         int | None,
-        typer.Option(
-            "--ranks-per-node",
-            **numbers.whole(1, numbers.MOST_WORKERS),
-            help="With MPI.",
-            show_default=False,
-            rich_help_panel=_RUNS,
-        ),
+        _runs("--ranks-per-node", **numbers.whole(1, numbers.MOST_WORKERS), help="With MPI."),
     ] = None
 
     def design(self, inputs: ScalingInputs, opened: StatedTimes) -> Design:

@@ -19,18 +19,14 @@ def split(
     named: TrajectoryFiles,
     opened: Opened,
     workers: FileWorkers,
-    parts: Annotated[
-        int | None, typer.Option("--parts", **numbers.COUNT, help="How many files to make.", show_default=False)
-    ] = None,
+    parts: Annotated[int | None, typer.Option("--parts", **numbers.COUNT, help="How many files to make.")] = None,
     frames_per_part: Annotated[
         int | None,
-        typer.Option("--frames-per-part", **numbers.COUNT, help="Or: how many frames each has.", show_default=False),
+        typer.Option("--frames-per-part", **numbers.COUNT, help="Or: how many frames each has."),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "-o", "--output", help="Folder for the parts; NAME.parts beside the file by default.", show_default=False
-        ),
+        typer.Option("-o", "--output", help="Folder for the parts; NAME.parts beside the file by default."),
     ] = None,
     on_truncated: options.OnTruncated = "drop",
     verify: options.Verify = True,

@@ -15,7 +15,7 @@ def trace(
     context: typer.Context,
     command: Annotated[
         list[str] | None,
-        typer.Argument(metavar="-- COMMAND...", help="Command to run, with its arguments.", show_default=False),
+        typer.Argument(metavar="-- COMMAND...", help="Command to run, with its arguments."),
     ] = None,
     output: Annotated[
         Path, typer.Option("-o", "--output", "--out", help="Folder for the trace, for `kinema report`.")
@@ -26,7 +26,6 @@ def trace(
             "--data",
             help="Keep only calls on this file, or on files in this folder; may be repeated. By default, all calls of "
             "the command, on libraries and programs too.",
-            show_default=False,
         ),
     ] = None,
     force: options.Force = False,

@@ -5,6 +5,7 @@ Names and units follow GROMACS for the options that it has: -s, -f, -n, -o, and 
 
 from collections.abc import Sequence
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -60,14 +61,13 @@ def byte_count(text: str) -> str:
 # ways of the runners, and ways that studies attach
 ACCESS_NAMES = access_names()
 
-_FRAMES = "Frames"
-_READING = "Reading"
-_OUTPUT = "Output"
-_FOLLOWING = "Following"
+_frames, _reading, _output, _following = (
+    partial(typer.Option, rich_help_panel=panel) for panel in ("Frames", "Reading", "Output", "Following")
+)
 
 Files = Annotated[
     list[Path] | None,
-    typer.Argument(help="Trajectory files, parts of one in the order of time; or with -f.", show_default=False),
+    typer.Argument(help="Trajectory files, parts of one in the order of time; or with -f."),
 ]
 Topology = Annotated[
     Path | None,
@@ -75,91 +75,60 @@ Topology = Annotated[
 ]
 Trajectories = Annotated[
     list[Path] | None,
-    typer.Option(
-        "-f",
-        "--trajectory",
-        help="The same: -f a.xtc b.xtc.",
-        show_default=False,
-    ),
+    typer.Option("-f", "--trajectory", help="The same: -f a.xtc b.xtc."),
 ]
 Select = Annotated[str | None, typer.Option("--select", help='Atoms, in MDAnalysis\' words: "protein and name CA".')]
 IndexFile = Annotated[Path | None, typer.Option("-n", "--index-file", help="GROMACS index file (.ndx).")]
 Group = Annotated[str | None, typer.Option("--group", help="Group of the index file.")]
 Particles = Annotated[
     str | None,
-    typer.Option(
-        "--particles",
-        help="Group of particles of an H5MD file that has several.",
-        show_default=False,
-        rich_help_panel=_READING,
-    ),
+    _reading("--particles", help="Group of particles of an H5MD file that has several."),
 ]
 InputFormat = Annotated[
     str | None,
-    typer.Option(
+    _reading(
         "--format",
         metavar="NAME",
         help="Format of files whose name and bytes do not say it: XYZ, TRJ, ... (kinema formats).",
-        show_default=False,
-        rich_help_panel=_READING,
     ),
 ]
 InputUnits = Annotated[
     str | None,
-    typer.Option(
-        "--input-units",
-        metavar="length=nm,time=ps",
-        help="Units of the files, if they state none or wrong ones.",
-        show_default=False,
-        rich_help_panel=_READING,
+    _reading(
+        "--input-units", metavar="length=nm,time=ps", help="Units of the files, if they state none or wrong ones."
     ),
 ]
 External = Annotated[
     str,
-    typer.Option(
+    _reading(
         "--external",
         **one_of(EXTERNAL),
         help="Files that an H5MD file may link to: none, files in its folder and below, any.",
-        rich_help_panel=_READING,
     ),
 ]
 NoStored = Annotated[
     bool,
-    typer.Option(
-        "--no-stored",
-        help="Use no stored knowledge of the files (indices, ...), and store none.",
-        rich_help_panel=_READING,
-    ),
+    _reading("--no-stored", help="Use no stored knowledge of the files (indices, ...), and store none."),
 ]
 NodeCacheFolder = Annotated[
     Path | None,
-    typer.Option(
+    _reading(
         "--node-cache",
         metavar="DIR",
         help="Cache blocks of the files in this folder of the node: each byte is fetched once for all its processes.",
-        show_default=False,
-        rich_help_panel=_READING,
     ),
 ]
 Timestep = Annotated[
     float | None,
-    typer.Option(
+    _reading(
         "--timestep",
         **numbers.decimal(1e-12, 1e18),
         help="Time between the frames of the files, ps, instead of their times.",
-        show_default=False,
-        rich_help_panel=_READING,
     ),
 ]
 FirstTime = Annotated[
     float | None,
-    typer.Option(
-        "--t0",
-        **numbers.TIME,
-        help="Time of the first frame, ps; all times are shifted.",
-        show_default=False,
-        rich_help_panel=_READING,
-    ),
+    _reading("--t0", **numbers.TIME, help="Time of the first frame, ps; all times are shifted."),
 ]
 Force = Annotated[
     bool,
@@ -172,265 +141,177 @@ Verify = Annotated[
     bool,
     typer.Option("--verify/--no-verify", help="Read back what was written, and compare (H5MD; others are copied)."),
 ]
-Begin = Annotated[
-    float | None, typer.Option("-b", "--begin", **numbers.TIME, help="First time, ps.", rich_help_panel=_FRAMES)
-]
-End = Annotated[
-    float | None, typer.Option("-e", "--end", **numbers.TIME, help="Last time, ps.", rich_help_panel=_FRAMES)
-]
+Begin = Annotated[float | None, _frames("-b", "--begin", **numbers.TIME, help="First time, ps.")]
+End = Annotated[float | None, _frames("-e", "--end", **numbers.TIME, help="Last time, ps.")]
 Every = Annotated[
     float | None,
-    typer.Option("--dt", **numbers.TIME, help="Time between the frames used, ps.", rich_help_panel=_FRAMES),
+    _frames("--dt", **numbers.TIME, help="Time between the frames used, ps."),
 ]
-Start = Annotated[
-    int | None, typer.Option("--start", **numbers.FRAME, help="First frame, from 0.", rich_help_panel=_FRAMES)
-]
-Stop = Annotated[
-    int | None, typer.Option("--stop", **numbers.FRAME, help="Frame to stop before.", rich_help_panel=_FRAMES)
-]
-Step = Annotated[
-    int | None, typer.Option("--step", **numbers.FRAME, help="Take each n-th frame.", rich_help_panel=_FRAMES)
-]
+Start = Annotated[int | None, _frames("--start", **numbers.FRAME, help="First frame, from 0.")]
+Stop = Annotated[int | None, _frames("--stop", **numbers.FRAME, help="Frame to stop before.")]
+Step = Annotated[int | None, _frames("--step", **numbers.FRAME, help="Take each n-th frame.")]
 FrameList = Annotated[
     str | None,
-    typer.Option(
+    _frames(
         "--frames",
         metavar="LIST|FILE",
         help="Frames from 0 in this order: 1,5,9-20; or a text file of frame numbers, or of times in ps (100.0).",
-        show_default=False,
-        rich_help_panel=_FRAMES,
     ),
 ]
 Workers = Annotated[
     int | None,
-    typer.Option(
-        "-j",
-        "--workers",
-        **numbers.whole(1, numbers.MOST_WORKERS),
-        help="Workers; all allowed cores by default.",
-        show_default=False,
-        rich_help_panel=_READING,
+    _reading(
+        "-j", "--workers", **numbers.whole(1, numbers.MOST_WORKERS), help="Workers; all allowed cores by default."
     ),
 ]
 Runner = Annotated[
     RunnerName | None,
-    typer.Option(
+    _reading(
         "--runner",
         help="Kind of worker; results are the same. Default: threads, or the ranks that mpiexec has started.",
-        show_default=False,
-        rich_help_panel=_READING,
     ),
 ]
 ThreadsPerWorker = Annotated[
     int | None,
-    typer.Option(
+    _reading(
         "--threads-per-worker",
         **numbers.whole(1, numbers.MOST_WORKERS),
         help="Threads per process, Dask task or MPI rank; 1 by default.",
-        show_default=False,
-        rich_help_panel=_READING,
     ),
 ]
 Scheduler = Annotated[
     str | None,
-    typer.Option(
+    _reading(
         "--scheduler",
         help="Dask scheduler: tcp://host:port or its file; without one, the runner dask starts workers here.",
-        show_default=False,
-        rich_help_panel=_READING,
     ),
 ]
 Strategy = Annotated[
     str | None,
-    typer.Option(
-        "--strategy",
-        help="How workers write one file: auto, serial, direct, mpiio, mpiio-collective.",
-        show_default=False,
-        rich_help_panel=_READING,
-    ),
+    _reading("--strategy", help="How workers write one file: auto, serial, direct, mpiio, mpiio-collective."),
 ]
 Hints = Annotated[
     str | None,
-    typer.Option(
-        "--hints",
-        help="MPI-IO hints, by ROMIO's names: cb_buffer_size=16777216,striping_factor=8.",
-        show_default=False,
-        rich_help_panel=_READING,
-    ),
+    _reading("--hints", help="MPI-IO hints, by ROMIO's names: cb_buffer_size=16777216,striping_factor=8."),
 ]
 Schedule = Annotated[
     str | None,
-    typer.Option(
+    _reading(
         "--schedule",
         **one_of(SCHEDULE),
         help="Give work to free workers (dynamic, the default), or in equal shares (static).",
-        show_default=False,
-        rich_help_panel=_READING,
     ),
 ]
 Oversubscribe = Annotated[
     int | None,
-    typer.Option(
+    _reading(
         "--oversubscribe",
         **numbers.whole(1, numbers.MOST_WORKERS),
         help="Least number of pieces of work per worker; 4 by default.",
-        show_default=False,
-        rich_help_panel=_READING,
     ),
 ]
 Gather = Annotated[
     str | None,
-    typer.Option(
-        "--gather",
-        **one_of(GATHER),
-        help="How results of MPI ranks are gathered; collective by default.",
-        show_default=False,
-        rich_help_panel=_READING,
-    ),
+    _reading("--gather", **one_of(GATHER), help="How results of MPI ranks are gathered; collective by default."),
 ]
 Access = Annotated[
     str,
-    typer.Option(
+    _reading(
         "--access",
         **one_of(ACCESS_NAMES),
         help="How frames are read; results are the same. All but direct are for comparisons.",
-        rich_help_panel=_READING,
     ),
 ]
 Memory = Annotated[
     str | None,
-    typer.Option(
-        "--memory",
-        parser=byte_count,
-        metavar="TEXT",
-        help='Working memory: "256 MiB".',
-        show_default=False,
-        rich_help_panel=_READING,
-    ),
+    _reading("--memory", parser=byte_count, metavar="TEXT", help='Working memory: "256 MiB".'),
 ]
 Overlap = Annotated[
     str,
-    typer.Option("--overlap", **one_of(OVERLAP), help="Frames to keep where parts overlap.", rich_help_panel=_READING),
+    _reading("--overlap", **one_of(OVERLAP), help="Frames to keep where parts overlap."),
 ]
 OnTruncated = Annotated[
     str,
-    typer.Option(
+    _reading(
         "--on-truncated",
         **one_of(ON_TRUNCATED),
         help="If the last frame is incomplete: leave it out with a note, or stop with an error.",
-        rich_help_panel=_READING,
     ),
 ]
 SkipDamaged = Annotated[
     bool,
-    typer.Option(
-        "--skip-damaged",
-        help="Leave out frames that cannot be decoded, with a note; an extra pass finds them first.",
-        rich_help_panel=_READING,
+    _reading(
+        "--skip-damaged", help="Leave out frames that cannot be decoded, with a note; an extra pass finds them first."
     ),
 ]
 Output = Annotated[
     Path | None,
-    typer.Option("-o", "--output", help="Values, as .csv, .xvg, .npy, .parquet or .dat.", rich_help_panel=_OUTPUT),
+    _output("-o", "--output", help="Values, as .csv, .xvg, .npy, .parquet or .dat."),
 ]
 SeriesOutput = Annotated[
     Path | None,
-    typer.Option(
+    _output(
         "-o",
         "--output",
         help="Values, as .csv, .xvg, .npy, .parquet, .dat; or .h5, written during the run and not held in memory.",
-        rich_help_panel=_OUTPUT,
     ),
 ]
 OutputFormat = Annotated[
     str | None,
-    typer.Option(
+    _output(
         "--output-format",
         **one_of(TABLE_FORMATS),
         help="Format of the values, whatever the file's name: for -o - (stdout, csv by default) and FIFOs.",
-        show_default=False,
-        rich_help_panel=_OUTPUT,
     ),
 ]
 Checkpoint = Annotated[
     Path | None,
-    typer.Option(
-        "--checkpoint",
-        help="Save progress to this file; after a kill, the same command resumes from it.",
-        show_default=False,
-        rich_help_panel=_OUTPUT,
-    ),
+    _output("--checkpoint", help="Save progress to this file; after a kill, the same command resumes from it."),
 ]
 CheckpointInterval = Annotated[
     float | None,
-    typer.Option(
-        "--checkpoint-interval",
-        **numbers.decimal(0, 1e9),
-        help="Seconds between two saves; 30 by default.",
-        show_default=False,
-        rich_help_panel=_OUTPUT,
-    ),
+    _output("--checkpoint-interval", **numbers.decimal(0, 1e9), help="Seconds between two saves; 30 by default."),
 ]
 OutputUnit = Annotated[
     str,
-    typer.Option(
-        "--output-unit", **one_of(OUTPUT_UNIT), help="Unit of lengths in values and picture.", rich_help_panel=_OUTPUT
-    ),
+    _output("--output-unit", **one_of(OUTPUT_UNIT), help="Unit of lengths in values and picture."),
 ]
 OutputTimeUnit = Annotated[
     str,
-    typer.Option(
-        "--output-time-unit",
-        **one_of(OUTPUT_TIME_UNIT),
-        help="Unit of times in values and picture.",
-        rich_help_panel=_OUTPUT,
-    ),
+    _output("--output-time-unit", **one_of(OUTPUT_TIME_UNIT), help="Unit of times in values and picture."),
 ]
-Plot = Annotated[Path | None, typer.Option("--plot", help="Picture, as .png, .svg or .pdf.", rich_help_panel=_OUTPUT)]
+Plot = Annotated[Path | None, _output("--plot", help="Picture, as .png, .svg or .pdf.")]
 Report = Annotated[
     Path | None,
-    typer.Option(
-        "--report",
-        help="Where the time went, as JSON; `kinema report FILE` prints it.",
-        show_default=False,
-        rich_help_panel=_OUTPUT,
-    ),
+    _output("--report", help="Where the time went, as JSON; `kinema report FILE` prints it."),
 ]
 Follow = Annotated[
     bool,
-    typer.Option(
+    _following(
         "--follow",
         help="The files are still being written: use frames as they arrive, until --until, --follow-timeout or Ctrl-C; "
         "a pattern in quotes names future parts.",
-        rich_help_panel=_FOLLOWING,
     ),
 ]
 Until = Annotated[
     str | None,
-    typer.Option(
-        "--until",
-        help='With --follow: the last frame, as a number of frames or a time, "100 ns".',
-        metavar="N|TIME",
-        show_default=False,
-        rich_help_panel=_FOLLOWING,
+    _following(
+        "--until", help='With --follow: the last frame, as a number of frames or a time, "100 ns".', metavar="N|TIME"
     ),
 ]
 FollowTimeout = Annotated[
     float | None,
-    typer.Option(
+    _following(
         "--follow-timeout",
         **numbers.decimal(0.0, 1e9),
         help="With --follow: end after this many seconds in which nothing is written.",
-        show_default=False,
-        rich_help_panel=_FOLLOWING,
     ),
 ]
 OnRewind = Annotated[
     str,
-    typer.Option(
+    _following(
         "--on-rewind",
         **one_of(ON_REWIND),
         help="With --follow: if frames that were used are rewritten, stop with an error or start again.",
-        rich_help_panel=_FOLLOWING,
     ),
 ]

@@ -19,7 +19,7 @@ COMPRESSIONS = [
 
 Shuffle = Annotated[
     bool | None,
-    typer.Option("--shuffle/--no-shuffle", help="HDF5's shuffle before --compress.", show_default=False),
+    typer.Option("--shuffle/--no-shuffle", help="HDF5's shuffle before --compress."),
 ]
 Checksum = Annotated[bool, typer.Option("--checksum", help="Store a Fletcher32 checksum with each chunk.")]
 
@@ -28,22 +28,16 @@ FileIsSample = Annotated[
     typer.Option(
         "--file-is-sample/--no-file-is-sample",
         help="Each file of samples is one sample, or an archive of many; a folder that may be either is refused.",
-        show_default=False,
     ),
 ]
 
 MaxError = Annotated[
     float | None,
-    typer.Option(
-        "--max-error",
-        **numbers.decimal(0, 1e18),
-        help="Round positions, each by at most this.",
-        show_default=False,
-    ),
+    typer.Option("--max-error", **numbers.decimal(0, 1e18), help="Round positions, each by at most this."),
 ]
 Unit = Annotated[
     str | None,
-    typer.Option("--unit", help="Unit of --max-error: angstrom, nm or pm; angstrom by default.", show_default=False),
+    typer.Option("--unit", help="Unit of --max-error: angstrom, nm or pm; angstrom by default."),
 ]
 
 

@@ -15,7 +15,7 @@ def clear(
     folder: Folder,
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="FILES", help="Files whose blocks are removed; all by default.", show_default=False),
+        typer.Argument(metavar="FILES", help="Files whose blocks are removed; all by default."),
     ] = None,
 ) -> None:
     """Remove the blocks of files, or all. Running processes fetch them again when they need them.

@@ -35,7 +35,6 @@ def fill(
             parser=options.byte_count,
             metavar="TEXT",
             help="Most bytes of the cache's blocks, stored in its folder for all users; 200 GiB if none is stored.",
-            show_default=False,
         ),
     ] = None,
     block: Annotated[
@@ -53,7 +52,6 @@ def fill(
             "--verify",
             help="When programs that use the folder compare checksums: never, when a process first reads bytes, "
             "or always. Stored in the folder; first if none is stored.",
-            show_default=False,
         ),
     ] = None,
     workers: options.Workers = None,

@@ -13,9 +13,7 @@ __all__ = ["Folder", "existing"]
 
 Folder = Annotated[
     Path,
-    typer.Option(
-        "--node-cache", metavar="DIR", help="Folder of the cache, on a disk of this node.", show_default=False
-    ),
+    typer.Option("--node-cache", metavar="DIR", help="Folder of the cache, on a disk of this node."),
 ]
 
 

@@ -22,11 +22,7 @@ def bench(
     context: typer.Context,
     sources: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="SAMPLES",
-            help="Files of samples (.npz, .npy, HDF5), or a folder of them.",
-            show_default=False,
-        ),
+        typer.Argument(metavar="SAMPLES", help="Files of samples (.npz, .npy, HDF5), or a folder of them."),
     ],
     output: Annotated[
         Path, typer.Option("-o", "--output", help="Folder for report.md, results.json, loading.png.")
@@ -39,7 +35,7 @@ def bench(
     batch: Annotated[int, typer.Option("--batch", **numbers.COUNT, help="Samples per batch.")] = 256,
     batches: Annotated[
         int | None,
-        typer.Option("--batches", **numbers.COUNT, help="Most batches per loop.", show_default=False),
+        typer.Option("--batches", **numbers.COUNT, help="Most batches per loop."),
     ] = None,
     time_limit: Annotated[
         float, typer.Option("--time-limit", **numbers.decimal(1e-3, 1e7), help="Approximate seconds per loop.")
@@ -51,7 +47,7 @@ def bench(
     ] = "drop",
     scratch: Annotated[
         Path | None,
-        typer.Option("--scratch", help="Folder for the samples in all layouts; $TMPDIR.", show_default=False),
+        typer.Option("--scratch", help="Folder for the samples in all layouts; $TMPDIR."),
     ] = None,
     force: options.Force = False,
 ) -> None:

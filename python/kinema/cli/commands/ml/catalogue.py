@@ -21,24 +21,19 @@ _UNREADABLE = ("error", "leave-out")
 @takes_groups
 def catalogue(
     context: typer.Context,
-    action: Annotated[str, typer.Argument(**one_of(_ACTIONS), help="Action.", show_default=False)],
+    action: Annotated[str, typer.Argument(**one_of(_ACTIONS), help="Action.")],
     data: Annotated[
         list[Path],
         typer.Argument(
-            help="Files, folders or quoted patterns, each file a trajectory; for check and list, the catalogue.",
-            show_default=False,
+            help="Files, folders or quoted patterns, each file a trajectory; for check and list, the catalogue."
         ),
     ],
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Catalogue to make, or to add to.", show_default=False)
-    ] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Catalogue to make, or to add to.")] = None,
     topology: options.Topology = None,
     particles: Annotated[
         str | None,
         typer.Option(
-            "--particles",
-            help="Groups to take from files with several, such as '*/320/*' for mdCATH; all by default.",
-            show_default=False,
+            "--particles", help="Groups to take from files with several, such as '*/320/*' for mdCATH; all by default."
         ),
     ] = None,
     unreadable: Annotated[

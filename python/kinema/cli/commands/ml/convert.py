@@ -26,7 +26,6 @@ class Stored:
             metavar="TEXT",
             help="contiguous, samples (about 64 KiB of samples in a chunk) or samples:N (N in a chunk); contiguous by "
             "default, samples with --compress.",
-            show_default=False,
         ),
     ] = None
     compress: Annotated[
@@ -45,7 +44,6 @@ class Stored:
             "--dtype",
             metavar="TYPE",
             help="Type of all arrays, float32; or of some: x=float32,y=int8. By default as in the files.",
-            show_default=False,
         ),
     ] = None
 
@@ -70,15 +68,11 @@ def convert(
     sources: Annotated[
         list[Path],
         typer.Argument(
-            metavar="SAMPLES",
-            help="Files of samples (.npz, .npy, HDF5), in their order, or a folder of them.",
-            show_default=False,
+            metavar="SAMPLES", help="Files of samples (.npz, .npy, HDF5), in their order, or a folder of them."
         ),
     ],
     stored: Stored,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Archive to make, .h5.", show_default=False)
-    ] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Archive to make, .h5.")] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Print the plan and what a training loop would read; write nothing.")
     ] = False,

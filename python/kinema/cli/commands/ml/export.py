@@ -23,7 +23,6 @@ class Labels:
         typer.Option(
             "--labels",
             help="CSV file with a column step and columns of values, one for each trajectory, in their order.",
-            show_default=False,
         ),
     ] = None
     missing: Annotated[
@@ -37,17 +36,13 @@ class Labels:
     energy: Annotated[
         str | None,
         typer.Option(
-            "--energy",
-            help="extxyz, deepmd: the label that is the energy; energy or potential_energy by default.",
-            show_default=False,
+            "--energy", help="extxyz, deepmd: the label that is the energy; energy or potential_energy by default."
         ),
     ] = None
     label_units: Annotated[
         str | None,
         typer.Option(
-            "--label-units",
-            help="Units of labels whose files do not state them: energy=eV; kJ/mol by default.",
-            show_default=False,
+            "--label-units", help="Units of labels whose files do not state them: energy=eV; kJ/mol by default."
         ),
     ] = None
 
@@ -67,11 +62,9 @@ class SplitPart:
 
     split: Annotated[
         Path | None,
-        typer.Option("--split", help="Split of a data set (kinema.ml.DataSplit).", show_default=False),
+        typer.Option("--split", help="Split of a data set (kinema.ml.DataSplit)."),
     ] = None
-    part: Annotated[
-        str | None, typer.Option("--part", help="Part of --split to export: train.", show_default=False)
-    ] = None
+    part: Annotated[str | None, typer.Option("--part", help="Part of --split to export: train.")] = None
 
 
 @takes_groups
@@ -80,21 +73,11 @@ def export(
     inputs: Inputs,
     output: Annotated[
         Path,
-        typer.Option(
-            "-o",
-            "--output",
-            help="File, or folder for shards; a name with the format's suffix is one file.",
-            show_default=False,
-        ),
+        typer.Option("-o", "--output", help="File, or folder for shards; a name with the format's suffix is one file."),
     ],
     output_format: Annotated[
         str,
-        typer.Option(
-            "--output-format",
-            metavar="<samples-h5|npy|npz|extxyz|deepmd>",
-            help="Format to write.",
-            show_default=False,
-        ),
+        typer.Option("--output-format", metavar="<samples-h5|npy|npz|extxyz|deepmd>", help="Format to write."),
     ],
     opened: StatedTimes,
     window: FrameOptions,
@@ -107,7 +90,6 @@ def export(
             "--fields",
             help="positions,forces and names of labels; by default positions, forces if there are any, and all "
             "columns of --labels.",
-            show_default=False,
         ),
     ] = None,
     dtype: Annotated[
@@ -120,7 +102,6 @@ def export(
             parser=options.byte_count,
             metavar="TEXT",
             help='Bytes of a file of a folder, about: "256 MiB"; 1 GiB by default.',
-            show_default=False,
         ),
     ] = None,
     compress: Annotated[bool, typer.Option("--compress", help="npz: deflated members.")] = False,

@@ -21,7 +21,7 @@ from kinema.storage.output_checks import check_not_input, check_remade
 def statistics(
     context: typer.Context,
     inputs: Inputs,
-    output: Annotated[Path, typer.Option("-o", "--output", help="File to make, JSON.", show_default=False)],
+    output: Annotated[Path, typer.Option("-o", "--output", help="File to make, JSON.")],
     opened: StatedTimes,
     chosen: SplitPart,
     fields: Annotated[
@@ -29,7 +29,6 @@ def statistics(
         typer.Option(
             "--fields",
             help="Arrays of archives, all by default; of trajectories positions,velocities,forces and labels.",
-            show_default=False,
         ),
     ] = None,
     labels: Annotated[
@@ -37,17 +36,12 @@ def statistics(
         typer.Option(
             "--labels",
             help="CSV file with a column step and columns of values, one for each trajectory, in their order.",
-            show_default=False,
         ),
     ] = None,
     file_is_sample: storage_options.FileIsSample = None,
     energy: Annotated[
         str | None,
-        typer.Option(
-            "--energy",
-            help="The label that is the energy; energy or potential_energy by default.",
-            show_default=False,
-        ),
+        typer.Option("--energy", help="The label that is the energy; energy or potential_energy by default."),
     ] = None,
     workers: options.Workers = None,
     on_truncated: options.OnTruncated = "drop",
