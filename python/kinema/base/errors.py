@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from kinema.base.printable import printable
@@ -26,6 +28,7 @@ __all__ = [
     "make",
     "missing_package",
     "note_worker",
+    "os_errors",
     "says_enough",
     "with_name",
 ]
@@ -177,6 +180,17 @@ def from_os(doing: str, error: OSError, path: str | None = None) -> Error:
     reason = (error.strerror or str(error)).lower()
     place = f"{path}: " if path is not None else ""
     return make(kind, f"{place}{doing}: {reason}", path=path)
+
+
+@contextmanager
+def os_errors(doing: str, path: str | None = None) -> Iterator[None]:
+    """Within the block, errors of the operating system become those of `from_os`."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, Error):
+            raise
+        raise from_os(doing, error, path) from None
 
 
 def missing_package(

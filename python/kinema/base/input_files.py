@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO, Any, cast
 
-from kinema.base.errors import ArgumentError, CorruptFileError, Error, from_os
+from kinema.base.errors import ArgumentError, CorruptFileError, Error, from_os, os_errors
 
 __all__ = [
     "check_lines",
@@ -73,7 +73,7 @@ def open_regular(path: str | os.PathLike[str], what: str) -> IO[bytes]:
     name = os.fspath(path)
     if "\0" in name:
         raise ArgumentError(f"a path has no NUL byte, found {name!r}")
-    try:
+    with os_errors(f"cannot read the {what}", name):
         # without O_NONBLOCK the open of a FIFO waits for a writer
         handle = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
@@ -83,8 +83,6 @@ def open_regular(path: str | os.PathLike[str], what: str) -> IO[bytes]:
         except BaseException:
             os.close(handle)
             raise
-    except OSError as error:
-        raise from_os(f"cannot read the {what}", error, name) from None
 
 
 def read_regular(path: str | os.PathLike[str], what: str, most: int, *, own: bool = False) -> bytes:
@@ -96,10 +94,8 @@ def read_regular(path: str | os.PathLike[str], what: str, most: int, *, own: boo
         size = status.st_size
         if own and status.st_uid != os.geteuid():
             raise ArgumentError(f"{name}: the {what} belongs to another user", path=name)
-        try:
+        with os_errors(f"cannot read the {what}", name):
             data = b"" if size > most else file.read(most + 1)
-        except OSError as error:
-            raise from_os(f"cannot read the {what}", error, name) from None
     found = max(size, len(data))
     if found > most:
         raise _too_large(name, what, most, found)

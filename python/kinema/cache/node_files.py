@@ -26,7 +26,7 @@ from dataclasses import asdict
 from typing import Any
 
 from kinema import _core
-from kinema.base.errors import ArgumentError, CorruptFileError, Error, WaitTimeoutError, from_os
+from kinema.base.errors import ArgumentError, CorruptFileError, Error, WaitTimeoutError, from_os, os_errors
 from kinema.cache.markers import Marker, Owner, read_marker
 from kinema.model.snapshot import FETCHED, NODE, PUBLISHED
 from kinema.storage.signed_json import read_signed, write_signed
@@ -60,16 +60,12 @@ class NodeFiles:
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = os.path.abspath(os.fspath(root))
         self.published = os.path.join(self.root, PUBLISHED)
-        try:
+        with os_errors("cannot keep published files", self.root):
             os.makedirs(self.root, mode=0o700, exist_ok=True)
             _core.check_node_folder(self.root, True)
             for folder in (self.published, self._fetched, self._publishing):
                 os.makedirs(folder, mode=0o700, exist_ok=True)
             self.node = self._node()
-        except OSError as error:
-            if isinstance(error, Error):
-                raise
-            raise from_os("cannot keep published files", error, self.root) from None
 
     def place(self, name: str, marker: Marker) -> str:
         """Path of a publication's file on this node, present or future."""

@@ -19,7 +19,15 @@ from typing import Any, overload
 
 from kinema import _core
 from kinema.base import notes
-from kinema.base.errors import ArgumentError, CorruptFileError, Error, FileNotFound, WaitTimeoutError, from_os
+from kinema.base.errors import (
+    ArgumentError,
+    CorruptFileError,
+    Error,
+    FileNotFound,
+    WaitTimeoutError,
+    from_os,
+    os_errors,
+)
 from kinema.base.input_files import check_regular, natural_order, open_regular
 from kinema.cache.markers import SUFFIX, Marker, Owner, marker_path, read_marker, write_marker
 from kinema.cache.mpi.registered import register, registered
@@ -467,7 +475,5 @@ def _published(name: str, path: str, marker: Marker, origin: str) -> PublishedFi
 
 
 def _sync(place: str) -> None:
-    try:
+    with os_errors("cannot sync", place):
         output_file.sync(place)
-    except OSError as error:
-        raise from_os("cannot sync", error, place) from None

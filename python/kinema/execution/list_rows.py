@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.base.errors import ArgumentError, CorruptFileError, from_os
+from kinema.base.errors import ArgumentError, CorruptFileError, from_os, os_errors
 from kinema.storage.output_file import OutputFile
 
 if TYPE_CHECKING:
@@ -224,12 +224,10 @@ class ListRows:
 
     def _write(self, first: int, rows: NDArray[Any]) -> None:
         data, at = memoryview(rows.tobytes()), first * rows.itemsize
-        try:
+        with os_errors("cannot write results", self._name):
             while data:
                 written = os.pwrite(self._descriptor, data, at)
                 data, at = data[written:], at + written
-        except OSError as error:
-            raise from_os("cannot write results", error, self._name) from None
 
     def _ordered_rows(self) -> Iterator[NDArray[Any]]:
         """All rows in the order of the frames, some MiB at a time."""

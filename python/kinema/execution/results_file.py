@@ -32,7 +32,7 @@ from kinema.base.errors import (
     Error,
     FileIOError,
     UnsupportedFormatError,
-    from_os,
+    os_errors,
 )
 from kinema.base.frozen_dataclass import dataclass
 from kinema.execution.list_rows import ListRows
@@ -262,12 +262,10 @@ class ResultFile:
 
     def sync(self) -> None:
         """Syncs all written data to the disk."""
-        try:
+        with os_errors("cannot write results", self.path):
             for one in self._lists.values():
                 one.sync()
             os.fsync(self._descriptor)
-        except OSError as error:
-            raise from_os("cannot write results", error, self.path) from None
 
     def finish(self) -> None:
         """Marks the file as complete and gives it its name."""
@@ -356,11 +354,9 @@ class ResultFile:
     # -- inside -------------------------------------------------------------------------------------------------
 
     def _open(self, name: str | None = None) -> None:
-        try:
+        with os_errors("cannot write results", name or self.part):
             link = 0 if name == self.path else os.O_NOFOLLOW
             self._descriptor = os.open(name or self.part, os.O_RDWR | os.O_CLOEXEC | link)
-        except OSError as error:
-            raise from_os("cannot write results", error, name or self.part) from None
 
     def _is_whole(self) -> bool:
         """Whether the complete file belongs to this run."""
@@ -427,13 +423,11 @@ class ResultFile:
         place = self._places[name]
         data: Any = memoryview(np.ascontiguousarray(rows).reshape(-1).view(np.uint8))  # type: ignore[arg-type]
         at = place.offset + first * (len(data) // max(1, len(rows)))
-        try:
+        with os_errors("cannot write results", self.path):
             while data:
                 written = os.pwrite(self._descriptor, data, at)
                 data = data[written:]
                 at += written
-        except OSError as error:
-            raise from_os("cannot write results", error, self.path) from None
 
 
 def _joined(runs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -12,7 +12,7 @@ from typing import cast
 
 from kinema import _core, trajectory
 from kinema.base.choices import renamed
-from kinema.base.errors import ArgumentError, Error, FileNotFound, from_os
+from kinema.base.errors import ArgumentError, FileNotFound, os_errors
 from kinema.base.notes import returns_notes
 from kinema.base.printable import printable
 from kinema.base.progress import ProgressChoice
@@ -195,16 +195,11 @@ def _folder(path: str, names: list[str], *, overwrite: bool) -> Iterator[str]:
         raise ArgumentError(f"{os.path.join(path, there[0])}: exists already; overwrite=True replaces it", path=path)
     if not os.path.isdir(above):
         raise FileNotFound(f"{path}: the folder it should be in does not exist, make it first", path=path)
-    with temporary_folder(path) as temporary:
-        try:
-            yield temporary
-            os.makedirs(path, exist_ok=True)
-            for name in names:
-                os.replace(os.path.join(temporary, name), os.path.join(path, name))
-        except OSError as error:
-            if isinstance(error, Error):
-                raise
-            raise from_os("cannot write", error, path=path) from None
+    with temporary_folder(path) as temporary, os_errors("cannot write", path):
+        yield temporary
+        os.makedirs(path, exist_ok=True)
+        for name in names:
+            os.replace(os.path.join(temporary, name), os.path.join(path, name))
 
 
 def _copy_frames(

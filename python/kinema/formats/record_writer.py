@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.base.errors import ArgumentError, Error, UnsupportedFormatError, from_os
+from kinema.base.errors import ArgumentError, Error, UnsupportedFormatError, os_errors
 from kinema.base.notes import collected
 from kinema.base.resources import worker_count
 from kinema.formats.declared import RecordWriting
@@ -212,10 +212,8 @@ class RecordWriter(Writer):
         return int(places[-1]) + 1
 
     def _lock(self, path: str) -> int:
-        try:
+        with os_errors("cannot append", self.path):
             handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        except OSError as error:
-            raise from_os("cannot append", error, path=self.path) from None
         try:
             lock_alone(handle, self.path)
         except BaseException:

@@ -17,7 +17,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.base.errors import ArgumentError, CorruptFileError, FileNotFound, from_os
+from kinema.base.errors import ArgumentError, CorruptFileError, FileNotFound, os_errors
 from kinema.base.frozen_dataclass import dataclass
 from kinema.base.input_files import check_lines, check_regular, open_regular
 from kinema.base.notes import emit
@@ -394,11 +394,8 @@ def _check_readable(path: str) -> None:
 def _digest(path: str) -> str:
     import hashlib
 
-    try:
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise from_os("cannot read the topology file", error, path) from None
+    with os_errors("cannot read the topology file", path), open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _load(path: str) -> Any:

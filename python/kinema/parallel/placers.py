@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.base.errors import Error, FileIOError, from_os
+from kinema.base.errors import Error, FileIOError, from_os, os_errors
 from kinema.formats.strategies import Hints, uses_mpiio
 
 if TYPE_CHECKING:
@@ -95,10 +95,8 @@ class FilePlacer:
 
     def __init__(self, path: str, name: str) -> None:
         self.name = name
-        try:
+        with os_errors("cannot write the file", name):
             self._handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        except OSError as error:
-            raise from_os("cannot write the file", error, path=name) from None
         self._is_open, self._writeback = True, _WritebackThread(self._handle)
 
     def write_at(self, offset: int, data: Data) -> None:
@@ -119,10 +117,8 @@ class FilePlacer:
 
     def sync(self) -> None:
         """As `Placer.sync`."""
-        try:
+        with os_errors("cannot write the file", self.name):
             os.fdatasync(self._handle)
-        except OSError as error:
-            raise from_os("cannot write the file", error, path=self.name) from None
 
     def close(self) -> None:
         """As `Placer.close`."""

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import IO, Any
 
 from kinema._core import formats
-from kinema.base.errors import ArgumentError, FileAccessError, FileNotFound, UnsupportedFormatError, from_os
+from kinema.base.errors import ArgumentError, FileAccessError, FileNotFound, UnsupportedFormatError, os_errors
 
 __all__ = [
     "ArrayFingerprint",
@@ -91,19 +91,16 @@ def is_remade(path: str | os.PathLike[str]) -> bool:
     the file cannot be read.
     """
     name = os.fspath(path)
-    try:
-        with open(name, "rb") as file:
-            front = file.read(_FRONT)
-            if front.startswith(_PDF):
-                file.seek(max(0, os.fstat(file.fileno()).st_size - _FRONT))
-                return _PDF_CREATOR.search(front + file.read(_FRONT)) is not None
-            if len(front) == _FRONT and b"\n" not in front and b"\0" not in front:
-                # the names of many columns
-                file.seek(0)
-                file.readline(_LONGEST_LINE)
-                front = b"\n" + file.read(_FRONT)
-    except OSError as error:
-        raise from_os("cannot read what would be replaced", error, path=name) from None
+    with os_errors("cannot read what would be replaced", name), open(name, "rb") as file:
+        front = file.read(_FRONT)
+        if front.startswith(_PDF):
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _FRONT))
+            return _PDF_CREATOR.search(front + file.read(_FRONT)) is not None
+        if len(front) == _FRONT and b"\n" not in front and b"\0" not in front:
+            # the names of many columns
+            file.seek(0)
+            file.readline(_LONGEST_LINE)
+            front = b"\n" + file.read(_FRONT)
     if front.startswith(_PNG):
         return _software_of_png(front).startswith(b"kinema ")
     if front.startswith(_HDF5):

@@ -27,7 +27,7 @@ from functools import cache
 from types import TracebackType
 from typing import IO
 
-from kinema.base.errors import ArgumentError, Error, FileAccessError, from_os
+from kinema.base.errors import ArgumentError, Error, FileAccessError, from_os, os_errors
 from kinema.base.frozen_dataclass import dataclass
 from kinema.base.notes import collected, emit
 from kinema.storage.output_checks import check_target, is_stream, open_temporary, others_may_move
@@ -123,10 +123,8 @@ class OutputFile:
         Raises FileNotFound, FileAccessError or FileIOError.
         """
         name = self.protected_name
-        try:
+        with os_errors("cannot write", self.temporary):
             os.rename(self.temporary, name)
-        except OSError as error:
-            raise from_os("cannot write", error, path=self.temporary) from None
         _open.add(os.path.abspath(name))
         _open.discard(self._absolute)
         self._discard.detach()
@@ -216,11 +214,9 @@ def sync(place: str) -> None:
 
 def publish(temporary: str, path: str) -> None:
     """Syncs a finished file and renames it to `path`. Raises FileNotFound, FileAccessError or FileIOError."""
-    try:
+    with os_errors("cannot write", path):
         sync(temporary)
         os.replace(temporary, path)
-    except OSError as error:
-        raise from_os("cannot write", error, path=path) from None
 
 
 def lock_alone(handle: int, path: str) -> None:
@@ -259,7 +255,7 @@ def whole_folder(path: str | os.PathLike[str]) -> Iterator[str]:
     name = os.path.normpath(os.fspath(path))
     with temporary_folder(name) as temporary:
         yield temporary
-        try:
+        with os_errors("cannot write", name):
             for folder, _, files in os.walk(temporary):
                 for place in [*(os.path.join(folder, file) for file in files), folder]:
                     sync(place)
@@ -272,8 +268,6 @@ def whole_folder(path: str | os.PathLike[str]) -> Iterator[str]:
                     os.rename(temporary, name)
             else:
                 os.rename(temporary, name)
-        except OSError as error:
-            raise from_os("cannot write", error, path=name) from None
 
 
 def remove_leftovers(path: str | os.PathLike[str], *, but: str | None = None) -> None:
@@ -484,7 +478,7 @@ def _remove_any(name: str) -> None:
 
 
 def _write_stream(name: str, write: Callable[[IO[bytes]], object]) -> None:
-    try:
+    with os_errors("cannot write", name):
         if name in ("-", "/dev/stdout"):
             sys.stdout.flush()
             # not closed here: the stream belongs to the process
@@ -493,7 +487,3 @@ def _write_stream(name: str, write: Callable[[IO[bytes]], object]) -> None:
             return
         with open(name, "wb") as file:
             write(file)
-    except OSError as error:
-        if isinstance(error, Error):
-            raise
-        raise from_os("cannot write", error, path=name) from None

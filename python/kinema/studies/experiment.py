@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from kinema.base.errors import FileNotFound, WorkerError, from_os
+from kinema.base.errors import FileNotFound, WorkerError, os_errors
 from kinema.base.printable import counted
 from kinema.base.timings import format_seconds
 from kinema.report import Report
@@ -167,10 +167,8 @@ def _one(
             "extra": _extra(design, setting, workers, repeat),
         }
         settings_file = Path(folder) / "settings.json"
-        try:
+        with os_errors("cannot write", str(settings_file)):
             settings_file.write_text(json.dumps(settings), encoding="utf-8")
-        except OSError as error:
-            raise from_os("cannot write", error, str(settings_file)) from None
         command = [*launcher(workers), *module_command("kinema.studies.one_run", settings_file)]
         began = time.perf_counter()
         done = subprocess.run(command, env=child_environment(), capture_output=True, text=True, check=False)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.base.errors import ArgumentError, Error, FileIOError, from_os
+from kinema.base.errors import ArgumentError, Error, FileIOError, os_errors
 from kinema.base.input_files import open_regular
 from kinema.base.notes import collected
 from kinema.files.convert import convert
@@ -148,16 +148,13 @@ def _write_dcd(path: str, frames: Iterator[NDArray[np.float32]], n_atoms: int, n
     mda = import_mdanalysis()
     universe = mda.Universe.empty(n_atoms, trajectory=True)
     stamp = universe.trajectory.ts
-    try:
-        with warnings.catch_warnings():
-            # no unit cell
-            warnings.simplefilter("ignore")
-            with mda.Writer(path, n_atoms=n_atoms, dt=1.0) as out:
-                for number, stamp.positions in enumerate(frames):
-                    stamp.frame, stamp.time = number, float(number)
-                    out.write(universe.atoms)
-    except OSError as error:
-        raise from_os("cannot write", error, path) from None
+    with os_errors("cannot write", path), warnings.catch_warnings():
+        # no unit cell
+        warnings.simplefilter("ignore")
+        with mda.Writer(path, n_atoms=n_atoms, dt=1.0) as out:
+            for number, stamp.positions in enumerate(frames):
+                stamp.frame, stamp.time = number, float(number)
+                out.write(universe.atoms)
     try:
         found = open_trajectory(path).n_frames
     except Error as error:
@@ -171,12 +168,9 @@ def _write_dcd(path: str, frames: Iterator[NDArray[np.float32]], n_atoms: int, n
 def read_all(paths: Sequence[str]) -> None:
     """Reads every byte once, so that the system caches the files as far as it can."""
     for path in paths:
-        try:
-            with open_regular(path, "trajectory") as file:
-                while os.read(file.fileno(), _CHUNK):
-                    pass
-        except OSError as error:
-            raise from_os("cannot read", error, path) from None
+        with os_errors("cannot read", path), open_regular(path, "trajectory") as file:
+            while os.read(file.fileno(), _CHUNK):
+                pass
 
 
 def forget(paths: Sequence[str]) -> None:
@@ -187,12 +181,9 @@ def forget(paths: Sequence[str]) -> None:
     if not hasattr(os, "posix_fadvise"):
         raise ArgumentError("this system cannot be asked to forget files; use the cache as it is: warm")
     for path in paths:
-        try:
-            with open_regular(path, "trajectory") as file:
-                os.fsync(file.fileno())
-                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        except OSError as error:
-            raise from_os("cannot drop from the cache", error, path) from None
+        with os_errors("cannot drop from the cache", path), open_regular(path, "trajectory") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def copied(paths: Sequence[str], folder: Path) -> list[str]:
@@ -200,9 +191,7 @@ def copied(paths: Sequence[str], folder: Path) -> list[str]:
     made = []
     for number, path in enumerate(paths):
         made.append(str(folder / f"{number:04d}-{Path(path).name}"))
-        try:
+        with os_errors("cannot copy", path):
             shutil.copyfile(path, made[-1])
-        except OSError as error:
-            raise from_os("cannot copy", error, path) from None
     forget(made)
     return made

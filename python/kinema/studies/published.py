@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.base.errors import ArgumentError, CorruptFileError, FileNotFound, from_os
+from kinema.base.errors import ArgumentError, CorruptFileError, FileNotFound, os_errors
 from kinema.base.input_files import read_regular
 from kinema.base.printable import printable
 from kinema.report.scaling import ScalingPoint, mean_and_deviation, scaling_points
@@ -241,11 +241,8 @@ _LINE_OF_RUN = re.compile(rb"\d+ \d+ \[[0-9.eE+-]+[,\]]")
 
 def _begins_as(path: Path, line: re.Pattern[bytes]) -> bool:
     """Whether the file begins with such a line."""
-    try:
-        with path.open("rb") as file:
-            return line.match(file.read(1000)) is not None
-    except OSError as error:
-        raise from_os("cannot read", error, str(path)) from None
+    with os_errors("cannot read", str(path)), path.open("rb") as file:
+        return line.match(file.read(1000)) is not None
 
 
 def _second_file(path: Path, of_runs: Sequence[Path]) -> Path:

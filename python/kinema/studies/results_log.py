@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kinema._core import __version__
-from kinema.base.errors import ArgumentError, from_os
+from kinema.base.errors import ArgumentError, os_errors
 from kinema.storage.output_checks import check_remade, check_target
 from kinema.storage.output_file import write_whole
 
@@ -49,10 +49,8 @@ class ResultsLog:
             check_remade(path, overwrite=overwrite)
         self._beside = place if beside is None else place / beside
         self._made = [folder for folder in dict.fromkeys((self._beside, place)) if not folder.exists()]
-        try:
+        with os_errors("cannot write", str(place)):
             self._beside.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise from_os("cannot write", error, str(place)) from None
         check_target(self._path)
 
     def __enter__(self) -> ResultsLog:

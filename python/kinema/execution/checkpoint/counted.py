@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import TypeAlias
 
-from kinema.base.errors import CorruptFileError, TruncatedFileError, from_os
+from kinema.base.errors import CorruptFileError, TruncatedFileError, from_os, os_errors
 
 __all__ = ["CountedBytes", "Digests", "Run", "packed", "unpacked"]
 
@@ -98,10 +98,8 @@ def _read(path: str, cells: Sequence[Run]) -> Iterable[str]:
     """Digests of cells, in order."""
     if not cells:
         return
-    try:
+    with os_errors("cannot read what was written", path):
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError as error:
-        raise from_os("cannot read what was written", error, path=path) from None
     try:
         for start, stop in cells:
             digest, at = blake2b(digest_size=_DIGEST), start

@@ -35,6 +35,7 @@ from kinema.base.errors import (
     TruncatedFileError,
     UnsupportedFormatError,
     from_os,
+    os_errors,
 )
 from kinema.base.frozen_dataclass import dataclass
 from kinema.base.input_files import open_regular
@@ -118,11 +119,8 @@ class Checkpoint:
 
     def remove(self) -> None:
         """Removes the file, if it exists, and temporary files left by runs that were killed while saving."""
-        try:
-            with suppress(FileNotFoundError):
-                os.unlink(self.name)
-        except OSError as error:
-            raise from_os("cannot remove the checkpoint", error, self.name) from None
+        with os_errors("cannot remove the checkpoint", self.name), suppress(FileNotFoundError):
+            os.unlink(self.name)
         remove_leftovers(self.name)
 
 

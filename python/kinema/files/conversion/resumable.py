@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.base.errors import ArgumentError, Error, FileIOError, TruncatedFileError, from_os
+from kinema.base.errors import ArgumentError, Error, FileIOError, TruncatedFileError, os_errors
 from kinema.base.progress import Report
 from kinema.execution.checkpoint.counted import Run
 from kinema.execution.checkpoint.file import Checkpoint, IdentityItem, load
@@ -233,12 +233,10 @@ class _ResumableFile:
         self._output, self.temporary = self._begun(name) if self._restored is None else self._found(name)
         self.n_restored = 0 if self._restored is None else self._restored.frames
         self._descriptor = -1
-        try:
+        with os_errors("cannot write", self.temporary):
             link = 0 if self.temporary == name else os.O_NOFOLLOW
             self._descriptor = os.open(self.temporary, os.O_RDWR | os.O_CLOEXEC | link)
             self._inode = os.fstat(self._descriptor).st_ino
-        except OSError as error:
-            raise from_os("cannot write", error, path=self.temporary) from None
         manager.before_save = self._sync
         manager.counted = lambda _: {self.temporary: self._settled()}
 
@@ -334,10 +332,8 @@ class _ResumableFile:
         raise NotImplementedError
 
     def _sync(self) -> None:
-        try:
+        with os_errors("cannot write", self.temporary):
             os.fsync(self._descriptor)
-        except OSError as error:
-            raise from_os("cannot write", error, path=self.temporary) from None
 
 
 class _ResumableRecords(_ResumableFile, RecordFile):

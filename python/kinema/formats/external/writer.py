@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.base.errors import ArgumentError, UnsupportedFormatError, from_os
+from kinema.base.errors import ArgumentError, UnsupportedFormatError, os_errors
 from kinema.formats.atoms import topology_of
 from kinema.formats.external.format import ExternalWriting
 from kinema.formats.given_frames import FrameArrays, check_cells_kept
@@ -228,11 +228,8 @@ class ExternalWriter(Writer):
     @contextmanager
     def _writing(self) -> Iterator[None]:
         """Turns errors of the operating system into Kinema's, and silences MDAnalysis' warnings."""
-        try:
-            with _quiet():
-                yield
-        except OSError as error:
-            raise from_os("cannot write", error, path=self.path) from None
+        with os_errors("cannot write", self.path), _quiet():
+            yield
 
     def _check(self, frames: FrameArrays) -> None:
         """Raises ArgumentError for values that do not fit the columns.

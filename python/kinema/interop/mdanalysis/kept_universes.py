@@ -21,7 +21,7 @@ import numpy as np
 from MDAnalysis import Universe
 from MDAnalysis.coordinates.memory import MemoryReader
 
-from kinema.base.errors import from_os
+from kinema.base.errors import os_errors
 from kinema.base.serialisation import serialize
 
 __all__ = ["KeptUniverses"]
@@ -45,10 +45,8 @@ class KeptUniverses:
     """The Universes of the calling process; `close` removes their files."""
 
     def __init__(self) -> None:
-        try:
+        with os_errors("cannot make a temporary folder"):
             self._folder = tempfile.TemporaryDirectory(prefix="kinema-")
-        except OSError as error:
-            raise from_os("cannot make a temporary folder", error) from None
         self._files: dict[int, _UniverseFile] = {}
         self._number = 0
 
@@ -82,11 +80,8 @@ class KeptUniverses:
         self._remove_others(id(universe))
         self._number += 1
         path = f"{self._folder.name}/universe-{self._number}"
-        try:
-            with open(path, "xb") as file:
-                file.write(serialize(universe))
-        except OSError as error:
-            raise from_os("cannot store the Universe for worker processes", error, path) from None
+        with os_errors("cannot store the Universe for worker processes", path), open(path, "xb") as file:
+            file.write(serialize(universe))
         self._files[id(universe)] = _UniverseFile(weakref.ref(universe), weakref.ref(universe.trajectory), state, path)
         return path
 

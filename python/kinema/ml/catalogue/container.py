@@ -25,7 +25,7 @@ from typing import IO, NamedTuple
 
 import numpy as np
 
-from kinema.base.errors import CorruptFileError, TruncatedFileError, from_os
+from kinema.base.errors import CorruptFileError, TruncatedFileError, os_errors
 from kinema.base.input_files import open_regular
 from kinema.base.resources import physical_memory
 from kinema.storage.output_file import write_whole
@@ -63,10 +63,8 @@ class CatalogueFile:
         # as the user has given it, for messages
         self.name = os.fspath(path)
         self._file = open_regular(self.name, "catalogue")
-        try:
+        with os_errors("cannot read the catalogue", self.name):
             self._read_tables(os.fstat(self._file.fileno()).st_size)
-        except OSError as error:
-            raise from_os("cannot read the catalogue", error, self.name) from None
         if expected is not None and expected != self.digest:
             raise CorruptFileError(f"{self.name}: the catalogue has been remade since it was opened", path=self.name)
 
@@ -154,10 +152,8 @@ class CatalogueFile:
 
     def entry(self, number: int) -> bytes:
         """The bytes of an entry. Raises CorruptFileError if they are damaged."""
-        try:
+        with os_errors("cannot read the catalogue", self.name):
             data = self._read(int(self.offsets[number]), int(self.lengths[number]))
-        except OSError as error:
-            raise from_os("cannot read the catalogue", error, self.name) from None
         if blake2b(data, digest_size=8).digest() != self.digests[number].tobytes():
             raise self.corrupt(f"the checksum of entry {self.name_of(number)} is wrong")
         return data

@@ -12,7 +12,7 @@ from typing import Any
 from numpy.typing import DTypeLike
 
 from kinema._core import __version__
-from kinema.base.errors import ArgumentError, Error, from_os
+from kinema.base.errors import ArgumentError, os_errors
 from kinema.base.notes import returns_notes
 from kinema.base.printable import counted, printable
 from kinema.base.progress import ProgressChoice, reporting
@@ -291,12 +291,8 @@ class _Write:
 
     def __call__(self, computation: tuple[Run, str]) -> None:
         run, path = computation
-        try:
+        with os_errors("cannot write", path):
             self.format.write(self.source, run, path, self.memory, self.threads)
-        except OSError as error:
-            if isinstance(error, Error):
-                raise
-            raise from_os("cannot write", error, path=path) from None
 
 
 def _is_one_file(name: str, made: ExportFormat, shard_size: int | str | None) -> bool:

@@ -17,7 +17,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.base.errors import ArgumentError, FileIOError, MissingPackageError, from_os
+from kinema.base.errors import ArgumentError, FileIOError, MissingPackageError, os_errors
 from kinema.formats.given_frames import FrameArrays
 from kinema.formats.hdf5.encoding import ChunkEncoder
 from kinema.parallel.agreement import Agreement
@@ -284,10 +284,8 @@ class MpiioFields(Hdf5File):
 
     def _check_free(self, n_bytes: int) -> None:
         path = self.request.path
-        try:
+        with os_errors("cannot write the file", path):
             disk, size = os.statvfs(self._path), os.stat(self._path)
-        except OSError as error:
-            raise from_os("cannot write the file", error, path=path) from None
         limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
         free = disk.f_bavail * disk.f_frsize
         if limit != resource.RLIM_INFINITY:

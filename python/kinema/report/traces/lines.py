@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
-from kinema.base.errors import ArgumentError, CorruptFileError, FileNotFound, from_os
+from kinema.base.errors import ArgumentError, CorruptFileError, FileNotFound, os_errors
 from kinema.base.input_files import file_key, open_regular
 
 __all__ = ["SUFFIXES", "is_trace", "lines_of", "trace_files"]
@@ -39,10 +39,8 @@ def trace_files(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
         if not os.path.isdir(path):
             found.append(path)
             continue
-        try:
+        with os_errors("cannot read the folder", path):
             inside = sorted(str(one) for one in Path(path).iterdir() if one.name.endswith(SUFFIXES))
-        except OSError as error:
-            raise from_os("cannot read the folder", error, path) from None
         if not inside:
             raise FileNotFound(f"{path}: has no trace, expected files that end with {' or '.join(SUFFIXES)}", path=path)
         found += inside
@@ -112,7 +110,5 @@ def _pieces(path: str, file: IO[bytes], note: Callable[[str], None]) -> Iterator
 
 
 def _read(path: str, file: IO[bytes]) -> bytes:
-    try:
+    with os_errors("cannot read the trace", path):
         return file.read(_PIECE)
-    except OSError as error:
-        raise from_os("cannot read the trace", error, path) from None

@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from kinema.base.errors import ArgumentError, Error, FileIOError, MissingPackageError, from_os
+from kinema.base.errors import ArgumentError, Error, FileIOError, MissingPackageError, os_errors
 from kinema.base.printable import counted
 from kinema.report.traces.lines import SUFFIXES
 from kinema.report.traces.strace import OPTIONS, Imported, import_log
@@ -114,11 +114,9 @@ def _prepare(folder: str, *, overwrite: bool) -> dict[str, int]:
 
     Without `overwrite` ArgumentError if there are any: this trace would be summed up with them.
     """
-    try:
+    with os_errors("cannot make the folder of the trace", folder):
         os.makedirs(folder, exist_ok=True)
         there = {one.path: one.inode() for one in os.scandir(folder) if one.name.endswith(SUFFIXES)}
-    except OSError as error:
-        raise from_os("cannot make the folder of the trace", error, folder) from None
     if there and not overwrite:
         first = os.path.basename(next(iter(there)))
         what = f"{folder}: has a trace already ({first}); give another folder, or overwrite=True replaces it"

@@ -27,7 +27,7 @@ from distributed import Client, Scheduler, SpecCluster, Worker
 from distributed.node import ServerNode
 from distributed.security import Security
 
-from kinema.base.errors import WorkerError, from_os, missing_package
+from kinema.base.errors import WorkerError, missing_package, os_errors
 from kinema.runners.local.interpreter import ignore_job_signals, start_interpreter
 
 __all__ = ["OwnCluster", "work_for"]
@@ -201,7 +201,5 @@ def _credentials_in(folder: str) -> Security:
 
 
 def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
-    try:
+    with os_errors("cannot make a temporary folder for Dask workers"):
         return tempfile.TemporaryDirectory(prefix="kinema-")
-    except OSError as error:
-        raise from_os("cannot make a temporary folder for Dask workers", error) from None

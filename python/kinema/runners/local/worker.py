@@ -18,7 +18,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from kinema import _core
-from kinema.base.errors import InternalError, from_os
+from kinema.base.errors import InternalError, os_errors
 from kinema.base.serialisation import serialize_error
 from kinema.base.timings import block_column
 from kinema.base.tracing.recording import TraceOfRun
@@ -94,20 +94,15 @@ class Calls:
 
 def _store(content: WorkerSetup | Calls, folder: str) -> None:
     path = Path(folder) / _SETUP_NAME
-    try:
+    with os_errors("cannot store what worker processes need", str(path)):
         path.write_bytes(pickle.dumps(content))
-    except OSError as error:
-        raise from_os("cannot store what worker processes need", error, str(path)) from None
 
 
 def store_files(trajectory: _core.Trajectory, folder: str) -> None:
     """Writes the snapshot of the files into the folder of a pass; raises FileIOError if the disk is full."""
     path = Path(folder) / _FILES_NAME
-    try:
-        with path.open("wb") as file:
-            pickle.dump(TrajectorySnapshot.take(trajectory), file, protocol=5)
-    except OSError as error:
-        raise from_os("cannot store what worker processes need", error, str(path)) from None
+    with os_errors("cannot store what worker processes need", str(path)), path.open("wb") as file:
+        pickle.dump(TrajectorySnapshot.take(trajectory), file, protocol=5)
 
 
 def _load(folder: str) -> WorkerSetup | Calls:

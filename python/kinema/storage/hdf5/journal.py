@@ -32,7 +32,7 @@ import os
 from typing import Any
 
 from kinema import _core
-from kinema.base.errors import CorruptFileError, TruncatedFileError, UnsupportedFormatError, from_os
+from kinema.base.errors import CorruptFileError, TruncatedFileError, UnsupportedFormatError, os_errors
 from kinema.storage.hdf5.chunk_index import TREE, TREE_HEAD, ChunkEntry, chunk_entries, node_head, with_end_of_file
 from kinema.storage.output_file import lock_alone
 
@@ -178,10 +178,8 @@ class CommittedFile(FileForHdf5):
         not an HDF5 file, and UnsupportedFormatError if it has another format.
         """
         self.path = path
-        try:
+        with os_errors("cannot append", path):
             super().__init__(os.open(path, os.O_RDWR))
-        except OSError as error:
-            raise from_os("cannot append", error, path=path) from None
         try:
             lock_alone(self._handle, path)
             stated = self._check_format()

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from kinema.base.errors import Error, from_os
+from kinema.base.errors import Error, os_errors
 from kinema.base.printable import printable
 from kinema.base.timings import format_seconds
 from kinema.formats.strategies import strategies_of, verifying
@@ -183,10 +183,8 @@ class _Driver:
             "reason": str(folder / "reason"),
         }
         settings_file = folder / "settings.json"
-        try:
+        with os_errors("cannot write", str(settings_file)):
             settings_file.write_text(json.dumps(settings), encoding="utf-8")
-        except OSError as error:
-            raise from_os("cannot write", error, str(settings_file)) from None
         return [
             *self.launcher(setting.ranks),
             *module_command("kinema.studies.write_strategies.one_cell", settings_file),

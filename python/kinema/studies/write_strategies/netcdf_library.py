@@ -13,7 +13,7 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
-from kinema.base.errors import ArgumentError, MissingPackageError, from_os
+from kinema.base.errors import ArgumentError, MissingPackageError, os_errors
 from kinema.formats.h5md.read.netcdf4.conventions import DL_POLY, VECTORS
 from kinema.storage.output_file import OutputFile
 from kinema.studies.write_strategies.pyrochlore import CHARGES, MASSES, NAMES, OwnAtoms, Pyrochlore
@@ -126,14 +126,12 @@ def _begin(file: Any, system: Pyrochlore) -> None:
 
 
 def _sync(path: str) -> None:
-    try:
+    with os_errors("cannot write", path):
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.fsync(handle)
         finally:
             os.close(handle)
-    except OSError as error:
-        raise from_os("cannot write", error, path) from None
 
 
 def read_with_library(path: str, start: int, stop: int) -> dict[str, NDArray[np.float64]]:

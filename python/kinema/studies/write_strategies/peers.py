@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from kinema.base.errors import from_os
+from kinema.base.errors import os_errors
 from kinema.base.printable import printable
 from kinema.formats.h5md.read.netcdf4.conventions import AMBER
 from kinema.studies.launching import placed, run_bounded
@@ -111,7 +111,7 @@ def _python(folder: Path, n: int) -> FormattedWrite:
     path = folder / "python.txt"
     blanks = " " * 54
     began = time.perf_counter()
-    try:
+    with os_errors("cannot write", str(path)):
         with open(path, "w", encoding="ascii") as file:
             for number, (positions, velocities, forces) in enumerate(values, 1):
                 file.write(f"{'Gd':<8}{number:>10}{blanks}\n")
@@ -120,8 +120,6 @@ def _python(folder: Path, n: int) -> FormattedWrite:
         seconds = time.perf_counter() - began
         size = os.path.getsize(path)
         path.unlink()
-    except OSError as error:
-        raise from_os("cannot write", error, str(path)) from None
     return FormattedWrite("Python (f-strings)", size, seconds)
 
 
@@ -193,14 +191,11 @@ def pnetcdf_program(folder: Path, environment: Mapping[str, str], ranks_per_node
 def write_values(folder: Path, system: Pyrochlore) -> None:
     """Writes the values that the program reads before its clock starts: all atoms in order, in AMBER's units."""
     path = folder / _PNETCDF_VALUES
-    try:
-        with open(path, "wb") as file:
-            np.int64(system.n_atoms).tofile(file)
-            np.diag(system.box).tofile(file)
-            # three vectors in sequence, each made separately, so that all atoms are never in memory
-            for number, name in enumerate(("positions", "velocities", "forces")):
-                for start in range(0, system.n_atoms, _VALUES_BATCH):
-                    ids = np.arange(start, min(start + _VALUES_BATCH, system.n_atoms))
-                    (system.state(ids)[number] / AMBER.size(name)).tofile(file)
-    except OSError as error:
-        raise from_os("cannot write", error, str(path)) from None
+    with os_errors("cannot write", str(path)), open(path, "wb") as file:
+        np.int64(system.n_atoms).tofile(file)
+        np.diag(system.box).tofile(file)
+        # three vectors in sequence, each made separately, so that all atoms are never in memory
+        for number, name in enumerate(("positions", "velocities", "forces")):
+            for start in range(0, system.n_atoms, _VALUES_BATCH):
+                ids = np.arange(start, min(start + _VALUES_BATCH, system.n_atoms))
+                (system.state(ids)[number] / AMBER.size(name)).tofile(file)

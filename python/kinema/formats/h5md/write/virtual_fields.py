@@ -15,7 +15,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.base.errors import ArgumentError, Error, from_os
+from kinema.base.errors import ArgumentError, Error, os_errors
 from kinema.formats.h5md.schema import ELEMENTS, PARTICLES
 from kinema.storage.hdf5.file import open_hdf5
 from kinema.storage.hdf5.storage import Storage, VirtualBox, create_dataset
@@ -82,10 +82,8 @@ class SubfileNames:
 
     def make_folder(self) -> None:
         """Makes the folder; raises FileAccessError, FileIOError, ... on failure."""
-        try:
+        with os_errors("cannot make the folder", self.folder):
             os.makedirs(self.folder, exist_ok=True)
-        except OSError as error:
-            raise from_os("cannot make the folder", error, path=self.folder) from None
 
     def subfile_path(self, number: int) -> str:
         """The path of file `number`."""
