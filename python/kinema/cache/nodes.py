@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from kinema import _core
@@ -166,9 +165,7 @@ class SharedBlocks:
     def __enter__(self) -> SharedBlocks:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _from_folder(self, folder: str, nodes: int, timeout: float) -> list[Owner]:

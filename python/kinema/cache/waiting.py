@@ -12,7 +12,6 @@ import select
 import sys
 import time
 from collections.abc import Iterable
-from types import TracebackType
 
 __all__ = ["POLL", "Watch"]
 
@@ -92,9 +91,7 @@ class Watch:
     def __enter__(self) -> Watch:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _drain(self) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from types import TracebackType
 from typing import Any, Literal, NoReturn
 
 import numpy as np
@@ -249,9 +248,7 @@ class ParallelWriter(RanksWriter):
         self._begin(_OBSERVABLE, self._unusable())
         self._calling(lambda file: file.write_observable(name, value, step=step, time=time))
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is None or self._closed:
             self.close()
             return

@@ -24,7 +24,6 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
-from types import TracebackType
 from typing import IO
 
 from kinema.base.errors import ArgumentError, Error, FileAccessError, from_os, os_errors
@@ -146,9 +145,7 @@ class OutputFile:
     def __enter__(self) -> OutputFile:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is None:
             self.commit()
             return

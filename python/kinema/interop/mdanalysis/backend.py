@@ -11,7 +11,6 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -90,9 +89,7 @@ class Backend(BackendBase):  # type: ignore[misc]
         self._session.enter_context(self.runner.session())
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._session.close()
         self._end_kept()
 

@@ -20,7 +20,6 @@ import sys
 import tempfile
 import threading
 import warnings
-from types import TracebackType
 from typing import Any, Self
 
 from distributed import Client, Scheduler, SpecCluster, Worker
@@ -82,9 +81,7 @@ class OwnCluster:
             self._ending = stack.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._ending.close()
 
     def _wait(self) -> None:

@@ -19,7 +19,6 @@ from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass
 from multiprocessing import Pipe
-from types import TracebackType
 from typing import Self
 
 from kinema.base.errors import Error, InternalError, WorkerError, from_os
@@ -200,9 +199,7 @@ class WorkerPool:
             raise _no_folder(error) from None
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._end(self._workers)
         if self._folder is not None:
             self._folder.cleanup()

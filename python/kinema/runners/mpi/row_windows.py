@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any, Self, get_args
 
 import numpy as np
@@ -48,9 +47,7 @@ class RowsOfPass:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for job in self._jobs.values():
             if job.array is not None and not self._retained and self._session.silent is None:
                 job.array.free_here()

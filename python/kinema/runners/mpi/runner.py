@@ -12,7 +12,6 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, get_args
 
 from numpy.typing import NDArray
@@ -180,9 +179,7 @@ class MPIRunner(Runner):
                 self._serve(self._ranks)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         ranks, self._ranks = self._ranks, None
         if ranks is None:
             raise InternalError("an MPI runner is left that was not entered")
