@@ -58,13 +58,15 @@ class Error(Exception):
         self,
         message: str,
         *,
+        at: str | None = None,
         path: str | None = None,
         format: str | None = None,
         frame: int | None = None,
         offset: int | None = None,
     ) -> None:
-        super().__init__(printable(message))
-        self.path = path
+        """`at`: the file concerned, whose path is put before the message; `path`: the same, but the message says it."""
+        super().__init__(printable(message if at is None else f"{at}: {message}"))
+        self.path = path if at is None else at
         self.format = format
         self.frame = frame
         self.offset = offset

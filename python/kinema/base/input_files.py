@@ -93,7 +93,7 @@ def read_regular(path: str | os.PathLike[str], what: str, most: int, *, own: boo
         status = os.fstat(file.fileno())
         size = status.st_size
         if own and status.st_uid != os.geteuid():
-            raise ArgumentError(f"{name}: the {what} belongs to another user", path=name)
+            raise ArgumentError(f"the {what} belongs to another user", at=name)
         with os_errors(f"cannot read the {what}", name):
             data = b"" if size > most else file.read(most + 1)
     found = max(size, len(data))
@@ -119,9 +119,9 @@ def check_lines(path: str | os.PathLike[str], what: str, most: int | None = None
         while (most is None or at < most) and len(piece := file.read(_PIECE_OF_TEXT)) == _PIECE_OF_TEXT:
             if b"\n" not in piece and b"\r" not in piece:
                 raise CorruptFileError(
-                    f"{name}: byte {at}: expected text in lines of less than {_PIECE_OF_TEXT} bytes, found no end "
+                    f"byte {at}: expected text in lines of less than {_PIECE_OF_TEXT} bytes, found no end "
                     "of a line in as many",
-                    path=name,
+                    at=name,
                     offset=at,
                 )
             at += len(piece)
@@ -140,7 +140,7 @@ def open_text(path: str | os.PathLike[str], what: str) -> Iterator[IO[bytes]]:
                 raise
             if isinstance(error, OSError) and error.errno is not None:
                 raise from_os(f"cannot read the {what}", error, name) from None
-            raise CorruptFileError(f"{name}: cannot be decompressed: {error}", path=name) from None
+            raise CorruptFileError(f"cannot be decompressed: {error}", at=name) from None
 
 
 def _decompressed(name: str, raw: IO[bytes]) -> IO[bytes]:
@@ -157,7 +157,7 @@ def _decompressed(name: str, raw: IO[bytes]) -> IO[bytes]:
 
 def _too_large(name: str, what: str, most: int, found: int) -> ArgumentError:
     return ArgumentError(
-        f"{name}: is too large for {_with_article(what)}, expected at most {most} bytes, found {found}", path=name
+        f"is too large for {_with_article(what)}, expected at most {most} bytes, found {found}", at=name
     )
 
 
@@ -171,7 +171,7 @@ def _refuse_irregular(name: str, mode: int) -> None:
         (stat.S_ISBLK, "a block device"),
     )
     kind = next((kind for is_kind, kind in kinds if is_kind(mode)), "of another kind")
-    raise ArgumentError(f"{name}: is {kind}, expected a regular file", path=name)
+    raise ArgumentError(f"is {kind}, expected a regular file", at=name)
 
 
 def _with_article(what: str) -> str:

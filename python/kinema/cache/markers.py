@@ -131,12 +131,12 @@ def read_marker(path: str) -> tuple[Marker, bool] | None:
         owner = content.pop("owner")
         marker = Marker(**content, owner=None if owner is None else Owner(**owner))
     except (ValueError, KeyError, TypeError) as error:
-        raise CorruptFileError(f"{name}: is not a Kinema marker ({error})", path=name) from None
+        raise CorruptFileError(f"is not a Kinema marker ({error})", at=name) from None
     if marker.owner is not None and not is_ours:
         raise CorruptFileError(
-            f"{name}: the marker is forged, or was written with another key than this user's or for another folder: "
+            "the marker is forged, or was written with another key than this user's or for another folder: "
             "its proof does not hold",
-            path=name,
+            at=name,
         )
     return marker, is_ours
 

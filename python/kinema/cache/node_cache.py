@@ -214,7 +214,7 @@ class NodeCache:
         if done["not_stored"]:
             why = self._core.last_error or "they were changed just now, or nothing can be removed for them"
             if done["not_stored"] == done["blocks"]:
-                raise FileIOError(f"{self._root}: nothing was stored in the node cache: {why}", path=self._root)
+                raise FileIOError(f"nothing was stored in the node cache: {why}", at=self._root)
             left = counted(done["not_stored"], "block")
             emit([f"{self._root}: {left} not in the node cache, to be read from the files themselves: {why}"])
         return done

@@ -172,9 +172,9 @@ class NodeFiles:
                 os.rmdir(os.path.dirname(place))
             if error.errno == errno.EXDEV:
                 raise ArgumentError(
-                    f"{file}: is on another file system than {self.root}; write it below that folder, or name a folder "
+                    f"is on another file system than {self.root}; write it below that folder, or name a folder "
                     "on its file system",
-                    path=file,
+                    at=file,
                 ) from None
             raise from_os(f"cannot keep the file in {self.root}", error, file) from None
 
@@ -196,7 +196,7 @@ class NodeFiles:
             while not _locked(handle, fcntl.LOCK_EX):
                 if time.monotonic() >= deadline:
                     raise WaitTimeoutError(
-                        f"{name}: another process of this node was still fetching it when the time was over", path=name
+                        "another process of this node was still fetching it when the time was over", at=name
                     )
                 time.sleep(_LOCK_INTERVAL)
             yield
@@ -251,12 +251,12 @@ class NodeFiles:
             interval = min(2 * interval, _LOOK_INTERVAL)
         if found is None:
             raise ArgumentError(
-                f"{self.root}: no process serves the files of this folder; keep a kinema.cache.NodeServer of it open, "
+                "no process serves the files of this folder; keep a kinema.cache.NodeServer of it open, "
                 "also while others fetch them",
-                path=self.root,
+                at=self.root,
             )
         if not found[1]:
-            raise CorruptFileError(f"{self._peer}: is forged, or was written with another key", path=self._peer)
+            raise CorruptFileError("is forged, or was written with another key", at=self._peer)
         return Owner(**found[0])
 
     def _address(self) -> tuple[Any, bool] | None:

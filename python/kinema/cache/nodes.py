@@ -177,15 +177,15 @@ class SharedBlocks:
             while len(found := addresses_in(folder)) < nodes:
                 if not watch.wait_until(deadline):
                     raise WaitTimeoutError(
-                        f"{folder}: not all nodes have written their addresses within {timeout:g} s, expected {nodes}, "
+                        f"not all nodes have written their addresses within {timeout:g} s, expected {nodes}, "
                         f"found {len(found)}",
-                        path=folder,
+                        at=folder,
                     )
         if len(found) > nodes:
             raise ArgumentError(
-                f"{folder}: has addresses of other nodes as well, expected {nodes}, found {len(found)}; give each "
+                f"has addresses of other nodes as well, expected {nodes}, found {len(found)}; give each "
                 "job a folder of its own",
-                path=folder,
+                at=folder,
             )
         return found
 

@@ -246,7 +246,7 @@ def fetch(
                 _fetch_once(name, marker, owner, files, deadline, step)
                 break
             except FileAccessError as error:
-                raise FileAccessError(f"{name}: cannot be fetched from {place}: {error}", path=name) from None
+                raise FileAccessError(f"cannot be fetched from {place}: {error}", at=name) from None
             except (CorruptFileError, FileIOError, FileNotFound) as error:
                 if error.path is not None:
                     raise  # of this node's own disk
@@ -255,14 +255,13 @@ def fetch(
             if origin := otherwise():
                 break
             if lies >= _MOST_LIES:
-                raise CorruptFileError(f"{name}: cannot be fetched from {failures[-1]}", path=name)
+                raise CorruptFileError(f"cannot be fetched from {failures[-1]}", at=name)
             origin = "peer"
             time.sleep(min(pause, max(deadline - time.monotonic(), 0.0)))
             pause = min(2 * pause, _LONGEST)
             if time.monotonic() >= deadline:
                 raise WaitTimeoutError(
-                    f"{name}: could not be fetched in time, at {len(failures)} attempts; the last: {failures[-1]}",
-                    path=name,
+                    f"could not be fetched in time, at {len(failures)} attempts; the last: {failures[-1]}", at=name
                 )
     if failures:
         what = "read from the shared file system" if origin == "shared" else "fetched"

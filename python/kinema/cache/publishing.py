@@ -271,7 +271,7 @@ def await_ready(
     if comm is not None:
         known = registered(comm).get(name)
         if known is None:
-            raise FileNotFound(f"{name}: was not published over this communicator", path=name)
+            raise FileNotFound("was not published over this communicator", at=name)
         origin = _fetched(name, known, files, deadline, step, lambda: "")
         return _published(name, _place(name, known, files, origin), known, origin)
     with Watch([marker_path(name)], contents=False) as watch:
@@ -290,7 +290,7 @@ def await_ready(
                     return _published(name, _place(name, marker, files, origin), marker, origin)
             elif not watch.wait_until(deadline):
                 raise WaitTimeoutError(
-                    f"{name}: nothing was published within {timeout:g} s, expected {marker_path(name)}", path=name
+                    f"nothing was published within {timeout:g} s, expected {marker_path(name)}", at=name
                 )
 
 
@@ -306,9 +306,8 @@ def _fetched(
     if files is None:
         assert marker.owner is not None, "else it is beside its marker"
         raise ArgumentError(
-            f"{name}: the file is kept on {marker.owner.host}; give local=, a folder on a disk of this node, and it is "
-            "fetched",
-            path=name,
+            f"the file is kept on {marker.owner.host}; give local=, a folder on a disk of this node, and it is fetched",
+            at=name,
         )
     return fetch(name, marker, files, deadline, step, instead)
 
@@ -371,9 +370,8 @@ def published(
                     if count is None:
                         return
                     raise WaitTimeoutError(
-                        f"{text}: no further file was published within {timeout:g} s, expected {count}, found "
-                        f"{len(seen)}",
-                        path=text,
+                        f"no further file was published within {timeout:g} s, expected {count}, found {len(seen)}",
+                        at=text,
                     )
             for name in sorted(new, key=natural_order)[: None if count is None else count - len(seen)]:
                 seen.add(name)
@@ -419,10 +417,10 @@ def _check_same_bytes(name: str, before: Marker | None, marker: Marker) -> Marke
     """The existing marker, if any; raises ArgumentError if it has other bytes."""
     if before is not None and not before.has_bytes_of(marker):
         raise ArgumentError(
-            f"{name}: another file is published under this name, expected {before.size} bytes with checksum "
+            f"another file is published under this name, expected {before.size} bytes with checksum "
             f"{before.xxh3}, found {marker.size} with {marker.xxh3}; publish under a name of its own, or with "
             "replace=True",
-            path=name,
+            at=name,
         )
     return before
 
@@ -453,9 +451,9 @@ def _is_as_published(name: str, marker: Marker, deadline: float, *, verify: bool
             return False
         if difference.startswith("checksum") or time.monotonic() >= until:
             raise CorruptFileError(
-                f"{name}: the file is not what was published: {difference}; it was changed or replaced after that, or "
+                f"the file is not what was published: {difference}; it was changed or replaced after that, or "
                 "the marker is forged",
-                path=name,
+                at=name,
             )
         time.sleep(0.02)
 

@@ -151,7 +151,7 @@ class ListRows:
             at += len(rows)
         if at != first_row[-1]:
             what = "rows are missing, or are there twice"
-            raise CorruptFileError(f"{self._name}: {what}, expected {first_row[-1]}, found {at}", path=self._name)
+            raise CorruptFileError(f"{what}, expected {first_row[-1]}, found {at}", at=self._name)
 
     def remove_tables(self, file: Any) -> None:
         """Removes the tables of a finished quantity; `file` is an h5py file."""
@@ -215,9 +215,9 @@ class ListRows:
             self._descriptor = os.open(self._name, flags | os.O_CLOEXEC | os.O_NOFOLLOW)
         except FileNotFoundError:
             raise ArgumentError(
-                f"{self._name}: not found, but the checkpoint relies on rows in it; bring it back, or remove the "
+                "not found, but the checkpoint relies on rows in it; bring it back, or remove the "
                 "checkpoint to start again",
-                path=self._name,
+                at=self._name,
             ) from None
         except OSError as error:
             raise from_os("cannot write results", error, self._name) from None
@@ -240,7 +240,6 @@ class ListRows:
                 data = os.pread(self._descriptor, length, at * size)
                 if len(data) != length:
                     raise CorruptFileError(
-                        f"{self._name}: too short, expected {length} bytes at byte {at * size}, found {len(data)}",
-                        path=self._name,
+                        f"too short, expected {length} bytes at byte {at * size}, found {len(data)}", at=self._name
                     )
                 yield np.frombuffer(data, self._record)

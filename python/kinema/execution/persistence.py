@@ -137,9 +137,9 @@ class Persistence:
         # another user's checkpoint may name any file: only a file of this output is removed or changed
         if earlier is not None and os.path.lexists(earlier) and not is_temporary_of(earlier, file.path):
             raise CorruptFileError(
-                f"{self._manager.path}: the checkpoint names another file as that of its results, expected a temporary "
+                "the checkpoint names another file as that of its results, expected a temporary "
                 f"file of {file.path}, found {earlier}; remove the checkpoint to start again",
-                path=self._manager.path,
+                at=self._manager.path,
             )
         self._manager.counted = file.counted
         if resume:
@@ -189,7 +189,7 @@ class Persistence:
         if self._out is None:
             return "in memory"
         if os.path.abspath(self._out) == os.path.abspath(checkpoint.name):
-            raise ArgumentError(f"{self._out}: out and checkpoint are two files; give two names", path=self._out)
+            raise ArgumentError("out and checkpoint are two files; give two names", at=self._out)
         # relative, so that both files can be moved together
         folder = os.path.dirname(os.path.abspath(checkpoint.name))
         return f"in {os.path.relpath(self._out, folder)}"

@@ -217,4 +217,4 @@ def from_h5py(doing: str, error: OSError, path: str) -> Error:
     if error.errno is not None:
         return from_os(doing, OSError(error.errno, os.strerror(error.errno)), path)
     reason = " ".join(str(error).split()).rstrip(".")
-    return FileIOError(f"{path}: {doing}: {reason[:1].lower()}{reason[1:]}", path=path)
+    return FileIOError(f"{doing}: {reason[:1].lower()}{reason[1:]}", at=path)

@@ -89,15 +89,14 @@ def check_result_path(
     suffix = os.path.splitext(name)[1].lower()
     if suffix not in SUFFIXES:
         raise UnsupportedFormatError(
-            f"{name}: results per frame are not written as {suffix or 'a file without suffix'} during the run, "
+            f"results per frame are not written as {suffix or 'a file without suffix'} during the run, "
             f"choose one of {', '.join(SUFFIXES)}, or use save() after the run",
-            path=name,
+            at=name,
         )
     if is_stream(name):
         raise ArgumentError(
-            f"{name}: results per frame are written at their places in a file, not into a stream; use "
-            "save() after the run",
-            path=name,
+            "results per frame are written at their places in a file, not into a stream; use save() after the run",
+            at=name,
         )
     check_not_input(name, *inputs)
     check_remade(name, overwrite=overwrite)
@@ -189,17 +188,17 @@ class ResultFile:
             name = self.path  # when the run ended, only its checkpoint remained to be removed
         if not os.path.exists(name):
             raise ArgumentError(
-                f"{name}: not found, but the checkpoint relies on rows in it; bring it back, or remove the checkpoint "
+                "not found, but the checkpoint relies on rows in it; bring it back, or remove the checkpoint "
                 "to start again",
-                path=name,
+                at=name,
             )
         try:
             with opened(name, "r") as file:
                 if file.attrs.get("format") != _FORMAT or file.attrs.get("run") != self._run:
                     raise ArgumentError(
-                        f"{name}: the results are of another run than the checkpoint, expected run {self._run}, "
+                        f"the results are of another run than the checkpoint, expected run {self._run}, "
                         f"found {file.attrs.get('run')}; remove both to start again",
-                        path=name,
+                        at=name,
                     )
                 for dataset in ("frames", "time", *(one.name for one in self._datasets)):
                     if dataset in self._lists and dataset in file:
@@ -273,9 +272,7 @@ class ResultFile:
         try:
             if os.path.exists(self.part):
                 if not os.path.samestat(os.stat(self.part), os.fstat(self._descriptor)):
-                    raise FileIOError(
-                        f"{self.part}: was replaced by another run; give every run a file of its own", path=self.part
-                    )
+                    raise FileIOError("was replaced by another run; give every run a file of its own", at=self.part)
                 for one in self._lists.values():
                     one.finish()
                 with opened(self.part, "r+") as file:
@@ -288,7 +285,7 @@ class ResultFile:
                 if self._output is not None and self._output.temporary == self.part:
                     self._output.keep()
             elif not self._is_whole():
-                raise FileIOError(f"{self.part}: was removed during the run", path=self.part)
+                raise FileIOError("was removed during the run", at=self.part)
         except OSError as error:
             if isinstance(error, Error):
                 raise
@@ -412,8 +409,7 @@ class ResultFile:
         free = status.f_bavail * status.f_frsize
         if self._needed > free:
             raise FileIOError(
-                f"{self.part}: the disk is too small for the results, expected {self._needed} bytes, found {free}",
-                path=self.part,
+                f"the disk is too small for the results, expected {self._needed} bytes, found {free}", at=self.part
             )
         made = create_dataset(file, name, Storage(shape, dtype, early=True))
         made.attrs.update(attributes)
@@ -455,5 +451,5 @@ class _DatasetLocation:
         offset = stored.id.get_offset() if stored.size else 0
         if offset is None:
             name = stored.file.filename
-            raise CorruptFileError(f"{name}: data set {stored.name} is not contiguous", path=name)
+            raise CorruptFileError(f"data set {stored.name} is not contiguous", at=name)
         return cls(int(offset), tuple(stored.shape), stored.dtype)

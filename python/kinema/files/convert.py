@@ -389,7 +389,7 @@ def _check_names(
     if topology_out is not None:
         structure = os.fspath(topology_out)
         if os.path.abspath(structure) in map(os.path.abspath, names):
-            raise ArgumentError(f"{structure}: is the trajectory and its topology; name two files", path=structure)
+            raise ArgumentError("is the trajectory and its topology; name two files", at=structure)
         check_not_input(structure, *inputs)
 
 

@@ -215,7 +215,7 @@ def _refer(
         out, particles=options.particles, root=options.root, units=options.units, external="any", stored=False
     )
     if whole.n_frames != traj.n_frames or not (renumber or np.array_equal(whole.steps, traj.steps)):
-        raise CorruptFileError(f"{out}: has other frames than its parts, expected {traj.n_frames}", path=out)
+        raise CorruptFileError(f"has other frames than its parts, expected {traj.n_frames}", at=out)
     return tuple(dict.fromkeys(part.path for part in described))
 
 

@@ -268,14 +268,10 @@ def _chosen(source: H5mdFile, contents: Contents, group: str | None, *, only_one
     if group is not None:
         return (group_of(source, contents, group),)
     if not contents.groups:
-        raise ArgumentError(
-            f"{source.path}: no particles group holds positions, velocities or forces", path=source.path, format="H5MD"
-        )
+        raise ArgumentError("no particles group holds positions, velocities or forces", at=source.path, format="H5MD")
     if only_one and len(contents.groups) > 1:
         raise ArgumentError(
-            f"{source.path}: select= needs particles= if there are several particles groups: {names}",
-            path=source.path,
-            format="H5MD",
+            f"select= needs particles= if there are several particles groups: {names}", at=source.path, format="H5MD"
         )
     return contents.groups
 
@@ -332,16 +328,14 @@ def _roundings(
         positions = h5md.describe(source.path, one).positions
         if positions is None:
             raise ArgumentError(
-                f"{source.path}: max_error is for positions, and {group.path.strip('/')} has none",
-                path=source.path,
-                format="H5MD",
+                f"max_error is for positions, and {group.path.strip('/')} has none", at=source.path, format="H5MD"
             )
         node = source.file[group.path].get("position", source.file[group.path].get("positions"))
         value = node["value"] if hasattr(node, "keys") else node
         if value.dtype.kind != "f" or value.dtype.itemsize not in (4, 8):
             raise ArgumentError(
-                f"{source.path}: {value.name} holds {value.dtype}, and only float32 and float64 are rounded",
-                path=source.path,
+                f"{value.name} holds {value.dtype}, and only float32 and float64 are rounded",
+                at=source.path,
                 format="H5MD",
             )
         rounding = rounding_within(_angstrom(max_error, unit) / positions.scale)

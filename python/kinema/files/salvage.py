@@ -95,9 +95,7 @@ def salvage(
     if not format_of_file.spliced:
         known = ", ".join(one.name for one in FORMATS.values() if one.spliced)
         raise UnsupportedFormatError(
-            f"{name}: frames of {known} files can be copied alone, and this is {part.format}",
-            path=name,
-            format=part.format,
+            f"frames of {known} files can be copied alone, and this is {part.format}", at=name, format=part.format
         )
     check_format(out, part.format)
     head = format_of_file.head_of(name)

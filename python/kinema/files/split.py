@@ -189,12 +189,12 @@ def _folder(path: str, names: list[str], *, overwrite: bool) -> Iterator[str]:
     """A temporary folder beside `path`; its files are moved there at the end of the block."""
     above = os.path.dirname(os.path.abspath(path))
     if os.path.exists(path) and not os.path.isdir(path):
-        raise ArgumentError(f"{path}: is a file, expected a folder for the parts", path=path)
+        raise ArgumentError("is a file, expected a folder for the parts", at=path)
     there = [name for name in names if os.path.exists(os.path.join(path, name))]
     if there and not overwrite:
         raise ArgumentError(f"{os.path.join(path, there[0])}: exists already; overwrite=True replaces it", path=path)
     if not os.path.isdir(above):
-        raise FileNotFound(f"{path}: the folder it should be in does not exist, make it first", path=path)
+        raise FileNotFound("the folder it should be in does not exist, make it first", at=path)
     with temporary_folder(path) as temporary, os_errors("cannot write", path):
         yield temporary
         os.makedirs(path, exist_ok=True)

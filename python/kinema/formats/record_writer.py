@@ -91,9 +91,7 @@ class RecordWriter(Writer):
             return
         try:
             if self._broken:
-                raise ArgumentError(
-                    f"{self.path}: an earlier error broke the writer; what was not flushed is lost", path=self.path
-                )
+                raise ArgumentError("an earlier error broke the writer; what was not flushed is lost", at=self.path)
             self._commit()
             self._core.finish_notes()
             self._note_losses()
@@ -172,7 +170,7 @@ class RecordWriter(Writer):
         self._locked = self._lock(self.path)
         if os.fstat(self._locked).st_size == 0:
             if n_atoms is None:
-                raise ArgumentError(f"{self.path}: is empty; n_atoms is needed to begin it", path=self.path)
+                raise ArgumentError("is empty; n_atoms is needed to begin it", at=self.path)
             self.n_atoms = n_atoms
             return _core.RecordFile(self.path, self.path, self.format, n_atoms, **self._options)
         # notes on reading do not matter here
@@ -204,11 +202,11 @@ class RecordWriter(Writer):
         if isinstance(step, bool) or not hasattr(step, "__index__"):
             raise ArgumentError(f"resume_from is the number of a step, found {step!r}")
         if steps is None:
-            raise ArgumentError(f"{self.path}: no steps are known, by which resume_from= cuts", path=self.path)
+            raise ArgumentError("no steps are known, by which resume_from= cuts", at=self.path)
         places = np.flatnonzero(steps <= step)
         if not len(places):
             first = f"the first frame has step {steps[0]}" if len(steps) else "the file has no frame"
-            raise ArgumentError(f"{self.path}: no frame with a step of {step} or less, {first}", path=self.path)
+            raise ArgumentError(f"no frame with a step of {step} or less, {first}", at=self.path)
         return int(places[-1]) + 1
 
     def _lock(self, path: str) -> int:

@@ -84,7 +84,7 @@ def _copy(one: FrameRange, target: IO[bytes], advance: Callable[[int], None]) ->
         while at < one.stop:
             piece = os.pread(source.fileno(), min(_PIECE, one.stop - at), at)
             if not piece:
-                raise TruncatedFileError(f"{one.path}: ended at byte {at}, expected {one.stop}", path=one.path)
+                raise TruncatedFileError(f"ended at byte {at}, expected {one.stop}", at=one.path)
             target.write(piece)
             at += len(piece)
             advance(len(piece))

@@ -57,7 +57,7 @@ class Target:
         """Raises ArgumentError if `resume_from` would cut a file that does not exist."""
         if resume_from is not None and not self.is_there:
             path = os.fspath(self.path)
-            raise ArgumentError(f"{path}: resume_from= is for mode='a' and a file that is there", path=path)
+            raise ArgumentError("resume_from= is for mode='a' and a file that is there", at=path)
 
 
 @documented(WRITE_TABLE)
@@ -212,7 +212,7 @@ class Writer:
         """`Writer(path, n_atoms, mode="a", ...)` for a file that must exist."""
         if not os.path.exists(path):
             name = os.fspath(path)
-            raise FileNotFound(f"{name}: no such file to append to; mode='a' makes it", path=name)
+            raise FileNotFound("no such file to append to; mode='a' makes it", at=name)
         return cls(path, n_atoms, mode="a", **options)
 
     @property
@@ -396,11 +396,11 @@ class Writer:
 
     def _require_open(self) -> None:
         if self._is_copy:
-            raise ArgumentError(f"{self.path}: the writer is that of the process that was forked", path=self.path)
+            raise ArgumentError("the writer is that of the process that was forked", at=self.path)
         if self._closed:
-            raise ArgumentError(f"{self.path}: the writer is closed", path=self.path)
+            raise ArgumentError("the writer is closed", at=self.path)
         if self._broken:
-            raise ArgumentError(f"{self.path}: an earlier error broke the writer", path=self.path)
+            raise ArgumentError("an earlier error broke the writer", at=self.path)
 
     def _observables_error(self) -> UnsupportedFormatError:
         what = f"{self.path}: {self.format} files hold no observables, H5MD files do"

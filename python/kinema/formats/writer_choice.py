@@ -59,7 +59,7 @@ def format_of(path: str | os.PathLike[str], format: str | None = None) -> str:
     """
     name = os.fspath(path)
     if is_stream(name):
-        raise ArgumentError(f"{name}: trajectories are written to files, not into streams; name a file", path=name)
+        raise ArgumentError("trajectories are written to files, not into streams; name a file", at=name)
     suffix = os.path.splitext(name)[1].lower()
     if format is None and (named := format_of_file_name(name)):
         return named
@@ -70,12 +70,12 @@ def format_of(path: str | os.PathLike[str], format: str | None = None) -> str:
         order = [one["name"] for one in formats() if one["name"] in CLASSES]
         order += [name for name in CLASSES if name not in order]
         known = ", ".join(f"{name} ({', '.join(CLASSES[name].suffixes)})" for name in order)
-        raise UnsupportedFormatError(f"{name}: no writer of {format or suffix}, expected {known}", path=name)
+        raise UnsupportedFormatError(f"no writer of {format or suffix}, expected {known}", at=name)
     (chosen,) = found
     if suffix and suffix not in chosen.suffixes:
         raise UnsupportedFormatError(
-            f"{name}: the suffix is none of {chosen.format}, expected {' or '.join(chosen.suffixes)}, found {suffix}",
-            path=name,
+            f"the suffix is none of {chosen.format}, expected {' or '.join(chosen.suffixes)}, found {suffix}",
+            at=name,
             format=chosen.format,
         )
     return chosen.format

@@ -117,14 +117,12 @@ def read_table(path: str | os.PathLike[str]) -> LabelColumns:
     text = read_regular(name, "table of labels", _LARGEST_TABLE).decode("utf-8", "replace")
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     if not lines:
-        raise CorruptFileError(f"{name}: the table has no line of names", path=name)
+        raise CorruptFileError("the table has no line of names", at=name)
     names = [column.strip().strip('"') for column in lines[0].split(",")]
     try:
         values = np.array([[float(cell) for cell in line.split(",")] for line in lines[1:]]).reshape(-1, len(names))
     except ValueError as error:
-        raise CorruptFileError(
-            f"{name}: a line of the table has other than {len(names)} numbers: {error}", path=name
-        ) from None
+        raise CorruptFileError(f"a line of the table has other than {len(names)} numbers: {error}", at=name) from None
     return LabelColumns({column: values[:, i] for i, column in enumerate(names)})
 
 

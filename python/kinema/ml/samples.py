@@ -375,16 +375,12 @@ def transformed(batch: Batch, transform: Transform | None) -> Batch:
 def _type(one: SampleFile, dtype: DTypeLike | None) -> np.dtype[Any]:
     native = one.dtype.newbyteorder("=")
     if not np.prod(one.shape, dtype=np.int64) * native.itemsize:
-        raise ArgumentError(
-            f"{one.path}: {one.name} has samples without values, of shape {one.shape}{_OTHERS}", path=one.path
-        )
+        raise ArgumentError(f"{one.name} has samples without values, of shape {one.shape}{_OTHERS}", at=one.path)
     if dtype is None:
         return native
     wanted = np.dtype(dtype).newbyteorder("=")
     if not np.can_cast(native, wanted, "same_kind"):
-        raise ArgumentError(
-            f"{one.path}: {one.name} is {one.dtype}, which dtype={wanted} cannot hold{_OTHERS}", path=one.path
-        )
+        raise ArgumentError(f"{one.name} is {one.dtype}, which dtype={wanted} cannot hold{_OTHERS}", at=one.path)
     return wanted
 
 

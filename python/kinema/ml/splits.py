@@ -152,7 +152,7 @@ class DataSplit:
             data = None if content.get("data") is None else DataIdentity.from_json(content["data"])
             return cls(ids, n, str(content["method"]), int(content["seed"]), content["settings"], data)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise CorruptFileError(f"{name}: no split of a data set: {error}", path=name) from None
+            raise CorruptFileError(f"no split of a data set: {error}", at=name) from None
 
     def __repr__(self) -> str:
         parts = ", ".join(f"{name} {len(ids)}" for name, ids in self.parts.items())

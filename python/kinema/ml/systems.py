@@ -130,10 +130,7 @@ class _Checked:
         core = self.entry.kept.open(pool)
         missing = [name for name in self.vectors if name not in core.fields]
         if missing:
-            raise ArgumentError(
-                f"{self.entry.paths[0]}: has no {missing[0]}; it holds {', '.join(core.fields)}",
-                path=self.entry.paths[0],
-            )
+            raise ArgumentError(f"has no {missing[0]}; it holds {', '.join(core.fields)}", at=self.entry.paths[0])
         return core
 
 

@@ -59,9 +59,9 @@ def block_length(
         # a quarter is working memory if that is more
         enough = max((3 * least + 1) * needed + WORKING_MEMORY, 4 * least * needed) + reserved
         raise MemoryLimitError(
-            f"{path}: blocks of {frames} of {n_atoms} atoms need {enough} bytes, memory allows {limit}; "
+            f"blocks of {frames} of {n_atoms} atoms need {enough} bytes, memory allows {limit}; "
             "raise memory= or select fewer atoms",
-            path=path,
+            at=path,
         )
     return length, working
 

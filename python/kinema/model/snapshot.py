@@ -102,10 +102,10 @@ class KeptFile(NamedTuple):
         """Raises ArgumentError if this process is on another node."""
         if _node_that_keeps(self.path) != self.node:
             raise ArgumentError(
-                f"{self.path}: this published file is on {self.host}, the node that opened it, and a worker or rank is "
+                f"this published file is on {self.host}, the node that opened it, and a worker or rank is "
                 f"on {os.uname().nodename}, to which it was not fetched; use workers and ranks of one node, or publish "
                 "it on the shared file system, without local=",
-                path=self.path,
+                at=self.path,
             )
 
 

@@ -183,9 +183,7 @@ class StoredTopology:
     def _check(self, known: Atoms | None, universe: Any) -> None:
         """Raises CorruptFileError if the table that was used differs from the Universe's."""
         if known is not None and known != Atoms.from_mdanalysis(universe, name=self._path):
-            raise CorruptFileError(
-                f"{self._path}: the topology file has changed since its atoms were read", path=self._path
-            )
+            raise CorruptFileError("the topology file has changed since its atoms were read", at=self._path)
 
     def _unchanged(self) -> bool:
         assert self._identity is not None

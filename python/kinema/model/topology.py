@@ -128,9 +128,9 @@ class _TopologyFile:
         found = _digest(self.path)
         if found != self.digest:
             raise CorruptFileError(
-                f"{self.path}: the topology file has changed since the trajectory was pickled, or differs on this "
+                "the topology file has changed since the trajectory was pickled, or differs on this "
                 f"machine, expected SHA-256 {self.digest[:16]}, found {found[:16]}",
-                path=self.path,
+                at=self.path,
             )
         return _load(self.path)
 
@@ -296,8 +296,7 @@ class Topology:
                 raise _too_deep(selection) from None
             if isinstance(error, AttributeError) and error.name:
                 raise ArgumentError(
-                    f"{self.name}: selection {selection!r} needs {error.name}, which this topology does not have",
-                    path=self.name,
+                    f"selection {selection!r} needs {error.name}, which this topology does not have", at=self.name
                 ) from None
             raise _not_understood(selection, error) from None
         if self._stored is not None:
@@ -384,11 +383,11 @@ def _too_deep(selection: str) -> ArgumentError:
 
 def _check_readable(path: str) -> None:
     if not os.path.exists(path):
-        raise FileNotFound(f"{path}: no such topology file", path=path)
+        raise FileNotFound("no such topology file", at=path)
     whole = not path.lower().endswith(_TRAJECTORIES)
     check_regular(path, "topology file", most=min(_MOST_BYTES, physical_memory() or _MOST_BYTES) if whole else None)
     if not os.path.getsize(path):
-        raise ArgumentError(f"{path}: the topology file is empty", path=path)
+        raise ArgumentError("the topology file is empty", at=path)
 
 
 def _digest(path: str) -> str:
@@ -411,7 +410,7 @@ def _load(path: str) -> Any:
             warnings.filterwarnings("ignore", message="No coordinate reader found")
             return mda.Universe(path)
     except Exception as error:  # MDAnalysis' parsers raise errors of any class
-        raise ArgumentError(f"{path}: MDAnalysis cannot read this topology{_reason(path, error)}", path=path) from None
+        raise ArgumentError(f"MDAnalysis cannot read this topology{_reason(path, error)}", at=path) from None
 
 
 def _check_included(path: str) -> None:

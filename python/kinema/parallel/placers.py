@@ -194,8 +194,8 @@ class MpiPlacer:
         written = status.Get_count(MPI.BYTE)
         if len(view) and written not in (len(view), MPI.UNDEFINED):
             raise FileIOError(
-                f"{self.name}: byte {offset}: cannot write the file, {len(view)} bytes expected, {written} written",
-                path=self.name,
+                f"byte {offset}: cannot write the file, {len(view)} bytes expected, {written} written",
+                at=self.name,
                 offset=offset,
             )
         if self._writeback is not None:
@@ -249,4 +249,4 @@ def _mpi_error(error: MPI.Exception, name: str, offset: int | None = None) -> Fi
     """The error for an MPI-IO error, whose text may have several lines."""
     words = " ".join(error.Get_error_string().split())
     place = "" if offset is None else f"byte {offset}: "
-    return FileIOError(f"{name}: {place}cannot write the file: {words}", path=name, offset=offset)
+    return FileIOError(f"{place}cannot write the file: {words}", at=name, offset=offset)

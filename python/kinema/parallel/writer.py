@@ -320,9 +320,9 @@ class ParallelWriter(RanksWriter):
         if different.any():
             rank = int(np.argmax(different))
             raise ArgumentError(
-                f"{self.path}: ranks call different methods, expected {_WORDS[int(rows[0, 0])]} as on rank 0, found "
+                f"ranks call different methods, expected {_WORDS[int(rows[0, 0])]} as on rank 0, found "
                 f"{_WORDS[int(rows[rank, 0])]} on rank {rank}",
-                path=self.path,
+                at=self.path,
             )
         return rows[:, 2:]
 

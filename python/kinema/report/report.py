@@ -102,13 +102,11 @@ class Report:
         try:
             text = read_regular(name, "report", most=_MOST_BYTES).decode()
         except UnicodeDecodeError:
-            raise CorruptFileError(f"{name}: is not a report of kinema, expected JSON", path=name) from None
+            raise CorruptFileError("is not a report of kinema, expected JSON", at=name) from None
         try:
             found = json.loads(text, parse_constant=_no_number)
         except (ValueError, RecursionError) as error:
-            raise CorruptFileError(
-                f"{name}: is not a report of kinema, expected JSON, found {error}", path=name
-            ) from None
+            raise CorruptFileError(f"is not a report of kinema, expected JSON, found {error}", at=name) from None
         return Report(**stored.report_from_dict(found, name))
 
     def plot(

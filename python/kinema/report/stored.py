@@ -141,11 +141,9 @@ def report_from_dict(found: Any, path: str) -> dict[str, Any]:
     All that is printed or drawn of a report is checked here, so that nothing after it meets a value of another kind.
     """
     if not isinstance(found, dict) or found.get("schema") != SCHEMA:
-        raise CorruptFileError(f"{path}: is not a report of kinema, written with --report", path=path)
+        raise CorruptFileError("is not a report of kinema, written with --report", at=path)
     if found.get("version") != VERSION:
-        raise ArgumentError(
-            f"{path}: version of the report, expected {VERSION}, found {found.get('version')}", path=path
-        )
+        raise ArgumentError(f"version of the report, expected {VERSION}, found {found.get('version')}", at=path)
     try:
         run = _mapping(found, "run")
         given = _mapping(found, "input")
@@ -179,7 +177,7 @@ def report_from_dict(found: Any, path: str) -> dict[str, Any]:
             "extra": extra,
         }
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
-        raise CorruptFileError(f"{path}: the report is damaged: {type(error).__name__} {error}", path=path) from None
+        raise CorruptFileError(f"the report is damaged: {type(error).__name__} {error}", at=path) from None
 
 
 def _round_from(found: Mapping[str, Any]) -> PassTimings:

@@ -134,7 +134,7 @@ def store_checksums(
         notes += _compared(path, known, offsets, lengths, sums)
     if identity.state_of(path) != "unchanged" or not _is_scanned(core, part, identity):
         raise CorruptFileError(
-            f"{path}: the file was changed while its checksums were made; make them when nobody writes it", path=path
+            "the file was changed while its checksums were made; make them when nobody writes it", at=path
         )
     made = FrameChecksums(offsets, lengths, sums, identity, modified, time.time_ns())
     place, noted = _save(path, made)
@@ -207,16 +207,16 @@ def _check_kind(core: _core.Trajectory, info: _core.PartInfo) -> None:
         raise ArgumentError(f"{path}: checksums are not stored for a trajectory that is opened with stored=False")
     if info["hdf5"]:
         raise ArgumentError(
-            f"{path}: checksums are of frames that are one run of bytes each, and HDF5 stores values in chunks; "
+            "checksums are of frames that are one run of bytes each, and HDF5 stores values in chunks; "
             "`kinema repack --checksum` (kn.repack(checksum=True)) gives each chunk a Fletcher-32 checksum, which all "
             "readers compare",
-            path=path,
+            at=path,
         )
     if info["format"] not in {one["name"] for one in _core.formats()}:
         raise ArgumentError(
-            f"{path}: checksums are of frames that are one run of bytes each, and {info['format']}, which reads this "
+            f"checksums are of frames that are one run of bytes each, and {info['format']}, which reads this "
             "file, does not say where frames lie; convert it (`kinema convert`) to XTC, TRR, DCD or NetCDF first",
-            path=path,
+            at=path,
         )
 
 
@@ -249,10 +249,10 @@ def _compared(
         frame = int(np.argmin(equal)) if n_equal < n else n
         offset = int(known.offsets[frame])
         raise CorruptFileError(
-            f"{path}: frame {frame}, byte {offset}: the bytes of the frame are not those whose checksum was stored; "
+            f"frame {frame}, byte {offset}: the bytes of the frame are not those whose checksum was stored; "
             "`kinema check` lists all such frames, `kinema index --checksums --rebuild` stores the checksums of the "
             "file as it is",
-            path=path,
+            at=path,
             frame=frame,
             offset=offset,
         )
@@ -329,8 +329,8 @@ def _save(path: str, made: FrameChecksums) -> tuple[str, str | None]:
         why_not = str(error)
     folder = _cache_folder()
     if not folder.stores:
-        raise ArgumentError(f"{path}: checksums can be stored nowhere: {why_not}; there is no cache folder", path=path)
+        raise ArgumentError(f"checksums can be stored nowhere: {why_not}; there is no cache folder", at=path)
     failed = folder.store(os.fsencode(os.path.realpath(path)), made.identity, _FACTS, record)
     if failed:
-        raise ArgumentError(f"{path}: checksums can be stored nowhere: {why_not}; {failed}", path=path)
+        raise ArgumentError(f"checksums can be stored nowhere: {why_not}; {failed}", at=path)
     return "the cache folder", None

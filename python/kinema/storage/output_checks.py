@@ -62,13 +62,13 @@ def check_target(path: str | os.PathLike[str], *, overwrite: bool = True, or_els
         return
     folder = os.path.dirname(os.path.abspath(name))
     if os.path.isdir(name):
-        raise ArgumentError(f"{name}: is a directory, expected a file name", path=name)
+        raise ArgumentError("is a directory, expected a file name", at=name)
     if os.path.exists(name) and not overwrite:
-        raise ArgumentError(f"{name}: exists already; overwrite=True replaces it{or_else}", path=name)
+        raise ArgumentError(f"exists already; overwrite=True replaces it{or_else}", at=name)
     if not os.path.isdir(folder):
-        raise FileNotFound(f"{name}: its folder does not exist, make it first", path=name)
+        raise FileNotFound("its folder does not exist, make it first", at=name)
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise FileAccessError(f"{name}: its folder may not be written, choose another", path=name)
+        raise FileAccessError("its folder may not be written, choose another", at=name)
 
 
 def check_remade(path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -78,9 +78,8 @@ def check_remade(path: str | os.PathLike[str], *, overwrite: bool = False) -> No
     check_target(name)
     if not overwrite and not is_stream(name) and os.path.exists(name) and not is_remade(name):
         raise ArgumentError(
-            f"{name}: exists already, and is not a table, picture or report that kinema wrote; overwrite=True "
-            "replaces it",
-            path=name,
+            "exists already, and is not a table, picture or report that kinema wrote; overwrite=True replaces it",
+            at=name,
         )
 
 
@@ -187,23 +186,20 @@ def check_not_input(path: str | os.PathLike[str], *sources: str | os.PathLike[st
         if source is None or not os.path.exists(name) or not os.path.exists(source):
             continue
         if not is_stream(name) and os.path.samefile(source, name):
-            raise ArgumentError(
-                f"{name}: is the file that is read; write to another, and rename it afterwards", path=name
-            )
+            raise ArgumentError("is the file that is read; write to another, and rename it afterwards", at=name)
 
 
 def check_format(path: str | os.PathLike[str], format: str) -> None:
     """Raises UnsupportedFormatError if the suffix of a file name does not belong to `format`, which will be written."""
     name = os.fspath(path)
     if is_stream(name):
-        raise ArgumentError(f"{name}: {format} is written to files, not into streams; name a file", path=name)
+        raise ArgumentError(f"{format} is written to files, not into streams; name a file", at=name)
     known = [f".{ending}" for one in formats() if one["name"] == format for ending in one["extensions"]]
     suffix = os.path.splitext(name)[1]
     if suffix and suffix.lower() not in known:
         raise UnsupportedFormatError(
-            f"{name}: this version writes {format} here, expected a name that ends with {' or '.join(known)}, found "
-            f"{suffix}",
-            path=name,
+            f"this version writes {format} here, expected a name that ends with {' or '.join(known)}, found {suffix}",
+            at=name,
             format=format,
         )
 
@@ -214,8 +210,7 @@ def check_plot_path(path: str | os.PathLike[str], *, overwrite: bool = False) ->
     suffix = os.path.splitext(name)[1].lower()
     if suffix not in (".png", ".pdf", ".svg"):
         raise UnsupportedFormatError(
-            f"{name}: plots are not written as {suffix or 'a file without suffix'}, choose one of .png, .pdf, .svg",
-            path=name,
+            f"plots are not written as {suffix or 'a file without suffix'}, choose one of .png, .pdf, .svg", at=name
         )
     check_remade(name, overwrite=overwrite)
 
@@ -245,7 +240,6 @@ def check_no_link(temporary: str) -> None:
     """Raises FileAccessError if others have put a link in place of a temporary file that a library will write."""
     if os.path.islink(temporary):
         raise FileAccessError(
-            f"{temporary}: a link was put in place of the temporary file of an output; write where others may not "
-            "remove your files",
-            path=temporary,
+            "a link was put in place of the temporary file of an output; write where others may not remove your files",
+            at=temporary,
         )

@@ -221,7 +221,7 @@ def lock_alone(handle: int, path: str) -> None:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise FileAccessError(f"{path}: cannot append: another program has it open for writing", path=path) from None
+        raise FileAccessError("cannot append: another program has it open for writing", at=path) from None
     except OSError:
         # file systems without locks: there the user must ensure that only one program writes at a time
         return
@@ -436,9 +436,9 @@ def _refuse_second(path: str) -> None:
         if found.is_alive:
             who = "this process" if found.pid == os.getpid() else f"process {found.pid}"
             raise ArgumentError(
-                f"{path}: is being written by {who}, as {os.path.basename(found.path)} shows; give every run an output "
+                f"is being written by {who}, as {os.path.basename(found.path)} shows; give every run an output "
                 "of its own",
-                path=path,
+                at=path,
             )
 
 

@@ -54,7 +54,7 @@ def read_signed(path: str, purpose: str) -> tuple[dict[str, Any], bool] | None:
     try:
         folder = _Folder(**content.pop("folder"))
     except (KeyError, TypeError) as error:
-        raise CorruptFileError(f"{path}: is not a Kinema {purpose} ({error})", path=path) from None
+        raise CorruptFileError(f"is not a Kinema {purpose} ({error})", at=path) from None
     return content, is_ours and (folder.path == here.path or folder.inode == here.inode)
 
 
@@ -68,7 +68,7 @@ def checked(path: str, purpose: str, data: bytes) -> tuple[dict[str, Any], bool]
         if content.pop("version") != _VERSION:
             raise ValueError("it is of another version")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise CorruptFileError(f"{path}: is not a Kinema {purpose} ({error})", path=path) from None
+        raise CorruptFileError(f"is not a Kinema {purpose} ({error})", at=path) from None
     return content, is_ours
 
 

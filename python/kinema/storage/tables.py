@@ -198,9 +198,8 @@ def check_writable(path: str | os.PathLike[str], format: str | None = None, *, o
     suffix = _suffix(name, format)
     if suffix not in _WRITERS:
         raise UnsupportedFormatError(
-            f"{name}: results are not written as {suffix or 'a file without suffix'}, choose one of "
-            f"{', '.join(SUFFIXES)}",
-            path=name,
+            f"results are not written as {suffix or 'a file without suffix'}, choose one of {', '.join(SUFFIXES)}",
+            at=name,
         )
     if suffix == ".parquet":
         _pyarrow(name)

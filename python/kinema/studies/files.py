@@ -158,10 +158,10 @@ def _write_dcd(path: str, frames: Iterator[NDArray[np.float32]], n_atoms: int, n
     try:
         found = open_trajectory(path).n_frames
     except Error as error:
-        raise FileIOError(f"{path}: was not written whole, is its disk full? {error}", path=path) from None
+        raise FileIOError(f"was not written whole, is its disk full? {error}", at=path) from None
     if found != n_frames:
         raise FileIOError(
-            f"{path}: was not written whole, is its disk full? expected {n_frames} frames, found {found}", path=path
+            f"was not written whole, is its disk full? expected {n_frames} frames, found {found}", at=path
         )
 
 

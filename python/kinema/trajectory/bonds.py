@@ -194,11 +194,11 @@ def _file_bonds(trajectory: Trajectory, path: str) -> Bonds:
     table = topology_of(path).atoms
     if table.n_atoms != trajectory.n_atoms:
         raise ArgumentError(
-            f"{path}: bonds are of {table.n_atoms} atoms, expected {trajectory.n_atoms} as in the trajectory", path=path
+            f"bonds are of {table.n_atoms} atoms, expected {trajectory.n_atoms} as in the trajectory", at=path
         )
     stated = _stated(table)
     if stated is None:
-        raise ArgumentError(f"{path}: this topology has no bonds; give one that has them, or bonds='guess'", path=path)
+        raise ArgumentError("this topology has no bonds; give one that has them, or bonds='guess'", at=path)
     return stated
 
 

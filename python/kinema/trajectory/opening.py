@@ -188,7 +188,7 @@ def open(
     for name in names[1:]:
         # it would be opened only when its frames are asked for
         if topology_named := _topology_by_name(name):
-            raise ArgumentError(f"{name}: {topology_named}", path=name)
+            raise ArgumentError(f"{topology_named}", at=name)
     policy = _index_policy(index, stored)
     for option, value, allowed in (
         ("overlap", overlap, OVERLAP),
@@ -343,7 +343,7 @@ def _chosen_cache(choice: NodeCacheChoice, names: Sequence[str]) -> NodeCache | 
         if files.patterns and not files.names():
             files.checked()
         elif not files.patterns and not os.path.lexists(name) and not os.path.lexists(marker_path(name)):
-            raise FileNotFound(f"{name}: no such file; check the name", path=name)
+            raise FileNotFound("no such file; check the name", at=name)
     return node_cache_of(choice)
 
 
@@ -401,7 +401,7 @@ def _exchanged(topology: Topology | None) -> str:
 def _refuse_exchanged(path: str, topology: Topology | None) -> None:
     """Raises ArgumentError if a PDB file or the like is given as trajectory, and a trajectory as its topology."""
     if exchanged := _exchanged(topology):
-        raise ArgumentError(f"{path}: is read through MDAnalysis alone, and {exchanged}", path=path)
+        raise ArgumentError(f"is read through MDAnalysis alone, and {exchanged}", at=path)
 
 
 def _unit_factors(units: Mapping[str, str]) -> dict[str, float]:

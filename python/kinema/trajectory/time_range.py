@@ -183,15 +183,14 @@ def _read_file(trajectory: Trajectory, path: str) -> FrameSelection:
         text = re.split(rb"[#;]", line)[0].decode("latin-1")
         words += [(number, word) for word in text.replace(",", " ").split()]
     if not words:
-        raise CorruptFileError(f"{path}: expected numbers of frames or times, found none", path=path)
+        raise CorruptFileError("expected numbers of frames or times, found none", at=path)
     by_time = not words[0][1].isdigit()
     kind = r"[+-]?(\d+\.\d*|\.\d+)([eE][+-]?\d+)?\Z" if by_time else r"\d{1,18}\Z"
     for number, word in words:
         if not re.match(kind, word):
             expected = "a time in ps with a decimal point" if by_time else "a frame number from 0"
             raise CorruptFileError(
-                f"{path}: line {number}: expected {expected}, as the first number of the file, found {word!r}",
-                path=path,
+                f"line {number}: expected {expected}, as the first number of the file, found {word!r}", at=path
             )
     if not by_time:
         for number, word in words:

@@ -167,7 +167,7 @@ class Reference:
             if os.path.splitext(name)[1][1:].lower() in known:
                 return open(name, stored=self._trajectory.core.index != "memory")
             if not os.path.exists(name):
-                raise FileNotFound(f"{name}: no such file; the reference is a structure or trajectory", path=name)
+                raise FileNotFound("no such file; the reference is a structure or trajectory", at=name)
             self._topology = Topology(name)
             return self._topology.universe
         try:
@@ -343,7 +343,7 @@ def _check_memory(trajectory: Trajectory, n_atoms: int) -> None:
     needed, most = _BYTES_OF_AN_ATOM * n_atoms, 2 * default_memory()
     if needed > most:
         raise MemoryLimitError(
-            f"{trajectory.paths[0]}: the reference of {n_atoms} atoms needs {needed} bytes, expected at most {most}, "
+            f"the reference of {n_atoms} atoms needs {needed} bytes, expected at most {most}, "
             "half of the memory that this process may use; select fewer atoms",
-            path=trajectory.paths[0],
+            at=trajectory.paths[0],
         )

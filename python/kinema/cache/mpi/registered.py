@@ -48,8 +48,8 @@ def register(comm: Any, step: Callable[[dict[str, Marker]], tuple[str, Marker] |
         first, before = new.setdefault(name, (rank, marker))
         if not before.has_bytes_of(marker):
             raise ArgumentError(
-                f"{name}: ranks {first} and {rank} publish different files under this name, expected {before.size} "
+                f"ranks {first} and {rank} publish different files under this name, expected {before.size} "
                 f"bytes with checksum {before.xxh3}, found {marker.size} with {marker.xxh3}",
-                path=name,
+                at=name,
             )
     table.update({name: marker for name, (_, marker) in new.items()})

@@ -52,7 +52,7 @@ class JobText:
     def error(self, place: Place, what: str) -> ArgumentError:
         """An error that names a key, or a table, by its path, as `--set` takes it."""
         path = ".".join(map(_part, place))
-        return ArgumentError(f"{self.name}: {'--set ' if self.is_set(place) else ''}{path}: {what}", path=self.name)
+        return ArgumentError(f"{'--set ' if self.is_set(place) else ''}{path}: {what}", at=self.name)
 
 
 def read_text(path: str) -> JobText:
@@ -60,20 +60,20 @@ def read_text(path: str) -> JobText:
     name = "stdin" if path == "-" else path
     packed = sys.stdin.buffer.read(MOST_BYTES + 1) if path == "-" else read_regular(path, "job file", MOST_BYTES)
     if len(packed) > MOST_BYTES:
-        raise ArgumentError(f"{name}: the job file is too large, expected at most {MOST_BYTES:,} bytes", path=name)
+        raise ArgumentError(f"the job file is too large, expected at most {MOST_BYTES:,} bytes", at=name)
     try:
         text = packed.decode("utf-8")
     except UnicodeDecodeError as error:
         line = packed[: error.start].count(b"\n") + 1
         raise ArgumentError(f"{name}: line {line}: expected text in UTF-8, found byte {packed[error.start]}") from None
     if any(words.count(".") >= _MOST_PARTS for words in _BETWEEN_KEYS.split(_QUOTED_OR_COMMENT.sub("_", text))):
-        raise ArgumentError(f"{name}: expected keys of at most {_MOST_PARTS} parts, found a longer one", path=name)
+        raise ArgumentError(f"expected keys of at most {_MOST_PARTS} parts, found a longer one", at=name)
     try:
         return JobText(name, tomllib.loads(text))
     except RecursionError:
-        raise ArgumentError(f"{name}: values are nested too deeply", path=name) from None
+        raise ArgumentError("values are nested too deeply", at=name) from None
     except ValueError as error:  # also for numbers that Python refuses to read
-        raise ArgumentError(f"{name}: expected TOML: {error}", path=name) from None
+        raise ArgumentError(f"expected TOML: {error}", at=name) from None
 
 
 def with_settings(text: JobText, settings: list[str]) -> JobText:

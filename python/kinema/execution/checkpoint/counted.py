@@ -52,10 +52,10 @@ class CountedBytes:
         for (start, stop, expected), found in zip(counted, _read(path, [one[:2] for one in counted]), strict=True):
             if expected != found:
                 raise CorruptFileError(
-                    f"{path}: byte {start}: bytes {start} to {stop - 1}, which the checkpoint counts, were changed "
+                    f"byte {start}: bytes {start} to {stop - 1}, which the checkpoint counts, were changed "
                     f"since they were written, expected digest {expected}, found {found}; bring the file back as it "
                     "was, or remove the checkpoint to start again",
-                    path=path,
+                    at=path,
                     offset=start,
                 )
 
@@ -107,9 +107,9 @@ def _read(path: str, cells: Sequence[Run]) -> Iterable[str]:
                 data = os.pread(descriptor, stop - at, at)
                 if not data:
                     raise TruncatedFileError(
-                        f"{path}: byte {at}: the file is shorter than what was written of it, expected at least "
+                        f"byte {at}: the file is shorter than what was written of it, expected at least "
                         f"{stop} bytes, found {at}",
-                        path=path,
+                        at=path,
                         offset=at,
                     )
                 digest.update(data)

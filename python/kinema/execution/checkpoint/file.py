@@ -283,16 +283,16 @@ class _RecordReader:
         start = self._file.read(_START.size)
         if not start.startswith(_MAGIC) or len(start) < _START.size:
             raise CorruptFileError(
-                f"{self._path}: byte 0: this is not a checkpoint of Kinema, expected {_MAGIC!r}, found {start[:8]!r}; "
+                f"byte 0: this is not a checkpoint of Kinema, expected {_MAGIC!r}, found {start[:8]!r}; "
                 "name another file",
-                path=self._path,
+                at=self._path,
                 offset=0,
             )
         version = _START.unpack(start)[1]
         if version != _VERSION:
             raise UnsupportedFormatError(
-                f"{self._path}: byte 8: wrong version of a checkpoint, expected {_VERSION}, found {version}; {_ADVICE}",
-                path=self._path,
+                f"byte 8: wrong version of a checkpoint, expected {_VERSION}, found {version}; {_ADVICE}",
+                at=self._path,
                 offset=8,
             )
         self._at = _START.size
@@ -336,9 +336,9 @@ class _RecordReader:
         needed = _HEAD.size + length + _DIGEST
         if not tag or needed > self._size - at:
             raise TruncatedFileError(
-                f"{self._path}: byte {at}: the checkpoint ends within a record, expected {needed} bytes, "
+                f"byte {at}: the checkpoint ends within a record, expected {needed} bytes, "
                 f"found {self._size - at}; {_ADVICE}",
-                path=self._path,
+                at=self._path,
                 offset=at,
             )
         memory = physical_memory()
@@ -400,9 +400,9 @@ class _RecordReader:
         from kinema.storage.user_key import key_file
 
         return FileAccessError(
-            f"{self._path}: the checkpoint holds pickled values, which can run any code, expected the proof that they "
+            "the checkpoint holds pickled values, which can run any code, expected the proof that they "
             f"were written with the key {key_file()}, found {found}; copy the key from where it was made, or {_ADVICE}",
-            path=self._path,
+            at=self._path,
         )
 
     def _damaged(self, at: int, what: str) -> CorruptFileError:

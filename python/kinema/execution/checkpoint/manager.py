@@ -206,8 +206,7 @@ class CheckpointManager:
         self._settle()
         if _state_of(self.path) not in (None, self._written):
             raise FileIOError(
-                f"{self.path}: the checkpoint was changed by somebody else; give every run a checkpoint of its own",
-                path=self.path,
+                "the checkpoint was changed by somebody else; give every run a checkpoint of its own", at=self.path
             )
 
         def write(file: IO[bytes]) -> CheckpointWriter:
@@ -266,9 +265,9 @@ class CheckpointManager:
         difference = _difference(stored, now)
         if difference is not None:
             raise ArgumentError(
-                f"{self.path}: the checkpoint is of another run: {difference}; run as before to continue, or remove "
+                f"the checkpoint is of another run: {difference}; run as before to continue, or remove "
                 "the file to start again",
-                path=self.path,
+                at=self.path,
             )
 
 

@@ -82,9 +82,9 @@ def _look_at(name: str, format: str, source: SourceFrames) -> tuple[str, ...]:
     last_step, first_step = int(stamps["steps"][0]), int(source.steps[0])
     if format_named(format).rising_steps and first_step <= last_step:
         raise ArgumentError(
-            f"{name}: ends at step {last_step}, and the first frame to be added is of step {first_step}; steps of "
+            f"ends at step {last_step}, and the first frame to be added is of step {first_step}; steps of "
             f"{format} files rise from frame to frame",
-            path=name,
+            at=name,
         )
     if first <= last:
         emit([f"{name}: ends at {last:g} ps, and the first frame that is added is of {first:g} ps"])
@@ -96,8 +96,6 @@ def _fields(source: SourceFrames, name: str, held: tuple[str, ...]) -> tuple[str
     wanted = source.fields or tuple(one for one in VECTOR_FIELDS if one in source.trajectory.fields)
     fields = tuple(one for one in VECTOR_FIELDS if one in (held or wanted))
     if not set(fields) <= set(source.trajectory.fields) or (source.fields and set(source.fields) != set(fields)):
-        raise ArgumentError(
-            f"{name}: its frames hold {', '.join(fields)}; those to be added have {', '.join(wanted)}", path=name
-        )
+        raise ArgumentError(f"its frames hold {', '.join(fields)}; those to be added have {', '.join(wanted)}", at=name)
     source.trajectory.check_fields(fields)
     return fields

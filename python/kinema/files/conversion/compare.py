@@ -159,9 +159,7 @@ def _frames_at_once(copy: ComparedFile, memory: int) -> int:
 
 def _check_number(copy: ComparedFile, what: str, expected: int, found: int) -> None:
     if expected != found:
-        raise CorruptFileError(
-            f"{copy.name}: number of {what} when read back, expected {expected}, found {found}", path=copy.name
-        )
+        raise CorruptFileError(f"number of {what} when read back, expected {expected}, found {found}", at=copy.name)
 
 
 def _compare_rows(copy: ComparedFile, written: Trajectory, rows: range, workers: int) -> None:
@@ -189,8 +187,8 @@ def _refuse(copy: ComparedFile, rows: range, wrong: NDArray[np.bool_], what: str
     if wrong.any():
         row = rows[int(np.argmax(wrong))]
         raise CorruptFileError(
-            f"{copy.name}: {copy.format} frame {row}: {what} read back are not those of the source",
-            path=copy.name,
+            f"{copy.format} frame {row}: {what} read back are not those of the source",
+            at=copy.name,
             format=copy.format,
             frame=row,
         )

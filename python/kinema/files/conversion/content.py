@@ -140,9 +140,9 @@ def _refuse_absent(
         row = first + int(np.argmin(there))
         hint = "" if what == "cell" else "; choose other frames, or with fields= what all of them have"
         raise UnsupportedFormatError(
-            f"{name}: {format} frame {row}: the source has no {what} in its frame {frames[row]}, and a file has "
+            f"{format} frame {row}: the source has no {what} in its frame {frames[row]}, and a file has "
             f"one for each frame{hint}",
-            path=name,
+            at=name,
             format=format,
             frame=row,
         )

@@ -130,9 +130,9 @@ def _write(
     present = block["present"][row]
     if not present["positions"]:
         raise UnsupportedFormatError(
-            f"{writer.path}: {writer.format} frame {writer.n_frames}: the source has no positions in its frame "
+            f"{writer.format} frame {writer.n_frames}: the source has no positions in its frame "
             f"{source.frames[number]}",
-            path=writer.path,
+            at=writer.path,
             format=writer.format,
             frame=writer.n_frames,
         )

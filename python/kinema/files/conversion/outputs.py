@@ -135,7 +135,7 @@ def target_format(out: str | os.PathLike[str], format: str | None) -> str:
     """The name of the format to write, from `format`, or the suffix or name of the file; raises as `format_of`."""
     name = os.fspath(out)
     if format is None and not (is_stream(name) or os.path.splitext(name)[1] or format_of_file_name(name)):
-        raise UnsupportedFormatError(f"{name}: a name without suffix does not say the format; give format=", path=name)
+        raise UnsupportedFormatError("a name without suffix does not say the format; give format=", at=name)
     return format_of(name, format)
 
 

@@ -90,7 +90,7 @@ def items_of_convert(
     Raises ArgumentError if the checkpoint is the output or an input.
     """
     if os.path.abspath(name) == os.path.abspath(checkpoint.name):
-        raise ArgumentError(f"{name}: the output and checkpoint are two files; give two names", path=name)
+        raise ArgumentError("the output and checkpoint are two files; give two names", at=name)
     check_not_input(checkpoint.name, *trajectory.paths, trajectory.topology_name)
     chosen = np.arange(trajectory.n_atoms, dtype=np.uint32) if atoms is None else atoms
     folder = os.path.dirname(os.path.abspath(checkpoint.name))
@@ -274,9 +274,9 @@ class _ResumableFile:
             raise
         output.discard()
         raise ArgumentError(
-            f"{part}: not found beside {os.path.basename(name)}, but the checkpoint relies on the frames in it; bring "
+            f"not found beside {os.path.basename(name)}, but the checkpoint relies on the frames in it; bring "
             "it back, or remove the checkpoint to start again",
-            path=part,
+            at=part,
         )
 
     def serialize(self, write: Callable[[int, int, list[bytes]], None]) -> None:
@@ -296,12 +296,9 @@ class _ResumableFile:
             return
         try:
             if not os.path.samestat(os.stat(self.temporary), os.fstat(self._descriptor)):
-                raise FileIOError(
-                    f"{self.temporary}: was replaced by another run; give every run a file of its own",
-                    path=self.temporary,
-                )
+                raise FileIOError("was replaced by another run; give every run a file of its own", at=self.temporary)
         except FileNotFoundError:
-            raise FileIOError(f"{self.temporary}: was removed during the run", path=self.temporary) from None
+            raise FileIOError("was removed during the run", at=self.temporary) from None
         publish(self.temporary, self._name)
         if self._output.temporary == self.temporary:
             self._output.keep()
@@ -454,9 +451,9 @@ class BlockFile(_ResumableFile):
             with writer:
                 if writer.n_frames < self.n_restored:
                     raise TruncatedFileError(
-                        f"{self.temporary}: the file is shorter than what was written of it: expected "
+                        "the file is shorter than what was written of it: expected "
                         f"{self.n_restored} frames, found {writer.n_frames}",
-                        path=self.temporary,
+                        at=self.temporary,
                     )
                 # includes frames that were committed after the checkpoint was saved
                 self.n_restored = writer.n_frames

@@ -26,8 +26,7 @@ def check_structure(path: str | os.PathLike[str], source: SourceFrames, *, overw
     suffix = os.path.splitext(name)[1]
     if is_stream(name) or suffix.lower() not in _SUFFIXES:
         raise UnsupportedFormatError(
-            f"{name}: topology_out= is a file {' or '.join(_SUFFIXES)}, found {suffix or 'a name without suffix'}",
-            path=name,
+            f"topology_out= is a file {' or '.join(_SUFFIXES)}, found {suffix or 'a name without suffix'}", at=name
         )
     check_target(name, overwrite=overwrite)
     source.trajectory.check_fields(("positions",))
@@ -43,7 +42,7 @@ def write_structure(source: SourceFrames, path: str, name: str) -> None:
     table = source.trajectory.atoms
     first = source.trajectory.core.read(source.frames[:1], atoms=source.atoms, fields=("positions",), workers=1)
     if not first["present"]["positions"][0]:
-        raise ArgumentError(f"{name}: frame {source.frames[0]} has no positions, choose another first frame", path=name)
+        raise ArgumentError(f"frame {source.frames[0]} has no positions, choose another first frame", at=name)
     import_mdanalysis()
     from MDAnalysis.lib.mdamath import triclinic_box
 
@@ -58,7 +57,7 @@ def write_structure(source: SourceFrames, path: str, name: str) -> None:
             raise from_os("cannot write", error, path=name) from None
         except ValueError as error:
             what = " ".join(str(error).split()).replace(path, name).rstrip(".")
-            raise UnsupportedFormatError(f"{name}: MDAnalysis cannot write these atoms: {what}", path=name) from None
+            raise UnsupportedFormatError(f"MDAnalysis cannot write these atoms: {what}", at=name) from None
     unknown = [column for column in _SAID if any(f"'{column}'" in str(one.message) for one in said)]
     if unknown:
         emit([f"{name}: the topology has no {', '.join(unknown)}; MDAnalysis has put words of its own there"])

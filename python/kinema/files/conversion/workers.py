@@ -80,9 +80,9 @@ class _SharedFile:
         """Raises FileNotFound if this worker does not see the file."""
         if not os.path.exists(self.path):
             raise FileNotFound(
-                f"{self.name}: a worker on {machine()[0]} does not see the file that is written, {self.path}; workers "
+                f"a worker on {machine()[0]} does not see the file that is written, {self.path}; workers "
                 "must see the folder of the output under the same path",
-                path=self.name,
+                at=self.name,
             )
 
     def write_at(self, offset: int, data: Any) -> None:

@@ -40,9 +40,9 @@ def check_columns(positions: Any, path: str) -> None:
     """Raises ArgumentError if the column of an atom changes between frames."""
     if positions is not None and isinstance(positions.reader, IdOrder):
         raise ArgumentError(
-            f"{path}: particles change their places (id), and only the whole file has the order of each frame: "
+            "particles change their places (id), and only the whole file has the order of each frame: "
             "atoms cannot be selected, frames not be split; repack it whole",
-            path=path,
+            at=path,
             format="H5MD",
         )
 

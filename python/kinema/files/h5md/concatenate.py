@@ -149,9 +149,8 @@ def _check_by_row(parts: Sequence[JoinedPart], elements: Sequence[TimedElement])
     for part, element in zip(parts, elements, strict=True):
         if not part.has_a_row_per_frame(element):
             raise ArgumentError(
-                f"{part.opened.path}: {element.path.strip('/')} has steps of its own, and only steps of frames can be "
-                "renumbered",
-                path=part.opened.path,
+                f"{element.path.strip('/')} has steps of its own, and only steps of frames can be renumbered",
+                at=part.opened.path,
                 format="H5MD",
             )
 
@@ -232,4 +231,4 @@ def _check_constant(first: JoinedPart, part: JoinedPart) -> None:
 
 
 def _misfit(path: str, what: str) -> ArgumentError:
-    return ArgumentError(f"{path}: {what}: the parts are not of one trajectory", path=path, format="H5MD")
+    return ArgumentError(f"{what}: the parts are not of one trajectory", at=path, format="H5MD")

@@ -81,9 +81,7 @@ def contents_of(opened: H5mdFile) -> Contents:
     root = find_root(opened)
     if root is None:
         raise UnsupportedFormatError(
-            f"{opened.path}: an HDF5 file, but not H5MD, and only H5MD files are rewritten",
-            path=opened.path,
-            format="H5MD",
+            "an HDF5 file, but not H5MD, and only H5MD files are rewritten", at=opened.path, format="H5MD"
         )
     groups = tuple(_particles_group(root, summary) for summary in list_groups(root) if summary.fields)
     columns = {group.path: group.n_atoms for group in groups}
@@ -98,9 +96,7 @@ def group_of(opened: H5mdFile, contents: Contents, name: str) -> ParticlesGroup:
             return group
     names = ", ".join(group.path.strip("/") for group in contents.groups) or "none"
     raise ArgumentError(
-        f"{opened.path}: there is no particles group {name!r} that holds vectors, only {names}",
-        path=opened.path,
-        format="H5MD",
+        f"there is no particles group {name!r} that holds vectors, only {names}", at=opened.path, format="H5MD"
     )
 
 
@@ -114,15 +110,13 @@ def axis_of(opened: H5mdFile, contents: Contents) -> TimedElement:
     wanted = opened.options.axis
     if group is not None and wanted is not None and wanted not in group.axes:
         raise ArgumentError(
-            f"{opened.path}: {group.path.strip('/')} has no {wanted} for axis=, only {', '.join(group.axes)}",
-            path=opened.path,
+            f"{group.path.strip('/')} has no {wanted} for axis=, only {', '.join(group.axes)}",
+            at=opened.path,
             format="H5MD",
         )
     if group is None or not group.axes:
         raise ArgumentError(
-            f"{opened.path}: {chosen.name.strip('/')} has nothing that changes with time",
-            path=opened.path,
-            format="H5MD",
+            f"{chosen.name.strip('/')} has nothing that changes with time", at=opened.path, format="H5MD"
         )
     return contents.element(group.axes[wanted] if wanted is not None else next(iter(group.axes.values())))
 

@@ -207,8 +207,8 @@ def _same(a: Any, b: Any) -> bool:
 
 def _differs(path: str, name: str) -> CorruptFileError:
     return CorruptFileError(
-        f"{path}: {name} does not hold what was written; the disk or the memory of this machine may be faulty",
-        path=path,
+        f"{name} does not hold what was written; the disk or the memory of this machine may be faulty",
+        at=path,
         format="H5MD",
     )
 

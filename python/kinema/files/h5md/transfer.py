@@ -127,9 +127,9 @@ def read_back(
         (start, stop, *_), expected = moved.checksums[number]
         if checksum != expected:
             raise CorruptFileError(
-                f"{path}: {moved.path} does not hold what was written, rows {start} to {stop - 1}; "
+                f"{moved.path} does not hold what was written, rows {start} to {stop - 1}; "
                 "the disk or the memory of this machine may be faulty",
-                path=path,
+                at=path,
                 format="H5MD",
             )
         advance(size)

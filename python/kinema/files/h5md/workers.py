@@ -82,16 +82,16 @@ class _CopyTo:
         source, start, stop, offset = piece
         if not os.path.exists(self._path):
             raise FileNotFound(
-                f"{self._path}: a worker on {machine()[0]} does not see the file that is written; workers must see the "
+                f"a worker on {machine()[0]} does not see the file that is written; workers must see the "
                 "folder of the output under the same path",
-                path=self._path,
+                at=self._path,
             )
         with open_regular(source, "trajectory") as file:
             parts, at = [], start
             while at < stop:
                 part = os.pread(file.fileno(), stop - at, at)
                 if not part:
-                    raise TruncatedFileError(f"{source}: ended at byte {at}, expected {stop}", path=source)
+                    raise TruncatedFileError(f"ended at byte {at}, expected {stop}", at=source)
                 parts.append(part)
                 at += len(part)
         placer = FilePlacer(self._path, self._path)

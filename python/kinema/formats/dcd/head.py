@@ -47,8 +47,8 @@ class DcdHead(FileHead):
         """As `FileHead`: UnsupportedFormatError for fixed atoms, ArgumentError for numbers beyond 32 bits."""
         if self.facts["n_fixed"] != 0:
             raise UnsupportedFormatError(
-                f"{self.path}: DCD with fixed atoms, whose frames need the first one, cannot be cut or joined",
-                path=self.path,
+                "DCD with fixed atoms, whose frames need the first one, cannot be cut or joined",
+                at=self.path,
                 format="DCD",
             )
         numbers = {_N_FRAMES: n_frames, _FIRST_STEP: first_step()}
@@ -58,7 +58,7 @@ class DcdHead(FileHead):
         order, start = self.facts["byte_order"], self.facts["control_offset"]
         for place, value in numbers.items():
             if value not in _INT32:
-                raise ArgumentError(f"{self.path}: {value} is beyond what a DCD header holds", path=self.path)
+                raise ArgumentError(f"{value} is beyond what a DCD header holds", at=self.path)
             struct.pack_into(f"{order}i", result, start + 4 * place, value)
         return bytes(result)
 
@@ -82,10 +82,10 @@ class DcdHead(FileHead):
             at = int(wrong[0])
             later = next((one for one in parts if one.first_frame == at + 1 and one.kept[1]), parts[0])
             raise ArgumentError(
-                f"{later.path}: frames of a DCD are equally far apart in time, expected step "
+                "frames of a DCD are equally far apart in time, expected step "
                 f"{numbers[at] + self.stride} after {numbers[at]}, found {numbers[at + 1]}; the parts cannot be one "
                 "DCD file, whose header alone says the times of all frames",
-                path=later.path,
+                at=later.path,
                 format="DCD",
             )
 
@@ -93,8 +93,8 @@ class DcdHead(FileHead):
         self.encode(lambda: 0, 1)  # refuses a file that cannot be cut
         if self.layout() != first.layout():
             raise ArgumentError(
-                f"{self.path}: its header differs from that of {first.path} (byte order, time step, cell or program), "
+                f"its header differs from that of {first.path} (byte order, time step, cell or program), "
                 "so that their frames cannot stand in one file",
-                path=self.path,
+                at=self.path,
                 format="DCD",
             )

@@ -31,7 +31,7 @@ class HistoryHead(FileHead):
         for (start, stop), count in ((self.facts["frames_at"], n_frames), (self.facts["records_at"], n_records)):
             text = b"%*d" % (stop - start, count)
             if len(text) > stop - start:
-                raise ArgumentError(f"{self.path}: {count} is beyond what its second record holds", path=self.path)
+                raise ArgumentError(f"{count} is beyond what its second record holds", at=self.path)
             at = self.facts["record_bytes"]
             result[at + start : at + stop] = text
         return bytes(result)
@@ -44,8 +44,8 @@ class HistoryHead(FileHead):
     def check_next(self, first: Self, n_frames: int) -> None:
         if self.layout() != first.layout():
             raise ArgumentError(
-                f"{self.path}: its head differs from that of {first.path} (keytrj, imcon, atoms, ends of lines), "
+                f"its head differs from that of {first.path} (keytrj, imcon, atoms, ends of lines), "
                 "so that their frames cannot be copied into one file; convert writes one of both",
-                path=self.path,
+                at=self.path,
                 format="DL_POLY HISTORY",
             )

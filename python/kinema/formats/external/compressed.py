@@ -68,9 +68,8 @@ def refuse_compressed(path: str) -> None:
         except (OSError, EOFError, zlib.error, CorruptFileError) as error:
             holds = f"what cannot be decompressed ({printable(str(error))})"
     raise UnsupportedFormatError(
-        f"{path}: is compressed ({found.name}) and holds {holds}; decompress it first: {found.command} "
-        f"{shlex.quote(path)}",
-        path=path,
+        f"is compressed ({found.name}) and holds {holds}; decompress it first: {found.command} {shlex.quote(path)}",
+        at=path,
     )
 
 

@@ -61,8 +61,8 @@ def count_frames(reader: FrameReader, check: Check) -> LineCount | None:
 def refuse_other_atoms(path: str, frame: int, expected: int, found: int) -> UnsupportedFormatError:
     """The error for a frame whose number of atoms differs from the first."""
     return UnsupportedFormatError(
-        f"{path}: {EXTERNAL} frame {frame}: number of atoms, expected {expected} as in frame 0, found {found}",
-        path=path,
+        f"{EXTERNAL} frame {frame}: number of atoms, expected {expected} as in frame 0, found {found}",
+        at=path,
         format=EXTERNAL,
         frame=frame,
     )
@@ -107,8 +107,8 @@ def _count_by_heads(path: str, file: IO[bytes], each: _FrameLines, check: Check)
 def _no_frame(path: str, frame: int, offset: int, what: str, line: bytes) -> CorruptFileError:
     found = printable(repr(line.strip()[:40])[1:])
     return CorruptFileError(
-        f"{path}: {EXTERNAL} frame {frame}, byte {offset}: {what}, found {found}",
-        path=path,
+        f"{EXTERNAL} frame {frame}, byte {offset}: {what}, found {found}",
+        at=path,
         format=EXTERNAL,
         frame=frame,
         offset=offset,

@@ -74,9 +74,7 @@ def refuse_external(path: str, format: str, done: str) -> None:
     """Raises UnsupportedFormatError for a file that MDAnalysis reads, whose frames are not copied; `done`: "cut"."""
     if format == EXTERNAL:
         raise UnsupportedFormatError(
-            f"{path}: files that MDAnalysis reads are not {done}; kinema convert makes one that can be",
-            path=path,
-            format=format,
+            f"files that MDAnalysis reads are not {done}; kinema convert makes one that can be", at=path, format=format
         )
 
 
@@ -148,9 +146,9 @@ class FrameReader:
                     result = np.empty((len(frames), *values.shape), np.float32)
                 if values.shape != result.shape[1:]:
                     raise CorruptFileError(
-                        f"{self.path}: {EXTERNAL} frame {frame}: {quantity} of another number of atoms, expected "
+                        f"{EXTERNAL} frame {frame}: {quantity} of another number of atoms, expected "
                         f"{result.shape[1]}, found {len(values)}",
-                        path=self.path,
+                        at=self.path,
                         format=EXTERNAL,
                         frame=frame,
                     )
@@ -200,7 +198,7 @@ class FrameReader:
         """MDAnalysis' class."""
         found = reader_class(self.path, self.format)
         if found is None:
-            raise UnsupportedFormatError(f"{self.path}: not a format that MDAnalysis reads", path=self.path)
+            raise UnsupportedFormatError("not a format that MDAnalysis reads", at=self.path)
         return found
 
     def _opened(self) -> Any:
@@ -245,7 +243,7 @@ class FrameReader:
             raise
         except ImportError as error:
             raise UnsupportedFormatError(
-                f"{self.path}: {EXTERNAL}: a package is missing: {printable(error)}", path=self.path, format=EXTERNAL
+                f"{EXTERNAL}: a package is missing: {printable(error)}", at=self.path, format=EXTERNAL
             ) from error
         except Exception as error:
             # a half-read time step must not be returned as another
@@ -254,9 +252,8 @@ class FrameReader:
                 raise from_os("reading", error, self.path) from error
             what = printable(" ".join(f"{type(error).__name__}: {error}".split()))
             raise CorruptFileError(
-                f"{self.path}: {EXTERNAL} frame {frame}: {what} (reading {self.name}; the file begins with "
-                f"{_head(self.path)})",
-                path=self.path,
+                f"{EXTERNAL} frame {frame}: {what} (reading {self.name}; the file begins with {_head(self.path)})",
+                at=self.path,
                 format=EXTERNAL,
                 frame=frame,
             ) from error

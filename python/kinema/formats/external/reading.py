@@ -155,7 +155,7 @@ def _described(path: str, options: ExternalOptions, stops: Callable[[], bool]) -
     finally:
         reader.close()
     if not frames.n_atoms or not frames.steps:
-        raise CorruptFileError(f"{path}: {EXTERNAL} found no atoms in it, reading {name}", path=path, format=EXTERNAL)
+        raise CorruptFileError(f"{EXTERNAL} found no atoms in it, reading {name}", at=path, format=EXTERNAL)
     if name == "LAMMPSDUMP" and "dt" not in options.reader:
         # steps times a made-up 1 ps
         frames.times = [np.nan] * len(frames.times)
@@ -201,7 +201,7 @@ def _described(path: str, options: ExternalOptions, stops: Callable[[], bool]) -
 
 def _check_stop(path: str, stops: Callable[[], bool]) -> None:
     if stops():
-        raise CancelledError(f"{path}: stopped by the caller", path=path)
+        raise CancelledError("stopped by the caller", at=path)
 
 
 def _cut_at(path: str, frames: _Frames, counted: LineCount | None) -> int | None:
@@ -215,9 +215,9 @@ def _cut_at(path: str, frames: _Frames, counted: LineCount | None) -> int | None
     if found == counted.n_frames - 1 and counted.unended_at is not None:
         return counted.unended_at
     raise CorruptFileError(
-        f"{path}: {EXTERNAL} frame {found}: number of frames, expected {counted.n_frames} by the lines of the file, "
+        f"{EXTERNAL} frame {found}: number of frames, expected {counted.n_frames} by the lines of the file, "
         f"found {found} that MDAnalysis reads",
-        path=path,
+        at=path,
         format=EXTERNAL,
         frame=found,
     )
@@ -230,7 +230,7 @@ def _reader_options(path: str, cls: Any, options: ExternalOptions) -> dict[str, 
     for name in given:
         if name in _OPTIONS_OF_OPEN and not (name == "dt" and lammps):
             raise ArgumentError(
-                f"{path}: reader_options has {name}, which is given as {_OPTIONS_OF_OPEN[name]} of kn.open", path=path
+                f"reader_options has {name}, which is given as {_OPTIONS_OF_OPEN[name]} of kn.open", at=path
             )
     if lammps:
         # without `dt` MDAnalysis warns about the one that it makes up
@@ -240,8 +240,8 @@ def _reader_options(path: str, cls: Any, options: ExternalOptions) -> dict[str, 
             given["n_atoms"] = options.topology.atoms.n_atoms
         else:
             raise ArgumentError(
-                f"{path}: {names_of(cls)[0]} files do not say how many atoms they have; give a topology with topology=",
-                path=path,
+                f"{names_of(cls)[0]} files do not say how many atoms they have; give a topology with topology=",
+                at=path,
                 format=EXTERNAL,
             )
     return given

@@ -155,9 +155,7 @@ class ExternalWriter(Writer):
             return
         try:
             if self._broken:
-                raise ArgumentError(
-                    f"{self.path}: an earlier error broke the writer; what was not flushed is lost", path=self.path
-                )
+                raise ArgumentError("an earlier error broke the writer; what was not flushed is lost", at=self.path)
             if not self._n_frames:
                 raise ArgumentError(f"{self.path}: no frame was written, and {self.format} files have one at least")
             if self._announced is not None and self._n_frames != self._announced:
@@ -253,10 +251,10 @@ class ExternalWriter(Writer):
                 if wrong.any():
                     atom = int(np.argwhere(wrong)[0][0])
                     raise ArgumentError(
-                        f"{self.path}: {self.format} frame {self._n_frames + number}: {name} of atom {atom + 1} "
+                        f"{self.format} frame {self._n_frames + number}: {name} of atom {atom + 1} "
                         f"(counted from 1) do not fit the columns, expected numbers from {lowest / unit:g} to "
                         f"{highest / unit:g}, found {frame[atom].tolist()}",
-                        path=self.path,
+                        at=self.path,
                         format=self.format,
                         frame=self._n_frames + number,
                     )

@@ -43,5 +43,5 @@ def check_hdf5(path: str, function: str) -> None:
     if not (os.path.isfile(path) and h5py.is_hdf5(path)):
         format = _core.Trajectory([path], index="memory").format
         raise UnsupportedFormatError(
-            f"{path}: {function} takes H5MD and other HDF5 files, and this is {format}", path=path, format=format
+            f"{function} takes H5MD and other HDF5 files, and this is {format}", at=path, format=format
         )

@@ -184,9 +184,7 @@ class Hdf5Writer(Writer):
             return
         try:
             if self._broken:
-                raise ArgumentError(
-                    f"{self.path}: an earlier error broke the writer; what was not flushed is lost", path=self.path
-                )
+                raise ArgumentError("an earlier error broke the writer; what was not flushed is lost", at=self.path)
             self._begin(None)
             if self._mode == "a" or isinstance(self._file, GrowingFile):
                 self.flush()

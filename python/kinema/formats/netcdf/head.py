@@ -28,8 +28,8 @@ class NetcdfHead(FileHead):
         """The header of a file; errors as of `_core.netcdf_header`, and for NetCDF-4 files."""
         if is_hdf5(path):
             raise UnsupportedFormatError(
-                f"{path}: NetCDF-4 stores frames in chunks of HDF5, and is not cut or joined byte for byte; convert it",
-                path=path,
+                "NetCDF-4 stores frames in chunks of HDF5, and is not cut or joined byte for byte; convert it",
+                at=path,
                 format="NetCDF",
             )
         return cls(path, _core.netcdf_header(path))
@@ -39,18 +39,18 @@ class NetcdfHead(FileHead):
         if self.facts["stride"] != self.facts["frame_bytes"]:
             what = "one frame that is not a record" if self.facts["stride"] == 0 else "frames that end in padding"
             raise UnsupportedFormatError(
-                f"{self.path}: NetCDF with {what}, cannot be cut or joined; convert it", path=self.path, format="NetCDF"
+                f"NetCDF with {what}, cannot be cut or joined; convert it", at=self.path, format="NetCDF"
             )
         if len(self.facts["data"]) < self.facts["first_frame"]:
             raise TruncatedFileError(
-                f"{self.path}: NetCDF: ended at byte {len(self.facts['data'])}, before its first frame, expected "
+                f"NetCDF: ended at byte {len(self.facts['data'])}, before its first frame, expected "
                 f"{self.facts['first_frame']}",
-                path=self.path,
+                at=self.path,
                 format="NetCDF",
             )
         width = self.facts["count_bytes"]
         if n_frames >= 1 << (8 * width - 1):
-            raise ArgumentError(f"{self.path}: {n_frames} is beyond what its NetCDF header holds", path=self.path)
+            raise ArgumentError(f"{n_frames} is beyond what its NetCDF header holds", at=self.path)
         result = bytearray(self.facts["data"])
         result[_COUNT_AT : _COUNT_AT + width] = n_frames.to_bytes(width, "big")
         return bytes(result)
@@ -58,8 +58,8 @@ class NetcdfHead(FileHead):
     def check_next(self, first: Self, n_frames: int) -> None:
         if self.encode(lambda: 0, n_frames) != first.encode(lambda: 0, n_frames):
             raise ArgumentError(
-                f"{self.path}: its header differs from that of {first.path} (title, program, variables, units), so "
+                f"its header differs from that of {first.path} (title, program, variables, units), so "
                 "that their frames cannot be copied into one file; convert writes one of both",
-                path=self.path,
+                at=self.path,
                 format="NetCDF",
             )

@@ -130,4 +130,4 @@ class ExistingNetcdf:
         return scale * (1.0 if factor is None else float(factor.reshape(-1)[0]))
 
     def _refused(self, why: str) -> UnsupportedFormatError:
-        return UnsupportedFormatError(f"{self.path}: cannot append: {why}", path=self.path, format="NetCDF")
+        return UnsupportedFormatError(f"cannot append: {why}", at=self.path, format="NetCDF")

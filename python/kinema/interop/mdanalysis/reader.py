@@ -146,7 +146,7 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         self.units = units_of(trajectory.format)
         self.n_frames = trajectory.n_frames
         if self.n_frames == 0:
-            raise ArgumentError(f"{self.filename}: has no frames, MDAnalysis needs at least one", path=self.filename)
+            raise ArgumentError("has no frames, MDAnalysis needs at least one", at=self.filename)
         self._atoms = None if sub is None else trajectory.select(sub).indices
         self.n_atoms = trajectory.n_atoms if self._atoms is None else len(self._atoms)
         self._fields = tuple(name for name in VECTOR_FIELDS if name in trajectory.fields)
@@ -177,7 +177,7 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
     def kinema_trajectory(self) -> Trajectory:
         """The trajectory that this reader reads, with all atoms. Raises ArgumentError if the reader was closed."""
         if self._closed:
-            raise ArgumentError(f"{self.filename}: the reader was closed", path=self.filename)
+            raise ArgumentError("the reader was closed", at=self.filename)
         if self._trajectory is None:
             self._trajectory = self._first_opened()
         return self._trajectory
@@ -236,16 +236,13 @@ class KinemaReader(ReaderBase):  # type: ignore[misc]
         for part in trajectory.core.parts():
             if not part["hdf5"]:
                 path = part["path"]
-                raise ArgumentError(f"{path}: driver='mpio' is for HDF5 files, found {part['format']}", path=path)
+                raise ArgumentError(f"driver='mpio' is for HDF5 files, found {part['format']}", at=path)
         return trajectory
 
     def _reopen(self) -> None:
         """Puts the reader before the first frame."""
         if self._closed and self._through_mpio:
-            raise ArgumentError(
-                f"{self.filename}: the reader was closed; with driver='mpio' all ranks make a new one",
-                path=self.filename,
-            )
+            raise ArgumentError("the reader was closed; with driver='mpio' all ranks make a new one", at=self.filename)
         self._closed = False
         self._frame = -1
         self.ts.frame = 0

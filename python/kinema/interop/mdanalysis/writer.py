@@ -133,7 +133,7 @@ class KinemaWriter(WriterBase):  # type: ignore[misc]
         if atoms is None:
             raise TypeError(f"a writer takes an AtomGroup or a Universe, found {type(obj).__name__}")
         if self._closed:
-            raise ArgumentError(f"{self.filename}: the writer is closed", path=self.filename)
+            raise ArgumentError("the writer is closed", at=self.filename)
         if self._comm is not None:
             self._write_part(atoms)
             return

@@ -81,8 +81,8 @@ class MemberChecksum:
             found = zlib.crc32(file.read(member.start + member.size - end), found)
         if found != member.checksum:
             raise CorruptFileError(
-                f"{one.path}: byte {member.start}: member {one.name} is damaged: checksum, expected "
+                f"byte {member.start}: member {one.name} is damaged: checksum, expected "
                 f"{member.checksum:08x}, found {found:08x}",
-                path=one.path,
+                at=one.path,
                 offset=member.start,
             )

@@ -217,7 +217,7 @@ def convert(
     check_not_input(name, *paths)
     if saved is not None:
         if os.path.abspath(name) == os.path.abspath(saved.name):
-            raise ArgumentError(f"{name}: the output and checkpoint are two files; give two names", path=name)
+            raise ArgumentError("the output and checkpoint are two files; give two names", at=name)
         check_not_input(saved.name, *paths)
     total = plan.n_bytes * (2 if verify else 1)
     with reporting(progress, f"converting {os.path.basename(name)}", total, "bytes") as report:
@@ -246,7 +246,7 @@ def _check_output(name: str, *, overwrite: bool, checkpoint: Checkpoint | None) 
     """Raises the error that keeps `convert` from writing there, before anything is read."""
     if not name.lower().endswith(SUFFIXES):
         raise ArgumentError(
-            f"{name}: archives are HDF5 files; give the output a name that ends in {' or '.join(SUFFIXES)}", path=name
+            f"archives are HDF5 files; give the output a name that ends in {' or '.join(SUFFIXES)}", at=name
         )
     check_target(name, overwrite=overwrite or is_published(name, checkpoint))
 

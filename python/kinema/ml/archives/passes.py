@@ -247,9 +247,9 @@ class ReadBack:
 
     def _differs(self, name: str, start: int, stop: int) -> CorruptFileError:
         return CorruptFileError(
-            f"{self._name}: {name} does not hold what was written, samples {start} to {stop - 1}; the disk or the "
+            f"{name} does not hold what was written, samples {start} to {stop - 1}; the disk or the "
             "memory of this machine may be faulty",
-            path=self._name,
+            at=self._name,
         )
 
 

@@ -80,7 +80,7 @@ class ConversionPlan:
         chunk_samples(layout, compression)
         dataset = SampleDataset(paths, fields, file_is_sample=file_is_sample, node_cache=node_cache)
         if not len(dataset):
-            raise ArgumentError(f"{dataset.paths[0]}: has no samples", path=dataset.paths[0])
+            raise ArgumentError("has no samples", at=dataset.paths[0])
         _check_names(dataset.fields)
         types = {name: _type(dataset, name, dtype) for name in dataset.fields}
         if isinstance(dtype, Mapping):
@@ -213,8 +213,7 @@ def _type(dataset: SampleDataset, name: str, dtype: DtypeChoice) -> np.dtype[Any
     stored = dataset.dtype(name)
     if stored.kind not in "biufcV":
         raise UnsupportedFormatError(
-            f"{dataset.paths[0]}: {name} holds {stored}, expected numbers; choose the arrays with fields=",
-            path=dataset.paths[0],
+            f"{name} holds {stored}, expected numbers; choose the arrays with fields=", at=dataset.paths[0]
         )
     wanted: Any = dtype.get(name) if isinstance(dtype, Mapping) else dtype
     if wanted is None:

@@ -48,7 +48,7 @@ def write_structure(
             try:
                 made[one.name] = create_dataset(h5, one.name, storage)
             except (TypeError, ValueError) as error:
-                raise UnsupportedFormatError(f"{path}: HDF5 cannot hold {one}: {error}", path=path) from None
+                raise UnsupportedFormatError(f"HDF5 cannot hold {one}: {error}", at=path) from None
     return made
 
 

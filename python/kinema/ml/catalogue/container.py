@@ -66,7 +66,7 @@ class CatalogueFile:
         with os_errors("cannot read the catalogue", self.name):
             self._read_tables(os.fstat(self._file.fileno()).st_size)
         if expected is not None and expected != self.digest:
-            raise CorruptFileError(f"{self.name}: the catalogue has been remade since it was opened", path=self.name)
+            raise CorruptFileError("the catalogue has been remade since it was opened", at=self.name)
 
     def __reduce__(self) -> tuple[type[CatalogueFile], tuple[str, bytes]]:
         return CatalogueFile, (self.path, self.digest)
@@ -74,18 +74,14 @@ class CatalogueFile:
     def _read_tables(self, size: int) -> None:
         head = self._read(0, min(_HEAD, size))
         if not head.startswith(_MAGIC[: len(head)]) or not head:
-            raise CorruptFileError(
-                f"{self.name}: is not a catalogue; make one with: kinema ml catalogue make",
-                path=self.name,
-            )
+            raise CorruptFileError("is not a catalogue; make one with: kinema ml catalogue make", at=self.name)
         if size < _HEAD:
             raise self._ends_early(size, _HEAD)
         _, version, _, n, at, length, self.digest = _START.unpack_from(head)
         if version != _VERSION:
             raise CorruptFileError(
-                f"{self.name}: is a catalogue of another version of Kinema, expected {_VERSION}, found {version}; make "
-                "it again",
-                path=self.name,
+                f"is a catalogue of another version of Kinema, expected {_VERSION}, found {version}; make it again",
+                at=self.name,
             )
         if blake2b(head[: _START.size], digest_size=8).digest() != head[_START.size :]:
             raise self.corrupt("the checksum of its first bytes is wrong")
@@ -167,12 +163,11 @@ class CatalogueFile:
 
     def corrupt(self, what: str) -> CorruptFileError:
         """The error for a damaged catalogue, with the advice what to do."""
-        return CorruptFileError(f"{self.name}: the catalogue is damaged: {what}; make it again", path=self.name)
+        return CorruptFileError(f"the catalogue is damaged: {what}; make it again", at=self.name)
 
     def _ends_early(self, size: int, expected: int) -> TruncatedFileError:
         return TruncatedFileError(
-            f"{self.name}: the catalogue is cut off, expected {expected} bytes, found {size}; make it again",
-            path=self.name,
+            f"the catalogue is cut off, expected {expected} bytes, found {size}; make it again", at=self.name
         )
 
     def _read(self, offset: int, length: int) -> bytes:

@@ -73,17 +73,16 @@ class EntryPlace:
             raise from_os(f"{what}, whose files are looked for below {self.folder}", error, path) from None
         if now < then:
             raise TruncatedFileError(
-                f"{path}: the file has changed since the catalogue {self.catalogue} was made: it is shorter, expected "
+                f"the file has changed since the catalogue {self.catalogue} was made: it is shorter, expected "
                 f"{then} bytes, found {now}; renew its entry with: kinema ml catalogue check {self.catalogue} --update",
-                path=path,
+                at=path,
             )
         return now
 
     def corrupt(self, what: str) -> CorruptFileError:
         """The error for an entry that cannot be used."""
         return CorruptFileError(
-            f"{self.catalogue}: the entry {self.name} cannot be used: {what}; make the catalogue again",
-            path=self.catalogue,
+            f"the entry {self.name} cannot be used: {what}; make the catalogue again", at=self.catalogue
         )
 
 
@@ -170,7 +169,7 @@ class Entry:
                 f"{', '.join(trajectory.transforms)}; apply them when an entry is opened, with with_transform"
             )
         if format_named(core.format).through_mdanalysis:
-            raise ArgumentError(f"{trajectory.paths[0]}: {_WHY_NOT}", path=trajectory.paths[0])
+            raise ArgumentError(f"{_WHY_NOT}", at=trajectory.paths[0])
         recipe, parts = core.recipe(), core.parts()
 
         def relative(path: str) -> str:

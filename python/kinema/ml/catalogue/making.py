@@ -215,10 +215,7 @@ def make_catalogue(
     ArgumentError, and as `kinema.open`; then no catalogue is made.
     """
     if not overwrite and os.path.exists(path):
-        raise ArgumentError(
-            f"{os.fspath(path)}: exists; give another name, overwrite=True (--force), or add to it",
-            path=os.fspath(path),
-        )
+        raise ArgumentError("exists; give another name, overwrite=True (--force), or add to it", at=os.fspath(path))
     opening = {"topology": topology, "format": format, "units": units, "dt": dt, "stored": stored}
     files = files_of(data)
     work = _Making(path, opening, particles, unreadable, runner, workers, progress)
@@ -268,7 +265,7 @@ class _Making:
         check_choice("unreadable", unreadable, UNREADABLE)
         self._path = os.fspath(path)
         if is_stream(self._path):
-            raise ArgumentError(f"{self._path}: a catalogue is a file, not a stream", path=self._path)
+            raise ArgumentError("a catalogue is a file, not a stream", at=self._path)
         self._runner, self._workers, self._progress = runner, workers, progress
         given = {name: value for name, value in opening.items() if value is not None}
         if "topology" in given:
@@ -318,9 +315,7 @@ class _Making:
             scan = replace(self._scan, threads=threads)
             each_in_order(scan, new, take, runner=runner, workers=workers, progress=self._progress, what="cataloguing")
             if not len(writer):
-                raise ArgumentError(
-                    f"{self._path}: there is no trajectory for it{_listed(unreadable)}", path=self._path
-                )
+                raise ArgumentError(f"there is no trajectory for it{_listed(unreadable)}", at=self._path)
 
         write_catalogue(self._path, fill)
         if counts[1]:

@@ -46,15 +46,15 @@ def _files(name: str) -> Iterator[str]:
     if os.path.isdir(name):
         listed = sorted(_walk_files(name))
         if not listed:
-            raise ArgumentError(f"{name}: the folder has no trajectories, by the endings of their names", path=name)
+            raise ArgumentError("the folder has no trajectories, by the endings of their names", at=name)
     elif os.path.exists(name):
         listed = [name]
     elif glob.has_magic(name):
         listed = sorted(path for path in glob.iglob(name, recursive=True) if os.path.isfile(path))
         if not listed:
-            raise FileNotFound(f"{name}: no file fits this pattern", path=name)
+            raise FileNotFound("no file fits this pattern", at=name)
     else:
-        raise FileNotFound(f"{name}: no such file or folder", path=name)
+        raise FileNotFound("no such file or folder", at=name)
     for path in listed:
         yield os.path.abspath(path)
 

@@ -298,17 +298,15 @@ class _Write:
 def _is_one_file(name: str, made: ExportFormat, shard_size: int | str | None) -> bool:
     """Whether the output is one file, not a folder. Raises ArgumentError if the arguments say both or neither."""
     if is_stream(name):
-        raise ArgumentError(
-            f"{name}: {made.name} is written to files, not into streams; name a file or a folder", path=name
-        )
+        raise ArgumentError(f"{made.name} is written to files, not into streams; name a file or a folder", at=name)
     endings = {"extxyz": (".extxyz", ".xyz"), "samples-h5": (".h5", ".hdf5")}.get(made.name, (made.suffix,))
     single = bool(made.suffix) and name.lower().endswith(endings)
     if single and shard_size is not None:
-        raise ArgumentError(f"{name}: is one file, and shard_size= is of a folder of several; name a folder", path=name)
+        raise ArgumentError("is one file, and shard_size= is of a folder of several; name a folder", at=name)
     suffix = os.path.splitext(os.path.basename(os.path.normpath(name)))[1]
     if not single and suffix.lower() in (".npy", ".npz", ".h5", ".hdf5", ".xyz", ".extxyz"):
         wanted = f"a name that ends with {made.suffix}, or a folder" if made.suffix else "a folder"
-        raise ArgumentError(f"{name}: {made.name} takes {wanted}, found {suffix}", path=name)
+        raise ArgumentError(f"{made.name} takes {wanted}, found {suffix}", at=name)
     return single
 
 
@@ -328,11 +326,10 @@ def _check_output(name: str, made: ExportFormat, *, single: bool, overwrite: boo
         ours = os.path.isfile(os.path.join(place, LIST_OF_FILES))
         if not overwrite:
             what = "overwrite=True replaces it" if ours else "name one that is not there"
-            raise ArgumentError(f"{name}: exists already; {what}", path=name)
+            raise ArgumentError(f"exists already; {what}", at=name)
         if not ours:
             raise ArgumentError(
-                f"{name}: is a folder that was not made by an export (it has no {LIST_OF_FILES}), and is not replaced",
-                path=name,
+                f"is a folder that was not made by an export (it has no {LIST_OF_FILES}), and is not replaced", at=name
             )
     else:
         check_target(place, overwrite=False, or_else=", but for a file, which has to be removed first")

@@ -279,7 +279,7 @@ class Statistics:
                 content["part"],
             )
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise CorruptFileError(f"{name}: no statistics of a data set: {error}", path=name) from None
+            raise CorruptFileError(f"no statistics of a data set: {error}", at=name) from None
 
     def __repr__(self) -> str:
         part = "" if self.part is None else f"part {self.part}, "

@@ -126,7 +126,5 @@ def inflated(member: SampleFile, node_cache: NodeCache | None = None) -> Iterato
 
 def _damaged(member: SampleFile, place: Deflated, why: str) -> CorruptFileError:
     return CorruptFileError(
-        f"{member.path}: byte {place.start}: member {member.name} cannot be decompressed: {why}",
-        path=member.path,
-        offset=place.start,
+        f"byte {place.start}: member {member.name} cannot be decompressed: {why}", at=member.path, offset=place.start
     )

@@ -99,8 +99,8 @@ def origin_of(path: str, rows: int) -> SampleOrigin:
     good = len(files) > 0 and (ranges >= 0).all()
     if not good or ranges[:, 0].max(initial=0) >= len(files) or ranges[:, 2].sum() != rows:
         raise CorruptFileError(
-            f"{path}: {_GROUP} is damaged: expected the origin of {rows} samples, found ranges of shape "
+            f"{_GROUP} is damaged: expected the origin of {rows} samples, found ranges of shape "
             f"{ranges.shape} in {len(files)} files",
-            path=path,
+            at=path,
         )
     return SampleOrigin(files, ranges)

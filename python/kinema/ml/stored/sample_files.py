@@ -117,14 +117,14 @@ def _check_one_sample_each(folder: str, files: Sequence[Sequence[SampleFile]]) -
     fewest, most = min(rows), max(rows)
     if fewest == most:
         raise ArgumentError(
-            f"{folder}: {counted(len(files), 'file')} with {most} rows in each array may be archives of {most} samples "
+            f"{counted(len(files), 'file')} with {most} rows in each array may be archives of {most} samples "
             f"or one sample each; give {_ARCHIVES} for archives, {_SAMPLES} for one sample a file",
-            path=folder,
+            at=folder,
         )
     raise ArgumentError(
-        f"{folder}: its files are archives of different numbers of samples, expected one sample each, found {fewest} "
+        f"its files are archives of different numbers of samples, expected one sample each, found {fewest} "
         f"rows in {files[rows.index(fewest)][0].path}, {most} in {files[rows.index(most)][0].path}; give {_ARCHIVES}",
-        path=folder,
+        at=folder,
     )
 
 
@@ -135,9 +135,9 @@ def _check_alike(first: Sequence[SampleFile], file: Sequence[SampleFile], hint: 
         if whole and one.shape[1:] == other.shape[1:] and one.shape != other.shape:
             hint = f"; archives of different numbers of samples need {_ARCHIVES}"
         raise ArgumentError(
-            f"{other.path}: {other.name} has samples of {other.shape} {other.dtype}, expected {one.shape} "
+            f"{other.name} has samples of {other.shape} {other.dtype}, expected {one.shape} "
             f"{one.dtype} as of {one.path}{hint}",
-            path=other.path,
+            at=other.path,
         )
 
 

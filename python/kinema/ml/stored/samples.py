@@ -149,13 +149,11 @@ def arrays_of(path: str, names: Sequence[str] | None) -> list[SampleFile]:
         if magic == _NPY:
             size = os.fstat(file.fileno()).st_size
             if names is not None and len(names) != 1:
-                raise ArgumentError(f"{path}: has one array, expected {', '.join(names)}", path=path)
+                raise ArgumentError(f"has one array, expected {', '.join(names)}", at=path)
             return [_describe_npy(path, file, 0, size, names[0] if names else "samples")]
         if magic[:4] == _LOCAL or magic[:4] == b"PK\x05\x06":
             return _describe_npz(path, file, names)
-    raise UnsupportedFormatError(
-        f"{path}: byte 0: neither HDF5 nor .npy nor .npz, found {magic!r}", path=path, offset=0
-    )
+    raise UnsupportedFormatError(f"byte 0: neither HDF5 nor .npy nor .npz, found {magic!r}", at=path, offset=0)
 
 
 def as_samples(arrays: Sequence[SampleFile], *, whole: bool) -> list[SampleFile]:
@@ -164,8 +162,7 @@ def as_samples(arrays: Sequence[SampleFile], *, whole: bool) -> list[SampleFile]
     if len({one.rows for one in found}) > 1:
         path, listed = found[0].path, ", ".join(f"{one.name}: {one.rows}" for one in found)
         raise ArgumentError(
-            f"{path}: its arrays have different numbers of samples ({listed}); choose with fields= (--fields)",
-            path=path,
+            f"its arrays have different numbers of samples ({listed}); choose with fields= (--fields)", at=path
         )
     return found
 
@@ -179,8 +176,7 @@ def _as_one(one: SampleFile) -> SampleFile:
         n, units, components = place.shape
         if place.chunks is not None and (place.chunks[1] < units or place.chunks[2] < components):
             raise UnsupportedFormatError(
-                f"{one.path}: {one.name} is one sample whose chunks cut its last dimensions; store it contiguous",
-                path=one.path,
+                f"{one.name} is one sample whose chunks cut its last dimensions; store it contiguous", at=one.path
             )
         chunks = None if place.chunks is None else (1, place.chunks[0], units * components)
         place = replace(place, shape=(1, n, units * components), chunks=chunks)
@@ -195,13 +191,12 @@ def _describe_npy(path: str, file: IO[bytes], start: int, size: int, name: str) 
     file.seek(start)
     shape, dtype, header = _npy_header(path, file, start)
     if not shape:
-        raise ArgumentError(f"{path}: {name} is a single value, expected samples x features", path=path)
+        raise ArgumentError(f"{name} is a single value, expected samples x features", at=path)
     needed, there = _bytes(shape, dtype), size - header
     if there < needed:
         raise TruncatedFileError(
-            f"{path}: byte {start + size}: {name} ends early, expected {needed} bytes of samples, found "
-            f"{max(there, 0)}",
-            path=path,
+            f"byte {start + size}: {name} ends early, expected {needed} bytes of samples, found {max(there, 0)}",
+            at=path,
             offset=start + size,
         )
     return SampleFile(path, name, shape[0], shape[1:], dtype, (start + header, _bytes(shape[1:], dtype)))
@@ -211,14 +206,14 @@ def _npy_header(path: str, file: IO[bytes], start: int) -> tuple[tuple[int, ...]
     """Shape, type and number of bytes before the values; the stream is at the beginning of the header (NEP 1)."""
     head = _exactly(path, file, 8, start)
     if head[:6] != _NPY:
-        raise CorruptFileError(f"{path}: byte {start}: no .npy header, found {head[:6]!r}", path=path, offset=start)
+        raise CorruptFileError(f"byte {start}: no .npy header, found {head[:6]!r}", at=path, offset=start)
     wide = head[6] >= 2
     (length,) = struct.unpack("<I" if wide else "<H", _exactly(path, file, 4 if wide else 2, start + 8))
     before = 8 + (4 if wide else 2)
     if length > _LARGEST_HEADER:
         raise CorruptFileError(
-            f"{path}: byte {start + 8}: length of the .npy header, expected at most {_LARGEST_HEADER}, found {length}",
-            path=path,
+            f"byte {start + 8}: length of the .npy header, expected at most {_LARGEST_HEADER}, found {length}",
+            at=path,
             offset=start + 8,
         )
     text = _exactly(path, file, length, start + before).decode("latin-1" if head[6] < 3 else "utf-8", "replace")
@@ -231,22 +226,20 @@ def _npy_header(path: str, file: IO[bytes], start: int) -> tuple[tuple[int, ...]
             raise ValueError("a shape of other than whole numbers of elements")
     except (ValueError, SyntaxError, KeyError, TypeError, MemoryError, RecursionError) as error:
         raise CorruptFileError(
-            f"{path}: byte {start + before}: the .npy header cannot be read ({error}), found {text[:80]!r}",
-            path=path,
-            offset=at,
+            f"byte {start + before}: the .npy header cannot be read ({error}), found {text[:80]!r}", at=path, offset=at
         ) from None
     if dtype.hasobject:
         raise UnsupportedFormatError(
-            f"{path}: byte {start + before}: pickled Python objects (dtype {descr!r}), which are never unpickled; "
+            f"byte {start + before}: pickled Python objects (dtype {descr!r}), which are never unpickled; "
             "save an array of numbers",
-            path=path,
+            at=path,
             offset=at,
         )
     if order and sum(n > 1 for n in shape) > 1:
         raise UnsupportedFormatError(
-            f"{path}: byte {start + before}: the array is in Fortran order, so that no sample lies together; save "
+            f"byte {start + before}: the array is in Fortran order, so that no sample lies together; save "
             "np.ascontiguousarray of it",
-            path=path,
+            at=path,
             offset=at,
         )
     return tuple(shape), dtype, before + length
@@ -260,17 +253,13 @@ def _describe_npz(path: str, file: IO[bytes], names: Sequence[str] | None) -> li
     except zipfile.BadZipFile as error:
         size = os.fstat(file.fileno()).st_size
         raise TruncatedFileError(
-            f"{path}: byte {size}: the .npz archive has no directory at its end: it is cut off ({error})",
-            path=path,
-            offset=size,
+            f"byte {size}: the .npz archive has no directory at its end: it is cut off ({error})", at=path, offset=size
         ) from None
     members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
     chosen = list(members) if names is None else list(names)
     missing = [name for name in chosen if name not in members]
     if missing or not chosen:
-        raise ArgumentError(
-            f"{path}: there is no member {', '.join(missing)}, only {', '.join(members) or 'none'}", path=path
-        )
+        raise ArgumentError(f"there is no member {', '.join(missing)}, only {', '.join(members) or 'none'}", at=path)
 
     def member(name: str) -> SampleFile:
         info = members[name]
@@ -280,8 +269,8 @@ def _describe_npz(path: str, file: IO[bytes], names: Sequence[str] | None) -> li
             if info.filename.endswith(".npy"):
                 raise
             raise UnsupportedFormatError(
-                f"{path}: byte {info.header_offset}: member {info.filename} is no .npy array",
-                path=path,
+                f"byte {info.header_offset}: member {info.filename} is no .npy array",
+                at=path,
                 offset=info.header_offset,
             ) from None
 
@@ -312,8 +301,8 @@ def _describe_member(
     # the extra field of the local header may differ in length from the directory's: PKWARE APPNOTE 4.3.7
     if local[:4] != _LOCAL:
         raise CorruptFileError(
-            f"{path}: byte {at}: no local header of member {info.filename}, expected {_LOCAL!r}, found {local[:4]!r}",
-            path=path,
+            f"byte {at}: no local header of member {info.filename}, expected {_LOCAL!r}, found {local[:4]!r}",
+            at=path,
             offset=at,
         )
     name_length, extra = struct.unpack("<HH", local[26:30])
@@ -321,21 +310,21 @@ def _describe_member(
     size = os.fstat(file.fileno()).st_size
     if start + info.compress_size > size:
         raise TruncatedFileError(
-            f"{path}: byte {size}: member {info.filename} ends early, expected {info.compress_size} bytes from byte "
+            f"byte {size}: member {info.filename} ends early, expected {info.compress_size} bytes from byte "
             f"{start} on, found {max(size - start, 0)}",
-            path=path,
+            at=path,
             offset=size,
         )
     if info.flag_bits & 1:
-        raise UnsupportedFormatError(f"{path}: byte {at}: member {info.filename} is encrypted", path=path, offset=at)
+        raise UnsupportedFormatError(f"byte {at}: member {info.filename} is encrypted", at=path, offset=at)
     if info.compress_type == zipfile.ZIP_STORED:
         member = StoredMember(start, info.compress_size, info.CRC)
         return replace(_describe_npy(path, file, start, info.compress_size, name), member=member)
     if info.compress_type != zipfile.ZIP_DEFLATED:
         raise UnsupportedFormatError(
-            f"{path}: byte {at}: member {info.filename} is compressed by method {info.compress_type}, expected stored "
+            f"byte {at}: member {info.filename} is compressed by method {info.compress_type}, expected stored "
             "or deflated",
-            path=path,
+            at=path,
             offset=at,
         )
     try:
@@ -345,15 +334,15 @@ def _describe_member(
         raise
     except (zipfile.BadZipFile, EOFError, OSError, ValueError) as error:
         raise CorruptFileError(
-            f"{path}: byte {start}: member {info.filename} cannot be decompressed: {error}", path=path, offset=start
+            f"byte {start}: member {info.filename} cannot be decompressed: {error}", at=path, offset=start
         ) from None
     if not shape:
-        raise ArgumentError(f"{path}: {name} is a single value, expected samples x features", path=path)
+        raise ArgumentError(f"{name} is a single value, expected samples x features", at=path)
     if info.file_size - header < _bytes(shape, dtype):
         raise TruncatedFileError(
-            f"{path}: byte {start}: {name} ends early, expected {_bytes(shape, dtype)} bytes of samples, found "
+            f"byte {start}: {name} ends early, expected {_bytes(shape, dtype)} bytes of samples, found "
             f"{info.file_size - header}",
-            path=path,
+            at=path,
             offset=start,
         )
     place = Deflated(start, info.compress_size, header, info.CRC)
@@ -365,7 +354,7 @@ def _exactly(path: str, file: IO[bytes], n: int, at: int) -> bytes:
     if len(data) < n:
         end = at + len(data)
         raise TruncatedFileError(
-            f"{path}: byte {end}: the header ends early, expected {n} bytes, found {len(data)}", path=path, offset=end
+            f"byte {end}: the header ends early, expected {n} bytes, found {len(data)}", at=path, offset=end
         )
     return data
 
@@ -397,7 +386,7 @@ def _arrays(path: str, file: Any) -> list[str]:
         below = objects_below(file)
         names = [name for name, node in below if usable(node) and not name.startswith(f"{OWN_GROUP}/")]
     if not names:
-        raise ArgumentError(f"{path}: has no array of samples x features", path=path)
+        raise ArgumentError("has no array of samples x features", at=path)
     return names
 
 
@@ -408,9 +397,9 @@ def _describe_dataset(opened: Any, name: str) -> SampleFile:
     node = opened.file.get(name)
     if not isinstance(node, h5py.Dataset):
         listed = ", ".join(_arrays(path, opened.file))
-        raise ArgumentError(f"{path}: there is no data set {name}, only {listed}", path=path)
+        raise ArgumentError(f"there is no data set {name}, only {listed}", at=path)
     if not node.shape:
-        raise ArgumentError(f"{path}: {name} is a single value, expected samples x features", path=path)
+        raise ArgumentError(f"{name} is a single value, expected samples x features", at=path)
     shape, label = tuple(node.shape), name.strip("/")
     if numeric_type(node) is None or h5py.check_enum_dtype(node.dtype) is not None:
         return _describe_other_type(path, node, label)
@@ -418,26 +407,23 @@ def _describe_dataset(opened: Any, name: str) -> SampleFile:
         array = stored_array(opened, node)
     except NeedsLibrary as error:
         raise UnsupportedFormatError(
-            f"{path}: data set {name} cannot be read in place: {error}; `h5repack` or `kinema repack` rewrites it",
-            path=path,
+            f"data set {name} cannot be read in place: {error}; `h5repack` or `kinema repack` rewrites it", at=path
         ) from None
     dtype = np.dtype(array.dtype)
     if array.file:
         raise UnsupportedFormatError(
-            f"{path}: data set {name} lies in another file, {opened.other_files[array.file - 1]}; name that one",
-            path=path,
+            f"data set {name} lies in another file, {opened.other_files[array.file - 1]}; name that one", at=path
         )
     there = complete_rows(opened, array)
     if there < array.shape[0]:
         raise TruncatedFileError(
-            f"{path}: byte {opened.size}: data set {name} ends early, expected {shape[0]} samples, found {there}",
-            path=path,
+            f"byte {opened.size}: data set {name} ends early, expected {shape[0]} samples, found {there}",
+            at=path,
             offset=opened.size,
         )
     if array.shape[0] < shape[0]:
         raise CorruptFileError(
-            f"{path}: data set {name}: no storage after sample {array.shape[0]} of {shape[0]}: it was never written",
-            path=path,
+            f"data set {name}: no storage after sample {array.shape[0]} of {shape[0]}: it was never written", at=path
         )
     if array.chunks is None and array.inline is None and len(array.addresses) and int(array.sizes[0]):
         place: Any = (int(array.addresses[0]), _bytes(shape[1:], dtype))
@@ -455,15 +441,15 @@ def _describe_other_type(path: str, node: Any, label: str) -> SampleFile:
     offset = node.id.get_offset()
     if not plain or offset is None or node.chunks is not None or node.id.get_create_plist().get_external_count():
         raise UnsupportedFormatError(
-            f"{path}: data set {node.name} holds {dtype}; other values than integers and floats are read of contiguous "
+            f"data set {node.name} holds {dtype}; other values than integers and floats are read of contiguous "
             "data sets of NumPy's own types only",
-            path=path,
+            at=path,
         )
     needed, there = _bytes(node.shape, dtype), os.path.getsize(path) - offset
     if there < needed:
         raise TruncatedFileError(
-            f"{path}: byte {offset + there}: data set {node.name} ends early, expected {needed} bytes, found {there}",
-            path=path,
+            f"byte {offset + there}: data set {node.name} ends early, expected {needed} bytes, found {there}",
+            at=path,
             offset=offset + there,
         )
     place = (offset, _bytes(node.shape[1:], dtype))
@@ -476,9 +462,9 @@ def _three(path: str, array: StoredDataset) -> StoredDataset:
     while len(shape) > 3:
         if chunks is not None and chunks[-1] != shape[-1]:
             raise UnsupportedFormatError(
-                f"{path}: data set {array.name}: chunks {array.chunks} cut more than three dimensions of "
+                f"data set {array.name}: chunks {array.chunks} cut more than three dimensions of "
                 f"{array.shape}; store whole samples in a chunk",
-                path=path,
+                at=path,
             )
         shape[-2:] = [shape[-2] * shape[-1]]
         if chunks is not None:

@@ -61,7 +61,7 @@ def read_atom_tuples(path: str | os.PathLike[str], atoms_each: int) -> NDArray[n
         if len(row) != atoms_each or min(row) < 1:
             found = line.strip()[:40].decode("utf-8", "backslashreplace")
             raise CorruptFileError(
-                f"{name}: line {number}: expected {atoms_each} atom numbers from 1 on, found {found!r}", path=name
+                f"line {number}: expected {atoms_each} atom numbers from 1 on, found {found!r}", at=name
             )
         rows.append(row)
     return np.array(rows, dtype=np.int64).reshape(-1, atoms_each) - 1

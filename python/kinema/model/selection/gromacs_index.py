@@ -60,15 +60,15 @@ def read_groups(path: str | os.PathLike[str]) -> dict[str, NDArray[np.int64]]:
     before = data[: heads[0].start()] if heads else data
     for number, line in enumerate(before.split(b"\n"), start=1):
         if line.split(b";", 1)[0].strip():
-            raise CorruptFileError(f"{name}: line {number}: not an index file, expected '[ group ]' first", path=name)
+            raise CorruptFileError(f"line {number}: not an index file, expected '[ group ]' first", at=name)
     if not heads:
-        raise CorruptFileError(f"{name}: not an index file, it has no '[ group ]' line", path=name)
+        raise CorruptFileError("not an index file, it has no '[ group ]' line", at=name)
     groups: dict[str, NDArray[np.int64]] = {}
     for place, head in enumerate(heads):
         text = head.group(1).split(b";", 1)[0].rstrip()
         if not text.endswith(b"]"):
             number = _line_of(data, head.start())
-            raise CorruptFileError(f"{name}: line {number}: group name without closing bracket", path=name)
+            raise CorruptFileError(f"line {number}: group name without closing bracket", at=name)
         stop = heads[place + 1].start() if place + 1 < len(heads) else len(data)
         atoms = _atoms(data[head.end() : stop])
         if atoms is None:
@@ -113,9 +113,9 @@ def _wrong_number(data: bytes, start: int, stop: int, name: str) -> CorruptFileE
         for word in line.split(b";", 1)[0].decode("utf-8", errors="replace").split():
             if not (word.isascii() and word.isdecimal() and 1 <= int(word[:20]) <= _MOST_ATOMS):
                 return CorruptFileError(
-                    f"{name}: line {number}: atom numbers are whole and from 1 on, found {word[:40]!r}", path=name
+                    f"line {number}: atom numbers are whole and from 1 on, found {word[:40]!r}", at=name
                 )
-    return CorruptFileError(f"{name}: line {first}: the atom numbers of this group cannot be read", path=name)
+    return CorruptFileError(f"line {first}: the atom numbers of this group cannot be read", at=name)
 
 
 def _line_of(data: bytes, place: int) -> int:

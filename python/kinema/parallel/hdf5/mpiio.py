@@ -163,9 +163,9 @@ class MpiioFields(Hdf5File):
 
     def _no_growth(self, why: str) -> ArgumentError:
         return ArgumentError(
-            f"{self.request.path}: mode='a' is not for this file with HDF5 through MPI-IO: {why}, so HDF5 would change "
+            f"mode='a' is not for this file with HDF5 through MPI-IO: {why}, so HDF5 would change "
             "its structure in place, and a killed run would leave it damaged; use strategy='gather'",
-            path=self.request.path,
+            at=self.request.path,
         )
 
     @property
@@ -292,9 +292,7 @@ class MpiioFields(Hdf5File):
             # some of the data to be written already has room
             free = min(free, max(0, limit - size.st_size))
         if n_bytes > free:
-            raise FileIOError(
-                f"{path}: cannot write the file: no space left, expected {n_bytes} bytes, found {free}", path=path
-            )
+            raise FileIOError(f"cannot write the file: no space left, expected {n_bytes} bytes, found {free}", at=path)
 
     def _check_written(self, error: BaseException | None) -> None:
         """Raises the error of any rank on all of them.

@@ -163,8 +163,8 @@ class Subfiles(Hdf5File):
         names = SubfileNames.existing(path, parts)
         if names is None:
             raise UnsupportedFormatError(
-                f"{path}: cannot append: its files are not those that 'subfiles' writes, found {', '.join(parts)}",
-                path=path,
+                f"cannot append: its files are not those that 'subfiles' writes, found {', '.join(parts)}",
+                at=path,
                 format="H5MD",
             )
         return names, {names.number_of(name): runs for name, runs in parts.items()}
@@ -213,7 +213,7 @@ class Subfiles(Hdf5File):
         given |= {"fields": fields, "format": "H5MD"}
         if n_rows:
             if not os.path.exists(path):
-                raise FileNotFound(f"{path}: the file of a rank is missing", path=path)
+                raise FileNotFound("the file of a rank is missing", at=path)
             # after a kill, there may be frames that the file on top does not have
             given["resume_from"] = last_step
         else:

@@ -51,7 +51,7 @@ class RecordsFile(RankFile):
     def close(self) -> None:
         if self.state.is_broken:
             path = self.request.path
-            raise ArgumentError(f"{path}: an earlier error broke the writer; what was not flushed is lost", path=path)
+            raise ArgumentError("an earlier error broke the writer; what was not flushed is lost", at=path)
         self.flush()
         self._file.finish()
 

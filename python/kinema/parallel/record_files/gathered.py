@@ -95,7 +95,7 @@ class GatheredRecords:
         if self._asked is not None and tuple(self._asked) != FIELDS:
             raise ArgumentError(f"{format} holds {', '.join(FIELDS)}, found fields={self._asked}")
         if FIELDS[0] not in frame.vectors:
-            raise ArgumentError(f"{path}: {format} frame {number}: the frame lacks positions", path=path)
+            raise ArgumentError(f"{format} frame {number}: the frame lacks positions", at=path)
 
     def _encode(self, waiting: list[GatheredFrame]) -> tuple[int | None, BaseException | None]:
         """Encodes this rank's frames; returns the position of the first frame that fails, and the error."""

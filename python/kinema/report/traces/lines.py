@@ -42,7 +42,7 @@ def trace_files(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
         with os_errors("cannot read the folder", path):
             inside = sorted(str(one) for one in Path(path).iterdir() if one.name.endswith(SUFFIXES))
         if not inside:
-            raise FileNotFound(f"{path}: has no trace, expected files that end with {' or '.join(SUFFIXES)}", path=path)
+            raise FileNotFound(f"has no trace, expected files that end with {' or '.join(SUFFIXES)}", at=path)
         found += inside
     if not found:
         raise ArgumentError("no trace is named; give its folder, or its files")
@@ -67,9 +67,9 @@ def lines_of(path: str, note: Callable[[str], None]) -> Iterator[tuple[int, list
             rest = lines.pop()
             if len(rest) > _LONGEST_LINE:
                 raise CorruptFileError(
-                    f"{path}: line {number + len(lines)}: is not an event, expected at most {_LONGEST_LINE:,} bytes, "
+                    f"line {number + len(lines)}: is not an event, expected at most {_LONGEST_LINE:,} bytes, "
                     "found more",
-                    path=path,
+                    at=path,
                 )
             if lines:
                 yield number, lines
@@ -92,7 +92,7 @@ def _pieces(path: str, file: IO[bytes], note: Callable[[str], None]) -> Iterator
         try:
             made = member.decompress(data, _PIECE)
         except zlib.error as error:
-            raise CorruptFileError(f"{path}: gzip member near byte {place}: {error}", path=path, offset=place) from None
+            raise CorruptFileError(f"gzip member near byte {place}: {error}", at=path, offset=place) from None
         rest = member.unused_data if member.eof else member.unconsumed_tail
         place += len(data) - len(rest)
         begun = not member.eof

@@ -194,9 +194,7 @@ class _Reader:
 
     def _refuse(self) -> NoReturn:
         path = self.events.path
-        raise CorruptFileError(
-            f"{path}: {self._first_bad}; is not a trace, expected a JSON object on each line", path=path
-        )
+        raise CorruptFileError(f"{self._first_bad}; is not a trace, expected a JSON object on each line", at=path)
 
     def finish(self) -> FileEvents:
         """The events of all lines. Raises CorruptFileError if there are lines, and none belongs to a trace."""

@@ -292,6 +292,6 @@ def _lines(log: str) -> Iterator[tuple[int, int, str]]:
                     return
                 # strace writes "PID +++ exited with 0 +++", also with a time
                 raise CorruptFileError(
-                    f"{log}: line {number}: is none of a log of strace, expected a thread, a time and a call", path=log
+                    f"line {number}: is none of a log of strace, expected a thread, a time and a call", at=log
                 )
             yield int(line[1]), int(line[2]) * 1_000_000_000 + int(line[3]), line[4]

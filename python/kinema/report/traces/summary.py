@@ -192,7 +192,7 @@ def summarise(
     trace = paths if isinstance(paths, TraceEvents) else read_trace(paths)
     emit(trace.notes)
     if len(trace) == 0:
-        raise ArgumentError(f"{trace.paths[0]}: the trace has no events", path=trace.paths[0])
+        raise ArgumentError("the trace has no events", at=trace.paths[0])
     columns = trace.columns
     begins, ends = columns["start"], columns["start"] + columns["duration"]
     spans = {kind: union(begins[some], ends[some]) for kind in KINDS for some in (trace.matches(kind=kind),)}

@@ -70,9 +70,8 @@ def stored_array(opened: OpenFile, dataset: Any) -> StoredDataset:
     if plist.get_external_count() > 0:
         name = plist.get_external(0)[0].decode("utf-8", "replace")
         raise UnsupportedFormatError(
-            f"{opened.path}: {dataset.name} is kept in external storage ({name}), which is not read; "
-            "h5repack copies it into the file",
-            path=opened.path,
+            f"{dataset.name} is kept in external storage ({name}), which is not read; h5repack copies it into the file",
+            at=opened.path,
             format=opened.format,
         )
     _check_type(dataset, dtype)

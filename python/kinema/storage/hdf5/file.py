@@ -101,7 +101,7 @@ class OpenFile:
 
     def corrupt(self, message: str) -> CorruptFileError:
         """The error for contents that contradict themselves."""
-        return CorruptFileError(f"{self.path}: {message}", path=self.path, format=self.format)
+        return CorruptFileError(f"{message}", at=self.path, format=self.format)
 
 
 @contextmanager
@@ -113,15 +113,13 @@ def reading(path: str, what: str = "structure") -> Iterator[None]:
     except Error:
         raise
     except RecursionError:
-        raise CorruptFileError(f"{path}: groups are nested too deeply", path=path, format="H5MD") from None
+        raise CorruptFileError("groups are nested too deeply", at=path, format="H5MD") from None
     except Exception as error:
         if not isinstance(error, (OSError, KeyError, UnicodeError, MemoryError)) and not _is_from_h5py(error):
             raise InternalError(
-                f"{path}: {type(error).__name__} while reading the {what}: {error}", path=path, format="H5MD"
+                f"{type(error).__name__} while reading the {what}: {error}", at=path, format="H5MD"
             ) from error
-        raise CorruptFileError(
-            f"{path}: HDF5 {what} cannot be read: {_reason(error)}", path=path, format="H5MD"
-        ) from None
+        raise CorruptFileError(f"HDF5 {what} cannot be read: {_reason(error)}", at=path, format="H5MD") from None
 
 
 @contextmanager
@@ -146,7 +144,7 @@ def open_file(path: str, *, cache: int | None = None, external: str = "folder", 
     # the file under the name must be the one that was checked; a growing file may have grown
     if status_of(file.id.get_vfd_handle())[:2] != status[:2]:
         file.close()
-        raise FileIOError(f"{path}: is another file than a moment ago, when its structure was looked at", path=path)
+        raise FileIOError("is another file than a moment ago, when its structure was looked at", at=path)
     return file
 
 
@@ -212,26 +210,26 @@ def check_claim(opened: OpenFile, dataset: Any) -> None:
 
 def _open_error(path: str, error: Exception) -> Error:
     if os.path.isdir(path):
-        return ArgumentError(f"{path}: is a directory, expected a file", path=path)
+        return ArgumentError("is a directory, expected a file", at=path)
     if isinstance(error, FileNotFoundError) or not os.path.exists(path):
-        return FileNotFound(f"{path}: no such file", path=path)
+        return FileNotFound("no such file", at=path)
     if isinstance(error, PermissionError):
-        return FileAccessError(f"{path}: the file may not be read", path=path)
+        return FileAccessError("the file may not be read", at=path)
     message = str(error)
     if "truncated file" in message:
-        return TruncatedFileError(f"{path}: HDF5 file is cut off: {_reason(error)}", path=path, format="H5MD")
+        return TruncatedFileError(f"HDF5 file is cut off: {_reason(error)}", at=path, format="H5MD")
     if "signature not found" in message:
-        return CorruptFileError(f"{path}: no HDF5 file: its signature is missing", path=path, format="H5MD")
+        return CorruptFileError("no HDF5 file: its signature is missing", at=path, format="H5MD")
     if "already open for write" in message or "SWMR" in message:
         return CorruptFileError(
-            f"{path}: HDF5 file is marked as open for writing: its program still runs or was killed; "
+            "HDF5 file is marked as open for writing: its program still runs or was killed; "
             "in the latter case `h5clear -s` clears the mark",
-            path=path,
+            at=path,
             format="H5MD",
         )
     if isinstance(error, OSError) and error.errno is not None:
-        return FileIOError(f"{path}: opening: {os.strerror(error.errno).lower()}", path=path, format="H5MD")
-    return CorruptFileError(f"{path}: HDF5 file cannot be opened: {_reason(error)}", path=path, format="H5MD")
+        return FileIOError(f"opening: {os.strerror(error.errno).lower()}", at=path, format="H5MD")
+    return CorruptFileError(f"HDF5 file cannot be opened: {_reason(error)}", at=path, format="H5MD")
 
 
 def _reason(error: BaseException) -> str:

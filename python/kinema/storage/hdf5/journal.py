@@ -186,9 +186,8 @@ class CommittedFile(FileForHdf5):
             self._end = os.fstat(self._handle).st_size
             if self._end < stated:
                 raise TruncatedFileError(
-                    f"{path}: the file is shorter than what was written of it: expected {stated} bytes, "
-                    f"found {self._end}",
-                    path=path,
+                    f"the file is shorter than what was written of it: expected {stated} bytes, found {self._end}",
+                    at=path,
                     offset=self._end,
                 )
             # nothing points to the bytes that a killed process has written after the end that the superblock states
@@ -344,21 +343,19 @@ class CommittedFile(FileForHdf5):
         """Raises if the file cannot grow; returns the end of the file that its superblock states."""
         head = os.pread(self._handle, 48, 0)
         if not head.startswith(_SIGNATURE) or len(head) < 48:
-            raise CorruptFileError(f"{self.path}: is no HDF5 file that begins with its superblock", path=self.path)
+            raise CorruptFileError("is no HDF5 file that begins with its superblock", at=self.path)
         if head[_SUPERBLOCK_VERSION] != 2:
             raise UnsupportedFormatError(
-                f"{self.path}: cannot append to HDF5 superblock version {head[_SUPERBLOCK_VERSION]}, expected 2, that "
+                f"cannot append to HDF5 superblock version {head[_SUPERBLOCK_VERSION]}, expected 2, that "
                 "of HDF5 1.8: a killed process would leave the file damaged; rewrite it with kinema.Writer",
-                path=self.path,
+                at=self.path,
                 format="H5MD",
             )
         if head[_EXTENSION] != _UNDEFINED:
             raise UnsupportedFormatError(
-                f"{self.path}: cannot append to a file whose HDF5 superblock has an extension",
-                path=self.path,
-                format="H5MD",
+                "cannot append to a file whose HDF5 superblock has an extension", at=self.path, format="H5MD"
             )
         end = int.from_bytes(head[_END_OF_FILE], "little")
         if with_end_of_file(head, end) != head:
-            raise CorruptFileError(f"{self.path}: checksum of the HDF5 superblock does not hold", path=self.path)
+            raise CorruptFileError("checksum of the HDF5 superblock does not hold", at=self.path)
         return end

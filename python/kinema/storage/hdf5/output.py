@@ -244,7 +244,7 @@ def hdf5_errors(path: str) -> Iterator[None]:
     except Error:
         raise
     except (OSError, RuntimeError) as error:
-        raise FileIOError(f"{path}: cannot write: {_reason_of(error)}", path=path, format="H5MD") from None
+        raise FileIOError(f"cannot write: {_reason_of(error)}", at=path, format="H5MD") from None
 
 
 @contextmanager

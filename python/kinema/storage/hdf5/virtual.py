@@ -186,8 +186,8 @@ def _check_filters(opened: OpenFile, dataset: Any) -> None:
     if missing:
         names = ", ".join(f"{number} ({_core.filter_name(number) or 'unknown'})" for number in missing)
         raise UnsupportedFormatError(
-            f"{opened.path}: {dataset.name} is compressed with HDF5 filter {names}, which is not installed",
-            path=opened.path,
+            f"{dataset.name} is compressed with HDF5 filter {names}, which is not installed",
+            at=opened.path,
             format=opened.format,
         )
 
@@ -235,9 +235,8 @@ def _source(opened: OpenFile, dataset: Any, source: Any, files: ExitStack) -> An
         path = find_file(holder.filename, "virtual", source.file_name)
         if path is None:
             raise FileNotFound(
-                f"{opened.path}: {source.file_name} is missing, from which virtual data set {dataset.name} takes "
-                "values",
-                path=opened.path,
+                f"{source.file_name} is missing, from which virtual data set {dataset.name} takes values",
+                at=opened.path,
             )
         opened.maps.watch(path)
         # it was checked together with the file that draws it in
@@ -245,9 +244,9 @@ def _source(opened: OpenFile, dataset: Any, source: Any, files: ExitStack) -> An
     node = file.get(source.dset_name)
     if not isinstance(node, h5py.Dataset):
         raise CorruptFileError(
-            f"{opened.path}: virtual data set {dataset.name} takes values from {source.dset_name} of {path}, "
+            f"virtual data set {dataset.name} takes values from {source.dset_name} of {path}, "
             "which has no such data set",
-            path=opened.path,
+            at=opened.path,
             format="H5MD",
         )
     return node

@@ -84,8 +84,8 @@ class _Refused:
 
     def __call__(self, _rows: NDArray[np.int64]) -> NoReturn:
         raise ArgumentError(
-            f"{self.path}: {self.what} cannot be read through MPI-IO; take access='direct' (KinemaReader: no driver=)",
-            path=self.path,
+            f"{self.what} cannot be read through MPI-IO; take access='direct' (KinemaReader: no driver=)",
+            at=self.path,
             format="H5MD",
         )
 
@@ -203,7 +203,7 @@ class MpioFiles:
         Raises ArgumentError, and reads nothing, if libhdf5 cannot read the data set in this way.
         """
         if source in self._refused:
-            raise ArgumentError(f"{source.path}: {self._refused[source]}", path=source.path, format="H5MD")
+            raise ArgumentError(f"{self._refused[source]}", at=source.path, format="H5MD")
         dataset = self._sets[source]
         space = dataset.id.get_space()
         if not source.fixed:

@@ -147,6 +147,6 @@ def read_binary(path: str, start: int = 0, stop: int | None = None) -> NDArray[A
     expected = None if kind is None else offset + n_atoms * kind.itemsize
     found = os.path.getsize(path)
     if kind is None or found != expected:
-        raise FileIOError(f"{path}: native binary records, expected {expected} bytes, found {found}", path=path)
+        raise FileIOError(f"native binary records, expected {expected} bytes, found {found}", at=path)
     last = n_atoms if stop is None else min(stop, n_atoms)
     return np.fromfile(path, kind, max(0, last - start), offset=offset + start * kind.itemsize)

@@ -77,19 +77,19 @@ class FileChecks:
             for name in fields:
                 if not np.isfinite(found[name]).all():
                     what = f"{name} from atom {start + 1} (counted from 1) on have numbers that are not finite"
-                    raise FileIOError(f"{path}: {what}", path=path)
+                    raise FileIOError(f"{what}", at=path)
                 difference = np.abs(found[name] - expected[name])
                 roundings[name] = max(roundings[name], float(difference.max()))
                 largest[name] = max(largest[name], float(np.abs(expected[name]).max()))
         if n != self.system.n_atoms:
-            raise FileIOError(f"{path}: atoms, expected {self.system.n_atoms}, found {n}", path=path)
+            raise FileIOError(f"atoms, expected {self.system.n_atoms}, found {n}", at=path)
         for name in fields:
             allowed = _XTC_ROUNDING if kind == "xtc" else _RELATIVE[kind] * largest[name]
             if roundings[name] > allowed:
                 what = (
                     f"{name} differ from what was written, expected at most {allowed:.2g}, found {roundings[name]:.2g}"
                 )
-                raise FileIOError(f"{path}: {what}", path=path)
+                raise FileIOError(f"{what}", at=path)
         return roundings
 
 
@@ -108,7 +108,7 @@ def _values_of(kind: str, path: str, system: Pyrochlore) -> Iterator[tuple[int, 
             found = (trajectory.n_frames, trajectory.n_atoms)
             if found != (1, system.n_atoms):
                 what = f"expected 1 frame of {system.n_atoms} atoms, found {found[0]} of {found[1]}"
-                raise FileIOError(f"{path}: {what}", path=path)
+                raise FileIOError(f"{what}", at=path)
         wanted = FIELDS.get(kind, _ALL)
         for start in range(0, system.n_atoms, _BATCH):
             atoms = np.arange(start, min(start + _BATCH, system.n_atoms))
@@ -123,7 +123,7 @@ def _binary_values(path: str, system: Pyrochlore) -> Iterator[tuple[int, Values]
         rows = read_binary(path, start, start + _BATCH)
         numbers = np.arange(start, start + len(rows))
         if not np.array_equal(rows["index"], numbers + 1) or not np.array_equal(rows["name"], names[numbers]):
-            raise FileIOError(f"{path}: atoms from {start} on have other names or indices than were written", path=path)
+            raise FileIOError(f"atoms from {start} on have other names or indices than were written", at=path)
         yield start, {name: rows[name] for name in _ALL}
 
 

@@ -368,9 +368,9 @@ class Following:
         path, number = self._place(first)
         found = f"{n_frames} frames" if first >= n_frames else "another frame"
         error = RewoundError(
-            f"{path}: {self._trajectory.format} frame {number}: the file was rewritten from here on, though "
+            f"{self._trajectory.format} frame {number}: the file was rewritten from here on, though "
             f"frames up to {given - 1} were given already, expected the same frames, found {found}",
-            path=path,
+            at=path,
             format=self._trajectory.format,
             frame=first,
         )

@@ -59,7 +59,7 @@ class GivenFiles:
         """As `paths`. Raises FileNotFound for a pattern that no file matches."""
         for pattern in self.patterns:
             if not _matching(pattern):
-                raise FileNotFound(f"{pattern}: no file fits this pattern", path=pattern)
+                raise FileNotFound("no file fits this pattern", at=pattern)
         return self.paths()
 
     def _readable(self, name: str) -> str:
@@ -74,9 +74,9 @@ class GivenFiles:
             return name
         if self.local is None:
             raise ArgumentError(
-                f"{name}: the file is kept on {host}; give node_cache= (--node-cache), a folder on a disk of this "
+                f"the file is kept on {host}; give node_cache= (--node-cache), a folder on a disk of this "
                 "node, and it is fetched",
-                path=name,
+                at=name,
             )
         from kinema.cache.publishing import await_ready
 

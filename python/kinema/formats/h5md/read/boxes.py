@@ -117,7 +117,5 @@ def _check_shape(opened: H5mdFile, edges: Element) -> None:
 
 def not_three(opened: H5mdFile, group: Any, found: int) -> UnsupportedFormatError:
     return UnsupportedFormatError(
-        f"{opened.path}: {group.name.strip('/')} has {found} dimensions, and only 3 are read",
-        path=opened.path,
-        format="H5MD",
+        f"{group.name.strip('/')} has {found} dimensions, and only 3 are read", at=opened.path, format="H5MD"
     )

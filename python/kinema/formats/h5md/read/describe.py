@@ -63,18 +63,14 @@ def _described(source: H5mdFile) -> H5mdDescription:
         return describe_group(source, root)
     if mdcath:
         if options.unwrap:
-            raise ArgumentError(
-                f"{source.path}: unwrap= is for H5MD files, and this is mdCATH's", path=source.path, format="H5MD"
-            )
+            raise ArgumentError("unwrap= is for H5MD files, and this is mdCATH's", at=source.path, format="H5MD")
         return describe_mdcath(source)
     by_mdtraj, convention = is_mdtraj(source.file), convention_of(source.file)
     if not (by_mdtraj or convention):
         raise no_trajectory(source, what_it_is(source.file))
     if options.particles is not None or options.unwrap:
         raise ArgumentError(
-            f"{source.path}: particles= and unwrap= are for H5MD files, and this is none",
-            path=source.path,
-            format="H5MD",
+            "particles= and unwrap= are for H5MD files, and this is none", at=source.path, format="H5MD"
         )
     return describe_mdtraj(source) if convention is None else describe_netcdf4(source, convention)
 

@@ -205,9 +205,8 @@ def match_rows(opened: H5mdFile, axis: Element, other: Element) -> NDArray[np.in
     for element, keys in ((axis, mine), (other, theirs)):
         if (keys[1:] <= keys[:-1]).any():
             raise ArgumentError(
-                f"{opened.path}: {element.name} has two rows of the same step, so that {axis.name} and {other.name} "
-                "cannot be joined",
-                path=opened.path,
+                f"{element.name} has two rows of the same step, so that {axis.name} and {other.name} cannot be joined",
+                at=opened.path,
                 format=opened.format,
             )
     before = np.searchsorted(theirs, mine, side="right") - 1
@@ -227,9 +226,7 @@ def _joining_times(
             opened.warn(f"{lacking.name} has no step: {names}, of {axis.n_rows} rows each, are joined row by row")
         return None, None
     raise ArgumentError(
-        f"{opened.path}: {axis.name} and {other.name} cannot be joined: step is missing",
-        path=opened.path,
-        format=opened.format,
+        f"{axis.name} and {other.name} cannot be joined: step is missing", at=opened.path, format=opened.format
     )
 
 

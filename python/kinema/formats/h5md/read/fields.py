@@ -177,8 +177,8 @@ def scale_of(
             return scale_to_kinema(stored, dimension), stored
         except ArgumentError as error:
             raise ArgumentError(
-                f'{opened.path}: {name}: {error}; give one, as in units={{"{dimension}": "{_EXAMPLES[dimension]}"}}',
-                path=opened.path,
+                f'{name}: {error}; give one, as in units={{"{dimension}": "{_EXAMPLES[dimension]}"}}',
+                at=opened.path,
                 format=opened.format,
             ) from None
     if default is not None:

@@ -42,8 +42,8 @@ def find_root(opened: H5mdFile) -> Any | None:
         if isinstance(node, h5py.Group) and (_is_root(node) or _holds_vectors(opened, node)):
             return node
         raise ArgumentError(
-            f"{opened.path}: {wanted} is not an H5MD root, which has a group h5md with attribute version",
-            path=opened.path,
+            f"{wanted} is not an H5MD root, which has a group h5md with attribute version",
+            at=opened.path,
             format="H5MD",
         )
     if _is_root(file):
@@ -52,9 +52,7 @@ def find_root(opened: H5mdFile) -> Any | None:
     if len(roots) > 1:
         names = ", ".join(node.name for node in roots)
         raise ArgumentError(
-            f"{opened.path}: there are several H5MD structures ({names}); choose one with root=",
-            path=opened.path,
-            format="H5MD",
+            f"there are several H5MD structures ({names}); choose one with root=", at=opened.path, format="H5MD"
         )
     if roots:
         return roots[0]
@@ -126,9 +124,7 @@ def choose_group(opened: H5mdFile, root: Any) -> Any:
             if name in names:
                 return root[name]
         raise ArgumentError(
-            f"{opened.path}: there is no particles group {wanted!r}, only {_listed(names)}",
-            path=opened.path,
-            format="H5MD",
+            f"there is no particles group {wanted!r}, only {_listed(names)}", at=opened.path, format="H5MD"
         )
     usable = [summary.name for summary in known if summary.fields]
     if len(usable) == 1:
@@ -138,13 +134,13 @@ def choose_group(opened: H5mdFile, root: Any) -> Any:
         return root[usable[0]]
     if not usable:
         raise ArgumentError(
-            f"{opened.path}: no particles group holds positions, velocities or forces; there is {_listed(names)}",
-            path=opened.path,
+            f"no particles group holds positions, velocities or forces; there is {_listed(names)}",
+            at=opened.path,
             format="H5MD",
         )
     raise ArgumentError(
-        f"{opened.path}: there are several particles groups ({_listed(usable)}); choose one with particles=",
-        path=opened.path,
+        f"there are several particles groups ({_listed(usable)}); choose one with particles=",
+        at=opened.path,
         format="H5MD",
     )
 

@@ -91,9 +91,7 @@ def trajectory_group(opened: H5mdFile) -> Any:
     listed = ", ".join(list(names)[:_LISTED]) + (", ..." if len(names) > _LISTED else "")
     what = "there are several trajectories" if wanted is None else f"there is no trajectory {wanted!r}"
     raise ArgumentError(
-        f"{opened.path}: {what} in this mdCATH file ({listed or 'none'}); choose one with particles=",
-        path=opened.path,
-        format="H5MD",
+        f"{what} in this mdCATH file ({listed or 'none'}); choose one with particles=", at=opened.path, format="H5MD"
     )
 
 

@@ -96,8 +96,8 @@ class Observable:
             return None
         if unit is None:
             raise ArgumentError(
-                f'{self.path}: times of observable {self.name} have no unit; open the file with units={{"time": "ps"}}',
-                path=self.path,
+                f'times of observable {self.name} have no unit; open the file with units={{"time": "ps"}}',
+                at=self.path,
                 format="H5MD",
             )
         in_ps: NDArray[np.float64] = times * scale_to_kinema(unit, "time")

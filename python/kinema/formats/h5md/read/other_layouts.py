@@ -66,16 +66,14 @@ def describe_dataset(opened: H5mdFile, name: str) -> H5mdDescription:
     if isinstance(node, h5py.Group) and isinstance(node.get("value"), h5py.Dataset):
         node = node["value"]
     if not isinstance(node, h5py.Dataset):
-        raise ArgumentError(
-            f"{opened.path}: there is no data set {name!r}{_candidates(opened)}", path=opened.path, format="H5MD"
-        )
+        raise ArgumentError(f"there is no data set {name!r}{_candidates(opened)}", at=opened.path, format="H5MD")
     shape, dtype = node.shape, numeric_type(node)
     fits = dtype is not None and ((len(shape) == 3 and shape[2] == 3) or (len(shape) == 2 and shape[1] % 3 == 0))
     if not fits or 0 in shape[1:]:
         raise ArgumentError(
-            f"{opened.path}: data set {node.name} has {node.dtype} {shape}, expected numbers of frames x atoms x 3 or "
+            f"data set {node.name} has {node.dtype} {shape}, expected numbers of frames x atoms x 3 or "
             f"frames x 3 atoms{_candidates(opened)}",
-            path=opened.path,
+            at=opened.path,
             format="H5MD",
         )
     unit = text_attribute(node, "unit") or text_attribute(node, "units")
@@ -94,9 +92,7 @@ def describe_dataset(opened: H5mdFile, name: str) -> H5mdDescription:
 def no_trajectory(opened: H5mdFile, what: str = "") -> UnsupportedFormatError:
     """The error for an HDF5 file without a known structure; it names the data sets that could hold positions."""
     return UnsupportedFormatError(
-        f"{opened.path}: an HDF5 file, but {what or _NOTHING}{_candidates(opened)}",
-        path=opened.path,
-        format="H5MD",
+        f"an HDF5 file, but {what or _NOTHING}{_candidates(opened)}", at=opened.path, format="H5MD"
     )
 
 

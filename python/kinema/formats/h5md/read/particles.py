@@ -128,9 +128,8 @@ def _axis_name(opened: H5mdFile, group: Any, located: dict[str, LocatedElement])
     if wanted is not None:
         if wanted not in located:
             raise ArgumentError(
-                f"{opened.path}: {group.name.strip('/')} has no {wanted} for axis=, "
-                f"only {', '.join(located) or 'nothing'}",
-                path=opened.path,
+                f"{group.name.strip('/')} has no {wanted} for axis=, only {', '.join(located) or 'nothing'}",
+                at=opened.path,
                 format="H5MD",
             )
         return wanted
@@ -138,9 +137,7 @@ def _axis_name(opened: H5mdFile, group: Any, located: dict[str, LocatedElement])
     for name in (*moving, *located):
         return name
     raise ArgumentError(
-        f"{opened.path}: {group.name.strip('/')} holds no positions, velocities or forces",
-        path=opened.path,
-        format="H5MD",
+        f"{group.name.strip('/')} holds no positions, velocities or forces", at=opened.path, format="H5MD"
     )
 
 
@@ -253,8 +250,7 @@ class _Units:
 def _no_unit(opened: H5mdFile, name: str, dimension: str) -> ArgumentError:
     more = ', "time": "ps"' if dimension == "length" else ""
     return ArgumentError(
-        f"{opened.path}: {name.strip('/')} has no unit; give one, as in "
-        f'units={{"{dimension}": "{_GROMACS_UNITS[dimension]}"{more}}}',
-        path=opened.path,
+        f'{name.strip("/")} has no unit; give one, as in units={{"{dimension}": "{_GROMACS_UNITS[dimension]}"{more}}}',
+        at=opened.path,
         format="H5MD",
     )

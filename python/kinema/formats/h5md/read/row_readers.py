@@ -119,7 +119,7 @@ class Unwrapped:
         """(n,) -> (n, N, 3) float64."""
         image = self.images(rows if self.image_rows is None else self.image_rows[rows]).astype(np.float64)
         if not np.array_equal(image, np.round(image)):
-            raise CorruptFileError(f"{self.path}: H5MD: images are not whole numbers", path=self.path, format="H5MD")
+            raise CorruptFileError("H5MD: images are not whole numbers", at=self.path, format="H5MD")
         cell = self.cells(rows if self.cell_rows is None else self.cell_rows[rows]).astype(np.float64)
         return np.asarray(self.positions(rows), np.float64) + image @ cell
 
@@ -161,7 +161,7 @@ class IdOrder:
         return result
 
     def _wrong(self, row: int, what: str) -> CorruptFileError:
-        return CorruptFileError(f"{self.path}: {self.name} has at row {row} {what}", path=self.path, format="H5MD")
+        return CorruptFileError(f"{self.name} has at row {row} {what}", at=self.path, format="H5MD")
 
 
 def from_lengths_and_angles(lengths: NDArray[Any], angles: NDArray[Any]) -> NDArray[np.float64]:

@@ -29,8 +29,8 @@ def unwrapped(
     for needed, what in ((image, "no image"), (cell, "no periodic box"), (fields.get("positions"), "no positions")):
         if needed is None:
             raise ArgumentError(
-                f"{opened.path}: {group.name.strip('/')} has {what}, so that unwrap=True has nothing to go by",
-                path=opened.path,
+                f"{group.name.strip('/')} has {what}, so that unwrap=True has nothing to go by",
+                at=opened.path,
                 format="H5MD",
             )
     positions, field = located["positions"].element, fields["positions"]

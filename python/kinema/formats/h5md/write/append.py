@@ -269,7 +269,7 @@ class ExistingFile:
         return dataset
 
     def _unsupported(self, why: str) -> UnsupportedFormatError:
-        return UnsupportedFormatError(f"{self.path}: cannot append: {why}", path=self.path, format="H5MD")
+        return UnsupportedFormatError(f"cannot append: {why}", at=self.path, format="H5MD")
 
 
 def _depends_on_time(node: Any) -> bool:
@@ -284,10 +284,10 @@ def _shorten(dataset: h5py.Dataset | None, rows: int) -> None:
 def check_atoms(path: str, known: Atoms | None, atoms: Atoms) -> None:
     """Raises ArgumentError if the `known` atoms of a file that is appended to differ from the given table."""
     if known is None:
-        raise ArgumentError(f"{path}: cannot append with atoms=, the file says nothing of its atoms", path=path)
+        raise ArgumentError("cannot append with atoms=, the file says nothing of its atoms", at=path)
     # the table as the file would hold it; a note named the losses when the file was made
     differ = file_atoms(atoms.n_atoms, atoms=atoms).stored.differences(known)
     if differ:
         raise ArgumentError(
-            f"{path}: cannot append with atoms= whose {', '.join(differ)} differ from those of the file", path=path
+            f"cannot append with atoms= whose {', '.join(differ)} differ from those of the file", at=path
         )

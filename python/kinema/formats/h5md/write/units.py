@@ -57,8 +57,8 @@ class FileUnits:
             if text == length and time in TIMES:
                 return cls(name, time)
         raise UnsupportedFormatError(
-            f"{path}: cannot append in units {length!r} and {time!r}, expected lengths in "
+            f"cannot append in units {length!r} and {time!r}, expected lengths in "
             f"{', '.join(text for text, _ in LENGTHS.values())} and times in {', '.join(TIMES)}",
-            path=path,
+            at=path,
             format="H5MD",
         )

@@ -58,7 +58,7 @@ def drawn_in(path: str, external: str, *, stored: bool = True) -> tuple[str, ...
                     known[real] = None
                     waiting.append(found)
                 if len(known) > _MOST_FILES:
-                    raise CorruptFileError(f"{path}: draws in more than {_MOST_FILES} files", path=path, format="H5MD")
+                    raise CorruptFileError(f"draws in more than {_MOST_FILES} files", at=path, format="H5MD")
     return tuple(known)[1:]
 
 
@@ -105,15 +105,15 @@ def _files(path: str, holder: str, named: Named) -> Iterator[str]:
     """The files to which a name leads: several if it is a pattern of virtual data sets."""
     if named.kind == "storage":
         raise UnsupportedFormatError(
-            f"{path}: {_tag(path, holder)}{named.at} is kept in external storage ({named.file}), which is not read; "
+            f"{_tag(path, holder)}{named.at} is kept in external storage ({named.file}), which is not read; "
             "h5repack copies it into the file",
-            path=path,
+            at=path,
             format="H5MD",
         )
     if named.kind == "user-defined":
         raise UnsupportedFormatError(
-            f"{path}: {_tag(path, holder)}{named.at} is a user-defined link (class {named.file}), and none is followed",
-            path=path,
+            f"{_tag(path, holder)}{named.at} is a user-defined link (class {named.file}), and none is followed",
+            at=path,
             format="H5MD",
         )
     if named.kind == "virtual" and named.file == ".":
@@ -143,14 +143,10 @@ def _check_allowed(path: str, holder: str, named: Named, real: str, folder: str,
     where = f"{_tag(path, holder)}{_WORDS[named.kind]} {named.at} leads to {real}"
     if external == "none":
         raise ArgumentError(
-            f'{path}: {where}, and external="none" allows no other files; external="folder" allows those in {folder} '
-            "and below",
-            path=path,
+            f'{where}, and external="none" allows no other files; external="folder" allows those in {folder} and below',
+            at=path,
         )
-    raise ArgumentError(
-        f'{path}: {where}, expected files in {folder} or below; external="any" reads it',
-        path=path,
-    )
+    raise ArgumentError(f'{where}, expected files in {folder} or below; external="any" reads it', at=path)
 
 
 def is_within(folder: str, path: str) -> bool:

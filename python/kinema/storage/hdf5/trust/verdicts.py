@@ -125,7 +125,7 @@ def verdict_on(path: str, *, stored: bool = True) -> StructureVerdict:
             _known.clear()
         _known[name] = known
     if isinstance(known.verdict, str):
-        raise CorruptFileError(f"{path}: {known.verdict}", path=path, format="H5MD")
+        raise CorruptFileError(f"{known.verdict}", at=path, format="H5MD")
     return known.verdict
 
 
@@ -190,7 +190,7 @@ def _walked(name: str, size: int) -> StructureVerdict | str:
         return StructureVerdict(tuple(Named(kind, file, at) for kind, file, at in answer.get("names", [])))
     if fault == "crash":
         if answer["code"] > 0:
-            raise InternalError(f"{name}: the walk through its structure ended with code {answer['code']}", path=name)
+            raise InternalError(f"the walk through its structure ended with code {answer['code']}", at=name)
         which = signal.Signals(-answer["code"]).name
         return f"HDF5 structure is damaged: libhdf5 crashes on it ({which}), in a process that looks at it beforehand"
     if fault in _FAULTS:

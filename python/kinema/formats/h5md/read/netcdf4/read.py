@@ -169,7 +169,7 @@ def _vectors(opened: H5mdFile, restart: bool) -> tuple[dict[str, LocatedElement]
         return located, factors, quantised
     names = ", ".join(VECTORS.values())
     raise UnsupportedFormatError(
-        f"{opened.path}: NetCDF-4 without frames: no variable of {names} has values", path=opened.path, format="NetCDF"
+        f"NetCDF-4 without frames: no variable of {names} has values", at=opened.path, format="NetCDF"
     )
 
 
@@ -178,9 +178,7 @@ def _axis(opened: H5mdFile, located: dict[str, LocatedElement]) -> Element:
     wanted = opened.options.axis
     if wanted is not None and wanted not in located:
         raise ArgumentError(
-            f"{opened.path}: NetCDF has no {wanted} for axis=, only {', '.join(located)}",
-            path=opened.path,
-            format="NetCDF",
+            f"NetCDF has no {wanted} for axis=, only {', '.join(located)}", at=opened.path, format="NetCDF"
         )
     first = next(iter(located)) if wanted is None else wanted
     return located[first].element
@@ -351,8 +349,8 @@ def _degrees(opened: H5mdFile, node: Any) -> float:
     unit = (unit_of(node) or "degree").lower().removesuffix("s")
     if unit not in ("degree", "radian"):
         raise UnsupportedFormatError(
-            f"{opened.path}: variable {ANGLES}: units, expected degree or radian, found {unit_of(node)!r}",
-            path=opened.path,
+            f"variable {ANGLES}: units, expected degree or radian, found {unit_of(node)!r}",
+            at=opened.path,
             format="NetCDF",
         )
     return (1.0 if unit == "degree" else 180.0 / np.pi) * _number(opened, node, "scale_factor", 1.0)
