@@ -40,11 +40,11 @@ __all__ = [
 BLOCK_PHASES = ("io", "decode", "compute")
 BLOCK_COLUMNS = ("worker", "position", "frames", "start", *BLOCK_PHASES)
 # phases of a worker, in the order of a run; time that no clock measured comes after them
-PHASES = ("start", "open", "io", "decode", "compute", "wait", "communicate", "close")
+PHASES = ("start", "plan", "open", "io", "decode", "compute", "wait", "communicate", "close")
 UNACCOUNTED = "unaccounted"
 _SHOWN = (*PHASES, UNACCOUNTED, "total", "cpu")
 # fields that add up over calls
-_ADDED = (*PHASES, "total", "cpu", "frames", "blocks", "bytes_read", "reads")
+_ADDED = (*PHASES, "total", "cpu", "frames", "blocks", "bytes_read", "reads", "put", "get", "gather")
 _WIDTH = 11  # characters of a column of seconds
 # seconds below which milliseconds are too coarse a unit
 _SHORT = 0.1
@@ -69,9 +69,13 @@ def format_seconds(seconds: float) -> str:
 class WorkerTimings:
     """Timings of one worker in one pass; seconds, frames, blocks, bytes.
 
-    `total` is the worker's wall time, `cpu` the CPU time of its thread or process. `start` is the time until a process
-    could begin (interpreter, imports, headers and indices); 0 for a thread. `communicate` is the time in messages,
-    without waiting for them; `close` the time for closing files; `node` the name of the machine if there are several.
+    `total` is the worker's wall time, from the beginning of the pass to its end, and `cpu` the CPU time of its thread
+    or process. `start` is the time until the worker existed, beyond the planning of the leading process: interpreter
+    and imports of a process, the cluster of Dask; 0 for a thread and for a rank. `plan` is the time in which the
+    leading process, and then the worker itself, planned the pass. `communicate` is the time in messages, without
+    waiting for them; of it `put` and `get` are one-sided, and `gather` is collecting results. `close` is the time for
+    closing files, `node` the name of the machine if there are several. A worker with several `threads` counts thread
+    seconds: each of its times is up to `threads` times the wall time.
     """
 
     worker: int
@@ -90,6 +94,11 @@ class WorkerTimings:
     communicate: float = 0.0
     close: float = 0.0
     node: str = ""
+    plan: float = 0.0
+    put: float = 0.0
+    get: float = 0.0
+    gather: float = 0.0
+    threads: int = 1
 
     @property
     def unaccounted(self) -> float:
@@ -274,6 +283,11 @@ class Timings:
         files of results and checkpoints.
     opening : mapping of str to float, seconds
         Work done once, before the run: "topology", "trajectory" (headers), "frames" (finding them).
+    start : float, seconds
+        Time for making the runner and its session: imports of Dask or MPI, communicators of ranks.
+    plan : float, seconds
+        Time of the leading process for choosing frames, for what analyses prepare, and between passes; planning within
+        a pass is in the workers' `plan`.
     runner : str
         Name of the runner; "" if there was none.
     access : str
@@ -288,6 +302,8 @@ class Timings:
     runner: str = ""
     access: str = "direct"
     gather: str = ""
+    start: float = 0.0
+    plan: float = 0.0
 
     @classmethod
     def from_reads(cls, reads: Sequence[_core.RunTimings], opening: Mapping[str, float]) -> Timings:
@@ -359,7 +375,7 @@ class Timings:
 
     @property
     def totals(self) -> dict[str, float]:
-        """Seconds of all workers by phase: start, open, io, decode, compute, wait, communicate, close, unaccounted."""
+        """Seconds of all workers by phase, in the order of PHASES, and "unaccounted"."""
         return {
             phase: float(sum(getattr(worker, phase) for worker in self.workers)) for phase in (*PHASES, UNACCOUNTED)
         }

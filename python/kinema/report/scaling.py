@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from kinema.base.errors import ArgumentError
 from kinema.base.printable import printable
 from kinema.base.timings import digits_for
-from kinema.report.quantities import Quantities
+from kinema.report.quantities import PARTS, checked_quantity
 
 if TYPE_CHECKING:
     from kinema.report.report import Report
@@ -86,7 +86,7 @@ class Scaling:
 
 def _rows(points: Sequence[ScalingPoint], means: Mapping[int, Mapping[str, float]]) -> Iterator[str]:
     """The table of a series. Without repeats there is no deviation."""
-    names = ("t_opening_trajectory", "t_IO", "t_comp", "t_wait", "t_comm", "t_unaccounted")
+    names = ("t_start", *PARTS)
     digits = digits_for(max(point.mean for point in points))
     yield f"{'N':>4} {'runs':>5} {'t (s)':>21} {'S':>15} {'E':>15} " + " ".join(f"{name:>{_WIDTH}}" for name in names)
     for point in points:
@@ -104,7 +104,7 @@ def _rows(points: Sequence[ScalingPoint], means: Mapping[int, Mapping[str, float
 
 
 def scaling_of(
-    reports: Sequence[Report], *, quantity: str = "t_rounds", labels: Sequence[str | None] | None = None
+    reports: Sequence[Report], *, quantity: str = "t_total", labels: Sequence[str | None] | None = None
 ) -> Scaling:
     """Reports of the same work on different numbers of workers; series are distinguished by runner, by what `kinema
     scaling` has noted, and by machine, file system, versions, analyses, atoms and files where these differ.
@@ -113,15 +113,14 @@ def scaling_of(
 
     N is the number of workers that `kinema scaling` asked for, of other reports those that had work.
 
-    `quantity`: of `Quantities`, "t_rounds" (wall time of the passes) or "t_total" (with opening).
+    `quantity`: the time t of which the speed-up is, one of QUANTITIES in `kinema.report.quantities`.
 
     Raises ArgumentError for no reports, labels that are not one for each report, reports without workers, another
     quantity, and series whose runs did not read the same number of frames.
     """
     if not reports:
         raise ArgumentError("scaling needs reports of at least one run")
-    if quantity not in Quantities.__dataclass_fields__:
-        raise ArgumentError(f"quantity must be one of {', '.join(Quantities.__dataclass_fields__)}, found {quantity!r}")
+    quantity = checked_quantity(quantity)
     if labels is not None and len(labels) != len(reports):
         raise ArgumentError(f"labels are one for each report, expected {len(reports)}, found {len(labels)}")
     by_label: dict[str, dict[int, list[Report]]] = defaultdict(lambda: defaultdict(list))
