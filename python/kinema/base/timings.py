@@ -264,10 +264,15 @@ class PassTimings:
     faults: tuple[_core.FrameFault, ...] = ()
 
     @classmethod
-    def from_core(cls, timings: _core.RunTimings, frames: int, restored: int = 0) -> PassTimings:
-        """Makes the timings from a result of the core's `run_into`."""
-        workers = tuple(WorkerTimings(**worker) for worker in timings["workers"])
-        return cls(timings["wall"], frames, workers, timings["blocks"], restored)
+    def from_core(
+        cls, timings: _core.RunTimings, frames: int, restored: int = 0, *, plan: float = 0.0, wall: float | None = None
+    ) -> PassTimings:
+        """Makes the timings from a result of the core's `run_into`; `plan`: seconds of planning before it; `wall`: of
+        the pass with both."""
+        wall = plan + timings["wall"] if wall is None else wall
+        workers = tuple(WorkerTimings(**worker | {"plan": plan, "total": wall}) for worker in timings["workers"])
+        block_column(timings["blocks"], "start")[:] += plan
+        return cls(wall, frames, workers, timings["blocks"], restored)
 
 
 @dataclass(frozen=True, eq=False)
