@@ -13,7 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["are_float32", "counted", "html_table", "plot_text", "printable", "printable_lines", "shortest"]
+__all__ = [
+    "align_columns",
+    "are_float32",
+    "counted",
+    "html_table",
+    "plot_text",
+    "printable",
+    "printable_lines",
+    "shortest",
+]
 
 # relative rounding of float32: time steps are stored as float32, and times are their multiples
 _RELATIVE_ERROR = 2.0**-23
@@ -60,6 +69,19 @@ def html_table(title: str, rows: Iterable[Sequence[object]]) -> str:
     cells = ("".join(f"<td>{escape(printable(str(cell)))}</td>" for cell in row) for row in rows)
     body = "".join(f"<tr>{row}</tr>" for row in cells)
     return f"<table><caption>{escape(printable(title))}</caption><tbody>{body}</tbody></table>"
+
+
+def align_columns(rows: Sequence[Sequence[str]], *, left: int = 1, indent: str = "  ") -> list[str]:
+    """Lines with aligned columns: the first `left` columns to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        indent
+        + "  ".join(
+            cell.ljust(width) if number < left else cell.rjust(width)
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
 
 
 def shortest(value: float, digits: int | None = None) -> str:
