@@ -22,6 +22,7 @@ __all__ = [
     "printable",
     "printable_lines",
     "shortest",
+    "three_digits",
 ]
 
 # relative rounding of float32: time steps are stored as float32, and times are their multiples
@@ -30,6 +31,7 @@ _ABSOLUTE_ERROR = 0.01
 _ALL_DIGITS = 15
 # powers of ten between which numbers are written without an exponent
 _PLAIN = (1e-5, 1e15)
+_EXPONENTS = 6
 
 
 def printable(text: object) -> str:
@@ -82,6 +84,16 @@ def align_columns(rows: Sequence[Sequence[str]], *, left: int = 1, indent: str =
         ).rstrip()
         for row in rows
     ]
+
+
+def three_digits(value: float) -> str:
+    """A number of a table with three significant digits, as in "1030", "12.3", "0.00123"; "-" if it is not finite."""
+    if not math.isfinite(value):
+        return "-"
+    rounded, exponent = f"{value:.2e}".split("e")
+    if value == 0 or not -_EXPONENTS < int(exponent) < _EXPONENTS:
+        return "0" if value == 0 else f"{value:.2e}"
+    return f"{float(rounded) * 10.0 ** int(exponent):.{max(0, 2 - int(exponent))}f}"
 
 
 def shortest(value: float, digits: int | None = None) -> str:

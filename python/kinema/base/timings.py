@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.base.frozen_dataclass import dataclass
-from kinema.base.printable import counted
+from kinema.base.printable import align_columns, counted, three_digits
 
 __all__ = [
     "BLOCK_COLUMNS",
@@ -30,7 +30,6 @@ __all__ = [
     "WorkerTaskTimes",
     "WorkerTimings",
     "block_column",
-    "digits_for",
     "format_seconds",
     "processed_again",
     "worker_task_times",
@@ -45,7 +44,6 @@ UNACCOUNTED = "unaccounted"
 _SHOWN = (*PHASES, UNACCOUNTED, "total", "cpu")
 # fields that add up over calls
 _ADDED = (*PHASES, "total", "cpu", "frames", "blocks", "bytes_read", "reads", "put", "get", "gather")
-_WIDTH = 11  # characters of a column of seconds
 # seconds below which milliseconds are too coarse a unit
 _SHORT = 0.1
 
@@ -53,11 +51,6 @@ _SHORT = 0.1
 def block_column(blocks: NDArray[np.float64], name: str) -> NDArray[np.float64]:
     """(blocks,) view of one of BLOCK_COLUMNS."""
     return blocks[:, BLOCK_COLUMNS.index(name)]
-
-
-def digits_for(seconds: float) -> int:
-    """Number of digits after the point in a column whose longest time is `seconds`."""
-    return 3 if seconds >= _SHORT else 6
 
 
 def format_seconds(seconds: float) -> str:
@@ -398,15 +391,12 @@ class Timings:
             f"{self.frames:,} frames{passes}, {format_seconds(self.wall)}, {self.frames_per_second:,.0f} frames/s, "
             f"{counted(self.n_workers, 'worker')}, {self.bytes_read:,} bytes in {self.reads:,} reads"
             + (f", {self.frames_restored:,} frames from a checkpoint" if self.frames_restored else ""),
-            f"{'worker':>6} {'frames':>9} {'blocks':>7} " + " ".join(f"{name:>{_WIDTH}}" for name in _SHOWN),
         ]
-        digits = digits_for(max((worker.total for worker in self.workers), default=0.0))
+        rows = [["worker", "frames", "blocks", *_SHOWN]]
         for worker in self.workers:
-            seconds = [getattr(worker, name) for name in _SHOWN]
-            lines.append(
-                f"{worker.worker:>6} {worker.frames:>9,} {worker.blocks:>7,} "
-                + " ".join(f"{value:>{_WIDTH}.{digits}f}" for value in seconds)
-            )
+            seconds = [three_digits(getattr(worker, name)) for name in _SHOWN]
+            rows.append([str(worker.worker), f"{worker.frames:,}", f"{worker.blocks:,}", *seconds])
+        lines += align_columns(rows, left=0, indent="")
         lines += [str(one.tasks) for one in self.passes if one.tasks is not None]
         lines.append("share: " + ", ".join(f"{name} {share:.0%}" for name, share in self.fractions.items()))
         return "\n".join(lines)

@@ -15,19 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.base.errors import ArgumentError
+from kinema.base.choices import PARTS, QUANTITIES, check_choice
 from kinema.base.timings import PHASES, UNACCOUNTED, Timings
 
 __all__ = ["PARTS", "QUANTITIES", "RENAMED", "Quantities", "checked_quantity", "quantities_of", "rank_quantities"]
 
-#: parts of t_total, in the order of a run; they add up to it
-PARTS = (
-    "t_open", "t_plan", "t_IO", "t_compute", "t_wait", "t_communication", "t_end_loop", "t_unaccounted",
-)  # fmt: skip
-#: all seconds of a worker, by the names in `Quantities`; t_start is no part of t_total
-QUANTITIES = (
-    "t_total", "t_start", *PARTS, "t_open_topology", "t_open_trajectory", "t_read", "t_decode",
-)  # fmt: skip
 #: former names
 RENAMED = {
     "t_comp": "t_compute",
@@ -37,7 +29,7 @@ RENAMED = {
     "t_opening_trajectory": "t_open_trajectory",
     "t_rounds": "t_total",
 }
-_COUNTED = (*PHASES, UNACCOUNTED, "total")
+_COUNTED = (*PHASES, "put", "get", "gather", UNACCOUNTED, "total")
 
 
 @dataclass(frozen=True)
@@ -55,7 +47,9 @@ class Quantities:
     t_IO : reading bytes and decoding them, as in the publications; of it `t_read` and `t_decode`
     t_compute : kernels and transforms
     t_wait : for a core, for work, and for others at the end
-    t_communication : in messages, without waiting; `t_communication_with_wait` with it, as in the publication of 2020
+    t_communication : in messages, without waiting; of it `t_put` and `t_get` in one-sided ones, `t_gather` for
+        collecting results, the rest for handing out work. `t_communication_with_wait` with waiting, as in the
+        publication of 2020
     t_end_loop : closing files
     t_unaccounted : time that no clock measured
     R_comp_IO : t_compute / t_IO; None if nothing was read. `R_comp_IO_is_estimate`: more than one worker ran
@@ -74,6 +68,9 @@ class Quantities:
     t_compute: float
     t_wait: float
     t_communication: float
+    t_put: float
+    t_get: float
+    t_gather: float
     t_communication_with_wait: float
     t_end_loop: float
     t_unaccounted: float
@@ -104,8 +101,7 @@ def checked_quantity(name: str) -> str:
     if name in RENAMED and RENAMED[name] in QUANTITIES:
         warnings.warn(_renamed(name), DeprecationWarning, stacklevel=3)
         return RENAMED[name]
-    if name not in QUANTITIES:
-        raise ArgumentError(f"quantity must be one of {', '.join(QUANTITIES)}, found {name!r}")
+    check_choice("quantity", name, QUANTITIES)
     return name
 
 
@@ -138,6 +134,9 @@ def rank_quantities(timings: Timings) -> Mapping[str, NDArray[np.float64]]:
         "t_open_trajectory": trajectory + sums["open"],
         "t_read": sums["io"],
         "t_decode": sums["decode"],
+        "t_put": sums["put"],
+        "t_get": sums["get"],
+        "t_gather": sums["gather"],
     }
     return {name: found[name] for name in QUANTITIES}
 

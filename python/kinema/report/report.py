@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from kinema.base.errors import ArgumentError, CorruptFileError, Error
 from kinema.base.input_files import read_regular
-from kinema.base.printable import printable
+from kinema.base.printable import printable, three_digits
 from kinema.base.resources import default_workers
 from kinema.base.timings import Timings, format_seconds
 from kinema.cache.counts import CacheCounts
@@ -271,7 +271,7 @@ def _described(found: Quantities) -> list[tuple[str, Any]]:
 def _quantity(name: str, value: float | None) -> str:
     if value is None:
         return f"{name} -"
-    return f"{name} {value:.3g}" if name.startswith("R_") else f"{name} {format_seconds(value)}"
+    return f"{name} {three_digits(value)}" + ("" if name.startswith("R_") else " s")
 
 
 def _block_line(name: str, values: Mapping[str, float]) -> str:
