@@ -69,6 +69,9 @@ def test_what_comes_before_the_rounds_is_counted(walk: kn.Trajectory, monkeypatc
     monkeypatch.setattr(run_module, "choose_runner", slow)
     timings = one_report(walk).timings
     assert timings.whole >= 0.2 + timings.wall
+    assert quantities_of(timings).t_start >= timings.start >= 0.2
+    # and not in the time of the job
+    assert quantities_of(timings).t_total <= timings.whole + sum(timings.opening.values()) - 0.2
     # finding frames is told apart
     assert "frames" in timings.opening
 
@@ -164,6 +167,30 @@ def test_damaged_and_newer_reports_are_refused(walk: kn.Trajectory, tmp_path: Pa
         Report.load(path)
     with pytest.raises(FileNotFound):
         Report.load(tmp_path / "none.json")
+
+
+def test_reports_of_version_1_are_read(tmp_path: Path) -> None:
+    """They were written before planning was told apart, and before workers had a number of threads."""
+    old = Path(__file__).parents[1] / "data/reports/version-1.json"
+    report = Report.load(old)
+    found = report.quantities
+    assert (found.t_plan, report.timings.start, report.timings.plan) == (0.0, 0.0, 0.0)
+    stored = json.loads(old.read_text())
+    former = stored["quantities"]
+    assert found.t_compute == pytest.approx(former["t_comp"])
+    assert found.t_open + found.t_start == pytest.approx(former["t_opening_trajectory"])
+    with pytest.warns(DeprecationWarning, match="t_comm is t_communication now"):
+        assert found.t_comm == pytest.approx(former["t_comm"])
+    with pytest.raises(AttributeError, match="t_nothing"):
+        found.t_nothing  # noqa: B018
+    report.save(tmp_path / "new.json")
+    again = Report.load(tmp_path / "new.json")
+    assert again.quantities == found and again.as_dict()["version"] == 2
+    # seconds of a worker's threads were added up then as well
+    for worker in stored["rounds"][0]["workers"]:
+        worker["total"] = 2 * stored["rounds"][0]["wall"]
+    (tmp_path / "threads.json").write_text(json.dumps(stored))
+    assert [worker.threads for worker in Report.load(tmp_path / "threads.json").timings.workers] == [2, 2]
 
 
 def _places_of(found: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

@@ -402,9 +402,10 @@ class _DaskPass:
         # clocks of two machines differ: no piece began before the pass, or ended after now
         begun = max(0.0, min(result.begun - self._began, time.time() - self._began - result.seconds))
         worker_timer = self._timer_of(result.worker, result.slot)
-        if not worker_timer.blocks:
-            # the cluster's start, and imports of the worker for its first piece
-            worker_timer.start = max(self._started, begun - self._planning)
+        # the cluster's start, and imports of the worker for its first piece, which need not arrive first
+        start = max(self._started, begun - self._planning)
+        before = worker_timer.start if worker_timer.blocks else None
+        worker_timer.start = start if before is None else min(start, before)
         prepared = result.opening + result.planning
         worker_timer.gather += result.packing
         worker_timer.cpu += sum(worker["cpu"] for worker in measured["workers"])
