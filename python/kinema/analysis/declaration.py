@@ -22,6 +22,7 @@ __all__ = [
     "Kind",
     "MassWeights",
     "Match",
+    "MinimumImage",
     "Option",
     "Quantity",
     "ReferenceFrame",
@@ -157,6 +158,7 @@ class Argument:
 
 
 #: Arguments that several analyses share: weights of atoms, by default their masses or none ...
+MinimumImage = Annotated[bool, Option("--minimum-image/--no-minimum-image", "Use the nearest images in the cell.")]
 MassWeights = Annotated[
     Any,
     Option(
@@ -182,7 +184,7 @@ Match = Annotated[
     ),
 ]
 # names of the shared arguments above
-_SHARED = ("MassWeights", "Match", "ReferenceFrame", "ReferenceStructure", "Weights")
+_SHARED = ("MassWeights", "Match", "MinimumImage", "ReferenceFrame", "ReferenceStructure", "Weights")
 
 
 def arguments_of(analysis: type) -> list[Argument]:

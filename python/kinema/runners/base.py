@@ -134,6 +134,7 @@ class Runner(ABC):
     name: str
     launched: bool = False
     gather: str = ""
+    _threads = 1
 
     @abstractmethod
     def map_reduce(self, request: PassRequest) -> PassResult:
@@ -296,7 +297,7 @@ class Runner(ABC):
     @property
     def threads_per_worker(self) -> int:
         """Threads that a function called by `map` may use."""
-        return 1
+        return self._threads
 
     def broadcast_from_root(self, work: Callable[[], T]) -> T:
         """As `on_root`, but every process gets a copy of the value."""

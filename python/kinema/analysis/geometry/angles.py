@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from kinema.analysis.declaration import Option, Quantity
+from kinema.analysis.declaration import MinimumImage, Option, Quantity
 from kinema.analysis.tuples import TupleAnalysis, groups_or_tuples, tuples_of
 
 if TYPE_CHECKING:
@@ -58,9 +58,7 @@ class Angles(TupleAnalysis):
         ag1: Annotated[Any, Option("--ag1", "Instead: first atoms of the triples.", takes="atoms")] = None,
         ag2: Annotated[Any, Option("--ag2", "Second atoms, at the angles, as many.", takes="atoms")] = None,
         ag3: Annotated[Any, Option("--ag3", "Third atoms of the triples, as many.", takes="atoms")] = None,
-        minimum_image: Annotated[
-            bool, Option("--minimum-image/--no-minimum-image", "Use the nearest images in the cell.")
-        ] = True,
+        minimum_image: MinimumImage = True,
     ) -> None:
         given = {"triples": triples, "ag1": ag1, "ag2": ag2, "ag3": ag3}
         super().__init__(trajectory, tuples_of(trajectory, given, "triples", 3, _GROUPS), minimum_image, **given)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from kinema.analysis.declaration import Option, Quantity
+from kinema.analysis.declaration import MinimumImage, Option, Quantity
 from kinema.analysis.tuples import TupleAnalysis, named_dihedrals, tuples_of
 from kinema.base.errors import ArgumentError
 
@@ -77,9 +77,7 @@ class Dihedrals(TupleAnalysis):
         chi3: Annotated[bool, Option("--chi3", "About CG - CD.")] = False,
         chi4: Annotated[bool, Option("--chi4", "About CD - CE or NE.")] = False,
         chi5: Annotated[bool, Option("--chi5", "About NE - CZ of arginine.")] = False,
-        minimum_image: Annotated[
-            bool, Option("--minimum-image/--no-minimum-image", "Use the nearest images in the cell.")
-        ] = True,
+        minimum_image: MinimumImage = True,
     ) -> None:
         chosen = zip(_NAMES, (phi, psi, omega, chi1, chi2, chi3, chi4, chi5), strict=True)
         names = [name for name, wanted in chosen if wanted]

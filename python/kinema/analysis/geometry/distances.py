@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.analysis.declaration import Option, Quantity
+from kinema.analysis.declaration import MinimumImage, Option, Quantity
 from kinema.analysis.tuples import TupleAnalysis, groups_or_tuples, tuples_of
 from kinema.base.errors import ArgumentError
 from kinema.base.printable import counted
@@ -72,9 +72,7 @@ class Distances(TupleAnalysis):
             bool,
             Option("--all-pairs", "All pairs of an atom of --ag1 and one of --ag2, or of two atoms of --ag1 alone."),
         ] = False,
-        minimum_image: Annotated[
-            bool, Option("--minimum-image/--no-minimum-image", "Use the nearest images in the cell.")
-        ] = True,
+        minimum_image: MinimumImage = True,
     ) -> None:
         given = {"pairs": pairs, "ag1": ag1, "ag2": ag2}
         if all_pairs:

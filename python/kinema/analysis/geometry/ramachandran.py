@@ -5,11 +5,11 @@ Degrees from -180 to 180. Source: G. N. Ramachandran, C. Ramakrishnan, V. Sasise
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kinema.analysis.declaration import Option, Quantity
+from kinema.analysis.declaration import MinimumImage, Quantity
 from kinema.analysis.tuples import TupleAnalysis, named_dihedrals
 from kinema.base.errors import ArgumentError
 
@@ -65,9 +65,7 @@ class Ramachandran(TupleAnalysis):
         self,
         trajectory: Trajectory,
         select: AtomChoice = None,
-        minimum_image: Annotated[
-            bool, Option("--minimum-image/--no-minimum-image", "Use the nearest images in the cell.")
-        ] = True,
+        minimum_image: MinimumImage = True,
     ) -> None:
         tuples, labels, notes = named_dihedrals(trajectory, select, ("phi", "psi"))
         residues = {name: [label for of, label in labels if of == name] for name in ("phi", "psi")}

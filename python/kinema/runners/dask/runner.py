@@ -201,10 +201,6 @@ class Dask(Runner):
         with self._connected(wanted) as dask_workers:
             return dask_workers.size
 
-    @property
-    def threads_per_worker(self) -> int:
-        return self._threads
-
     def call_each(
         self, function: Callable[[Any], Any], computations: Sequence[Any], values: CallValues, *, workers: int | None
     ) -> None:

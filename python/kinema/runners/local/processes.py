@@ -167,10 +167,6 @@ class ProcessesRunner(Runner):
         """See `Runner.concurrency`: as many calls as this process may run at once, or as requested."""
         return worker_count(workers)
 
-    @property
-    def threads_per_worker(self) -> int:
-        return self._threads
-
     def call_each(
         self, function: Callable[[Any], Any], computations: Sequence[Any], values: CallValues, *, workers: int | None
     ) -> None:

@@ -411,10 +411,6 @@ class MPIRunner(Runner):
             raise ArgumentError(f"there are {self.size} ranks, asked for {wanted} workers; start mpiexec with more")
         return wanted
 
-    @property
-    def threads_per_worker(self) -> int:
-        return self._threads
-
     def call_each(
         self, function: Callable[[Any], Any], computations: Sequence[Any], values: CallValues, *, workers: int | None
     ) -> None:
