@@ -17,21 +17,6 @@ from typing import Annotated, Any, Literal, get_args, get_type_hints
 from kinema.base.choices import MATCH, WEIGHTS
 from kinema.base.frozen_dataclass import dataclass
 
-__all__ = [
-    "Argument",
-    "Kind",
-    "MassWeights",
-    "Match",
-    "MinimumImage",
-    "Option",
-    "Quantity",
-    "ReferenceFrame",
-    "ReferenceStructure",
-    "Weights",
-    "arguments_of",
-    "takes_select",
-]
-
 # the largest number of a frame or an atom
 _LARGEST = (1 << 63) - 1
 

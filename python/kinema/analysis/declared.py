@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from kinema.model.selection.frames import FrameSelection
     from kinema.trajectory import Trajectory
 
-__all__ = ["DeclaredAnalysis", "PerFrameAnalysis"]
-
 
 class DeclaredAnalysis(Analysis):
     """An analysis that becomes a command. A subclass declares, beside the options of its constructor:

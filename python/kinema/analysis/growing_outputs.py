@@ -21,8 +21,6 @@ from kinema.storage.tables import check_writable, table_lines
 if TYPE_CHECKING:
     from kinema.analysis.base import Analysis
 
-__all__ = ["GrowingOutputs"]
-
 # shortest time between two pictures or tables: in seconds, and in multiples of the time to make one
 _INTERVAL = 1.0
 _REST = 5.0

@@ -9,8 +9,6 @@ from kinema.analysis.declaration import Argument, arguments_of, takes_select
 from kinema.analysis.declared import DeclaredAnalysis
 from kinema.analysis.registry import ANALYSES
 
-__all__ = ["analyses_page"]
-
 _HEAD = """\
 # Analyses
 

@@ -15,8 +15,6 @@ from kinema.storage.tables import NO_UNIT, Column, Table
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw", "draw_plane"]
-
 _MANY_POINTS = 2000
 # with more lines, colours repeat
 _MOST_LINES = 10

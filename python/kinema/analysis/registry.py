@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kinema.analysis.declared import DeclaredAnalysis
 
-__all__ = ["ANALYSES", "AnalysisRegistry"]
-
 _LINE = re.compile(r"^from (kinema\.analysis\.\w+\.)(\w+) import (\w+) as \3$", re.MULTILINE)
 
 

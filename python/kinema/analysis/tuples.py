@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from kinema.model.selection.frames import FrameSelection
     from kinema.trajectory import Trajectory
 
-__all__ = ["TupleAnalysis", "groups_or_tuples", "named_dihedrals", "tuples_of"]
-
 
 def groups_or_tuples(given: Mapping[str, Any], tuples: str, groups: Sequence[str]) -> None:
     """ArgumentError unless either `tuples` or all of `groups` are among the arguments that are given."""

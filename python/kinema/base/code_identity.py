@@ -23,8 +23,6 @@ import numpy as np
 
 from kinema.base.errors import ArgumentError
 
-__all__ = ["code_digest"]
-
 # Py_TPFLAGS_HEAPTYPE: a type made by a class statement
 _HEAP_TYPE = 1 << 9
 _PLAIN = {type(None), bool, int, float, complex, str, bytes, type(Ellipsis)}

@@ -12,8 +12,6 @@ from dataclasses import MISSING, FrozenInstanceError
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["dataclass"]
-
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
 else:

@@ -15,18 +15,6 @@ from typing import IO, Any, cast
 
 from kinema.base.errors import ArgumentError, CorruptFileError, Error, from_os, os_errors
 
-__all__ = [
-    "check_lines",
-    "check_regular",
-    "file_key",
-    "file_names",
-    "is_hdf5",
-    "natural_order",
-    "open_regular",
-    "open_text",
-    "read_regular",
-]
-
 _HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 # bytes of text that are checked together: a line of twice this length covers a whole piece
 _PIECE_OF_TEXT = 1 << 19

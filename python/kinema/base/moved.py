@@ -8,8 +8,6 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-__all__ = ["MOVED", "install"]
-
 # old path -> new path, of modules and of folders with all below them
 MOVED = {
     "kinema.errors": "kinema.base.errors",

@@ -13,18 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "align_columns",
-    "are_float32",
-    "counted",
-    "html_table",
-    "plot_text",
-    "printable",
-    "printable_lines",
-    "shortest",
-    "three_digits",
-]
-
 # relative rounding of float32: time steps are stored as float32, and times are their multiples
 _RELATIVE_ERROR = 2.0**-23
 _ABSOLUTE_ERROR = 0.01

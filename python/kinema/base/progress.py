@@ -15,8 +15,6 @@ from typing import Any, Protocol, runtime_checkable
 from kinema.base.errors import ArgumentError
 from kinema.base.printable import printable
 
-__all__ = ["NamesSlowest", "ProgressChoice", "Report", "report_slowest", "reporting"]
-
 # done, total
 Report = Callable[[int, int], None]
 # True, None: a bar on a terminal and in a notebook; False: nothing; a function: called with (done, total)

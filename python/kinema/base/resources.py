@@ -14,19 +14,6 @@ from pathlib import Path
 
 from kinema.base.errors import ArgumentError
 
-__all__ = [
-    "LEAST_MEMORY",
-    "default_memory",
-    "default_open_files",
-    "default_workers",
-    "parse_memory",
-    "peak_memory",
-    "physical_memory",
-    "share_of_machine",
-    "shared_open_files",
-    "worker_count",
-]
-
 _UNITS = {
     "": 1,
     "b": 1,

@@ -13,8 +13,6 @@ from typing import Any
 
 from kinema.base.errors import InternalError
 
-__all__ = ["serialize", "serialize_error"]
-
 
 def serialize(content: object) -> bytes:
     """`content` as bytes; raises what pickling raises for an object that cannot be sent."""

@@ -6,8 +6,6 @@ such as one of several nodes that share an epoch, fetches nearly all blocks for 
 
 from __future__ import annotations
 
-__all__ = ["DEFAULT_BLOCK", "LARGEST_BLOCK", "amplification", "chosen_block", "explain_blocks"]
-
 DEFAULT_BLOCK = "16 MiB"
 LARGEST_BLOCK = 16 << 20
 # a smaller request of a parallel file system takes longer than the transfer of its bytes

@@ -16,8 +16,6 @@ from kinema.base.frozen_dataclass import dataclass
 from kinema.base.notes import emit
 from kinema.base.printable import counted
 
-__all__ = ["CacheCounts", "SentCounts", "add_counts", "counts_of_all", "emit_troubles", "take_counts"]
-
 
 @dataclass(frozen=True)
 class CacheCounts:

@@ -14,8 +14,6 @@ from kinema.cache.node_cache import NodeCacheChoice, node_cache_of
 if TYPE_CHECKING:
     import h5py
 
-__all__ = ["CachedFile", "open", "open_hdf5"]
-
 
 class CachedFile(io.RawIOBase):
     """A file for reading through a node cache; a read fills its buffer unless the file ends.

@@ -7,8 +7,6 @@ import os
 
 from kinema.base.errors import FileIOError
 
-__all__ = ["DEFAULT_LIMIT", "INSIDE", "LIMIT", "VERIFY_WHEN", "store_setting", "stored_limit", "stored_setting"]
-
 DEFAULT_LIMIT = "200 GiB"
 # subfolder in which the core keeps the whole cache
 INSIDE = "kinema-cache-1"

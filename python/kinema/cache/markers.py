@@ -24,18 +24,6 @@ from typing import Any
 from kinema.base.errors import CorruptFileError
 from kinema.storage.signed_json import read_signed, write_signed
 
-__all__ = [
-    "SUFFIX",
-    "Marker",
-    "Owner",
-    "addresses_in",
-    "marker_path",
-    "read_address",
-    "read_marker",
-    "write_address",
-    "write_marker",
-]
-
 SUFFIX = ".ready"
 _LONGEST_TEXT = 256
 

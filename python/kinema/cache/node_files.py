@@ -31,8 +31,6 @@ from kinema.cache.markers import Marker, Owner, read_marker
 from kinema.model.snapshot import FETCHED, NODE, PUBLISHED
 from kinema.storage.signed_json import read_signed, write_signed
 
-__all__ = ["NodeFiles"]
-
 # seconds between two attempts to get a lock
 _LOCK_INTERVAL = 0.02
 # seconds in which a process that may serve a folder does so, and between two looks at most

@@ -8,8 +8,6 @@ from kinema import _core
 from kinema.cache.node_cache import NodeCache
 from kinema.formats.all_formats import format_named
 
-__all__ = ["explain_coverage", "not_covered", "sized_for"]
-
 
 def sized_for(cache: NodeCache, core: _core.Trajectory) -> NodeCache:
     """The cache with blocks of whole frames, or chunks, of the first file; `core` is opened without a cache.

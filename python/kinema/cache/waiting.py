@@ -13,8 +13,6 @@ import sys
 import time
 from collections.abc import Iterable
 
-__all__ = ["POLL", "Watch"]
-
 # default polling interval, in seconds
 POLL = 0.1
 # without inotify the first poll is after this share of the interval, each later one after twice as long

@@ -21,8 +21,6 @@ from unittest import mock
 from kinema.base import notes
 from kinema.cli import main
 
-__all__ = ["call_kinema"]
-
 # warnings that Python ignores by default
 _SILENT = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)
 

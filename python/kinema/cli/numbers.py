@@ -6,8 +6,6 @@ from typing import Any
 
 import typer
 
-__all__ = ["COUNT", "FRAME", "LARGEST", "MOST_WORKERS", "TIME", "decimal", "whole", "whole_number"]
-
 # the core's integer for numbers of frames, atoms and bytes
 LARGEST = (1 << 63) - 1
 # of workers, ranks and threads; a larger number is a typing error

@@ -5,8 +5,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["option_names", "rewrite_names"]
-
 # arguments, or values of them, whose option has another name
 _ALIASES = {
     "overwrite": "--force",

@@ -9,8 +9,6 @@ from contextlib import contextmanager
 
 from kinema.base.errors import Error, from_os
 
-__all__ = ["give_up_stdout", "prepare_streams", "print_out", "stdout_error"]
-
 
 class _ClosedStdout(io.TextIOBase):
     """Replaces a stdout that was closed when the process started: every write is an error."""

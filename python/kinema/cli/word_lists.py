@@ -5,8 +5,6 @@ import typer
 from kinema.base.errors import ArgumentError
 from kinema.cli import numbers
 
-__all__ = ["list_of_numbers", "list_of_words", "named_words"]
-
 
 def list_of_words(text: str) -> tuple[str, ...]:
     """Comma-separated words, each once."""

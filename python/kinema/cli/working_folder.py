@@ -7,8 +7,6 @@ from pathlib import Path
 
 from kinema.base.notes import emit
 
-__all__ = ["leave_out_matplotlibrc"]
-
 # variables with the user's own paths of matplotlib's settings, perhaps relative to the working folder
 _STATED = ("MATPLOTLIBRC", "MPLCONFIGDIR")
 

@@ -15,8 +15,6 @@ from kinema.runners.local.interpreter import module_command
 from kinema.storage.output_checks import check_target
 from kinema.trajectory.following import when_there
 
-__all__ = ["Followed", "follow_demo"]
-
 # seconds without a frame after which the simulation counts as failed
 _TIMEOUT = 60.0
 

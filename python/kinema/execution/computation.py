@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from kinema.runners.base import Rows
     from kinema.trajectory import Trajectory
 
-__all__ = ["Computation", "KernelResults", "Pass", "Passes", "Results", "ResultsOnRoot", "SideBySide"]
-
 # the results of a finished partial of a kernel; arrays may stay in a file
 KernelResults = dict[str, Any]
 

@@ -27,8 +27,6 @@ from kinema.storage.output_file import OutputFile
 if TYPE_CHECKING:
     from kinema.execution.results_file import ResultDataset, ResultFile
 
-__all__ = ["ListRows"]
-
 # bytes of rows that are held at a time while they are put in order
 _PART_BYTES = 8 << 20
 # data sets of the quantity during the run

@@ -25,8 +25,6 @@ from kinema.runners.base import Job
 from kinema.storage.output_checks import check_not_input
 from kinema.storage.output_file import is_temporary_of
 
-__all__ = ["Persistence", "check_outputs"]
-
 # most bytes that a worker process holds before it sends them, if rows go to a file or a checkpoint is saved
 _HELD_BYTES = 4 << 20
 _HELD_SECONDS = 1.0

@@ -15,8 +15,6 @@ from kinema.runners import Timings
 from kinema.storage.provenance import now
 from kinema.trajectory import Trajectory
 
-__all__ = ["RunRecord"]
-
 
 @dataclass(frozen=True, eq=False)
 class RunRecord:

@@ -12,17 +12,6 @@ from numpy.typing import DTypeLike, NDArray
 from kinema.base.errors import Error, FileIOError, from_os
 from kinema.base.input_files import check_regular
 
-__all__ = [
-    "ResultArray",
-    "ResultColumns",
-    "ResultTable",
-    "ResultVectors",
-    "columns_of",
-    "from_h5py",
-    "opened",
-    "vectors_of",
-]
-
 # bytes of rows that are held at a time when all rows are iterated
 _CHUNK_BYTES = 8 << 20
 

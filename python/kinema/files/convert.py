@@ -62,8 +62,6 @@ if TYPE_CHECKING:
 
     from kinema.formats.options import ConvertOptions
 
-__all__ = ["Converted", "check_output", "convert"]
-
 
 @dataclass(frozen=True)
 class Converted:

@@ -40,8 +40,6 @@ from kinema.storage.output_checks import check_format, check_not_input, check_ta
 from kinema.storage.output_file import temporary_folder
 from kinema.trajectory import opening
 
-__all__ = ["Joined", "join"]
-
 
 @dataclass(frozen=True)
 class Joined:

@@ -37,8 +37,6 @@ from kinema.storage.hdf5.trust.other_files import note_drawn_in
 from kinema.storage.output_checks import check_format, check_not_input, check_target
 from kinema.trajectory import opening
 
-__all__ = ["Repacked", "repack", "repack_with"]
-
 # least memory for a tile, its chunks and the reader
 _LEAST_MEMORY = 16 << 20
 

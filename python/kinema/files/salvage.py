@@ -21,8 +21,6 @@ from kinema.model.selection.readable_frames import decode_frames
 from kinema.storage.output_checks import check_format, check_not_input, check_target
 from kinema.trajectory.opening import open
 
-__all__ = ["Salvaged", "salvage"]
-
 
 @dataclass(frozen=True)
 class Salvaged:

@@ -37,8 +37,6 @@ from kinema.storage.output_checks import check_not_input
 from kinema.storage.output_file import temporary_folder
 from kinema.trajectory import opening
 
-__all__ = ["Split", "split"]
-
 _LEAST_MEMORY = 16 << 20
 
 

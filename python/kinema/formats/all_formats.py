@@ -9,8 +9,6 @@ from importlib import import_module
 from kinema.base.errors import InternalError
 from kinema.formats.format import Format
 
-__all__ = ["FORMATS", "format_named", "writer_modules"]
-
 # name of a format -> its module and class
 _CLASSES = {
     "DL_POLY HISTORY": ("kinema.formats.dlpoly.format", "History"),

@@ -9,8 +9,6 @@ from kinema.formats.all_formats import FORMATS
 from kinema.model.atom_table import Atoms
 from kinema.model.topology import Topology, is_atom_group
 
-__all__ = ["read_atoms", "topology_of"]
-
 
 def topology_of(source: str | os.PathLike[str] | Atoms | Topology | Any, *, index: str = "memory") -> Topology:
     """The topology that a user names.

@@ -15,8 +15,6 @@ from kinema.model.frame import VECTOR_FIELDS
 if TYPE_CHECKING:
     from kinema.formats.splice import FileHead
 
-__all__ = ["FIXED", "Axis", "Format", "Strategies", "leading_fields"]
-
 Axis = Literal["atoms", "frames"]
 FIXED = ("direct", "serial", "mpiio", "mpiio-collective")
 """Strategies for files in which the position of all bytes is known before writing."""

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from kinema.formats.given_frames import EncodedRows, FrameArrays
 
-__all__ = ["FrameSink", "StoredFrames"]
-
 
 @dataclass(frozen=True, eq=False)
 class StoredFrames:

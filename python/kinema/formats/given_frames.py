@@ -15,23 +15,6 @@ from kinema import _core
 from kinema.base.errors import ArgumentError, UnsupportedFormatError
 from kinema.model.frame import VECTOR_FIELDS, Block, Frame
 
-__all__ = [
-    "AnnouncedRows",
-    "EncodedChunk",
-    "EncodedRows",
-    "FrameArrays",
-    "LastStamps",
-    "check_cells_kept",
-    "check_numbers_kept",
-    "check_rising",
-    "check_times_kept",
-    "counted_steps",
-    "frame_arrays",
-    "frames_of",
-    "real_array",
-]
-
-
 # offset within its rows, bytes or an array of them, filter mask
 EncodedChunk = tuple[tuple[int, ...], Any, int]
 

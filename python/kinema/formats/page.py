@@ -7,8 +7,6 @@ from kinema.formats.format import Axis
 from kinema.formats.registry import formats
 from kinema.formats.strategies import table_rows
 
-__all__ = ["formats_page"]
-
 _SLOW = """\
 ## Formats that are read through MDAnalysis
 

@@ -26,8 +26,6 @@ from kinema.model.frame import VECTOR_FIELDS, Part
 from kinema.storage.output_checks import check_target
 from kinema.storage.output_file import OutputFile, lock_alone, publish, write_index
 
-__all__ = ["RecordWriter", "vector_names"]
-
 # the core's type for numbers of atoms
 _MOST_ATOMS = 2**32 - 1
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from kinema._core import formats as core_formats
 from kinema.base.frozen_dataclass import dataclass
 
-__all__ = ["EXTERNAL_ENDINGS", "FormatInfo", "formats"]
-
 
 @dataclass(frozen=True)
 class FormatInfo:

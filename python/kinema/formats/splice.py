@@ -19,8 +19,6 @@ from kinema.base.input_files import open_regular
 from kinema.model.frame import Part
 from kinema.storage.output_file import write_whole
 
-__all__ = ["FileHead", "FrameRange", "write_frames"]
-
 _PIECE = 4 << 20
 
 

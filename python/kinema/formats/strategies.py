@@ -9,19 +9,6 @@ from kinema.base.errors import ArgumentError
 from kinema.formats.all_formats import FORMATS
 from kinema.formats.format import Axis
 
-__all__ = [
-    "AXES",
-    "STRATEGIES",
-    "Hints",
-    "check_strategy",
-    "check_verify",
-    "hints_of",
-    "strategies_of",
-    "table_rows",
-    "uses_mpiio",
-    "verifying",
-]
-
 AXES: tuple[Axis, ...] = ("atoms", "frames")
 """The axis that is spread over the workers: the atoms of each frame, or the frames."""
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from kinema.formats.options import WriteOptions
 
-__all__ = ["RanksWriter", "Target", "Writer", "not_finite_note"]
-
 # The class for comm=, a string: it is loaded on demand, because it needs mpi4py and lies above this folder.
 _OVER_RANKS = ("kinema.parallel.writer", "ParallelWriter")
 # writers of this process, for its forks

@@ -19,22 +19,6 @@ from kinema.storage.output_checks import is_stream
 if TYPE_CHECKING:
     from kinema.formats.writer import Writer
 
-__all__ = [
-    "CLASSES",
-    "OPTIONS_OF_RANKS",
-    "VARIANTS",
-    "all_options",
-    "check_options",
-    "class_of",
-    "format_of",
-    "format_of_file_name",
-    "is_option",
-    "is_variant",
-    "old_names",
-    "options_of",
-    "owners_in_words",
-]
-
 CLASSES: dict[str, type[Writer]] = {}
 """The usual writer of each format."""
 

@@ -13,8 +13,6 @@ from kinema.ml.dataset import Dataset
 from kinema.ml.frames import FrameDataset
 from kinema.ml.samples import SampleDataset
 
-__all__ = ["compositions", "formula"]
-
 _BLOCK_BYTES = 8 << 20
 
 

@@ -28,8 +28,6 @@ from kinema.model.selection.atoms import AtomChoice
 from kinema.model.selection.frames import FrameSelection
 from kinema.trajectory import Trajectory
 
-__all__ = ["LAGGED", "FrameDataset"]
-
 LAGGED = "_lagged"
 """Suffix of the fields of the second frame of a pair, as in "positions_lagged"."""
 

@@ -9,8 +9,6 @@ from typing import Any
 from kinema.base.errors import ArgumentError
 from kinema.formats.h5md.units import parse
 
-__all__ = ["LabelColumns"]
-
 # "rmsd (angstrom)"
 _WITH_UNIT = re.compile(r"(.*\S) +\(([^()]*[A-Za-z°µ%][^()]*)\)")
 

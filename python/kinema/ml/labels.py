@@ -18,8 +18,6 @@ from kinema.ml.label_columns import LabelColumns
 from kinema.ml.systems import CatalogueSystems, System
 from kinema.trajectory import Trajectory
 
-__all__ = ["CatalogueNumbers", "Table", "atomic_numbers_of", "join_by_step", "label_values", "read_table"]
-
 Table: TypeAlias = "Mapping[str, Any] | str | os.PathLike[str]"
 _MISSING = ("error", "drop")
 _LARGEST_TABLE = 4 << 30

@@ -18,8 +18,6 @@ from kinema.storage.hdf5.virtual import values_of
 from kinema.trajectory import Trajectory
 from kinema.trajectory.opening import open as open_trajectory
 
-__all__ = ["MdcathTrajectory", "mdcath"]
-
 # one value for each frame, beside coords and forces; dssp is text for each residue
 _LABELS = ("gyrationRadius", "rmsd")
 

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from kinema.base.errors import ArgumentError
 from kinema.trajectory import Trajectory
 
-__all__ = ["equal_runs", "lagged_positions"]
-
 # times are float32 in many formats: a distance counts as equal within this share of itself, and of the time
 _TOLERANCE, _ROUNDING = 1e-3, 4e-7
 

@@ -10,8 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from kinema.base.errors import ArgumentError, OutOfRangeError
 
-__all__ = ["sample_number", "sample_numbers"]
-
 
 def sample_numbers(ids: ArrayLike | slice, n: int) -> NDArray[np.int64]:
     """(len(ids),) int64 from 0 up, for a list, a slice, or a mask of n samples; negative numbers count from the end.

@@ -26,8 +26,6 @@ from kinema.ml.stored.sample_files import SampleFiles
 from kinema.ml.stored.samples import Deflated, SampleFile, extents_of
 from kinema.storage.hdf5.stored_dataset import StoredDataset
 
-__all__ = ["SampleDataset", "Transform", "transformed"]
-
 _OTHERS = "; choose other arrays with fields= (--fields)"
 Transform = Callable[[Batch], Mapping[str, Any] | None]
 

@@ -29,8 +29,6 @@ from kinema.model.atom_table import COLUMNS, TUPLES, Atoms
 from kinema.model.universe import installed_mdanalysis, is_imported
 from kinema.storage.stored_records import Record, RecordFolder
 
-__all__ = ["StoredTopology"]
-
 # extensions of formats that MDAnalysis reads from this one file; an ITP includes others
 _FORMATS = (
     *(".psf", ".gro", ".pdb", ".ent", ".pqr", ".pdbqt", ".tpr", ".prmtop", ".parm7", ".top", ".mol2", ".crd"),

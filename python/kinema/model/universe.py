@@ -22,16 +22,6 @@ from kinema import _core
 from kinema.base.errors import ArgumentError
 from kinema.model.atom_table import TUPLES, Atoms
 
-__all__ = [
-    "InstalledPackage",
-    "files_of_universe",
-    "import_mdanalysis",
-    "installed_mdanalysis",
-    "is_imported",
-    "options_of_universe",
-    "universe_of",
-]
-
 _IMPORTING = threading.Lock()
 _RELEASE = re.compile(r"""^__version__ = ["'](\d+\.\d+\.\d+)["']""", re.MULTILINE)
 

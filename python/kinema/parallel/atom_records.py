@@ -8,8 +8,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["AtomRecordsLike", "FrameLayoutLike"]
-
 
 class FrameLayoutLike(Protocol):
     """Layout of the record of a frame.

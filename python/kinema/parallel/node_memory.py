@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from kinema.parallel.agreement import Agreement
 
-__all__ = ["NodeMemory", "nodes_of"]
-
 _MARK = 16
 
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     # processes and Dask workers place bytes without MPI
     from mpi4py import MPI
 
-__all__ = ["WRITEBACK_BYTES", "Data", "FilePlacer", "MpiPlacer", "Placer", "bytes_of", "info_of", "opened_placer"]
-
 WRITEBACK_BYTES = 1 << 20
 """Smaller writes (headers, counts, small frames) are left to the kernel."""
 

@@ -10,8 +10,6 @@ from kinema.formats.strategies import Hints
 from kinema.parallel.agreement import Agreement
 from kinema.parallel.rank_frames import RankFrame
 
-__all__ = ["FileRequest", "FileState", "RankFile"]
-
 
 @dataclass(frozen=True)
 class FileRequest:

@@ -16,8 +16,6 @@ from kinema.parallel.record_files.gathered import GatheredRecords
 from kinema.parallel.record_files.placed import PlacedRecords
 from kinema.parallel.serial import SerialFile
 
-__all__ = ["check_order", "opened_file"]
-
 # strategies for data sets in chunks
 _H5MD: dict[str, type[SerialFile]] = {
     "serial": SerialFields,

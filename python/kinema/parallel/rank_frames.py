@@ -12,8 +12,6 @@ from kinema.base.errors import ArgumentError
 from kinema.formats.given_frames import FrameArrays, frame_arrays
 from kinema.model.frame import VECTOR_FIELDS, Block, Frame
 
-__all__ = ["COLUMNS", "GivenPart", "RankFrame", "agreed_frame", "given_part"]
-
 
 @dataclass(frozen=True)
 class RankFrame:

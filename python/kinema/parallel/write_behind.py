@@ -7,8 +7,6 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
-__all__ = ["WriteBehind"]
-
 
 class WriteBehind:
     """Does pieces of work in order in a thread; at most `most` of them are pending.

@@ -17,8 +17,6 @@ from kinema.formats.all_formats import format_named
 from kinema.report.quantities import Quantities
 from kinema.report.stragglers import SlowFile, Straggler
 
-__all__ = ["Circumstances", "advise"]
-
 # shares of the workers' time from which a phase is worth a sentence
 _MUCH = 0.2
 _SOME = 0.05

@@ -16,8 +16,6 @@ import numpy as np
 from kinema import _core
 from kinema.base.resources import default_workers, physical_memory
 
-__all__ = ["file_systems", "machine_facts"]
-
 
 def machine_facts() -> dict[str, str | int | list[str]]:
     """Facts about this machine, by name; memory in bytes. Facts that the operating system does not report are left

@@ -19,8 +19,6 @@ from kinema.base.timings import Timings
 from kinema.report.quantities import rank_quantities
 from kinema.report.scaling import mean_and_deviation
 
-__all__ = ["NAMES_2020", "NamedTime", "named_times", "names_as_csv", "names_as_text"]
-
 _ALL_FRAME = ("t_IO", "t_compute", "t_end_loop", "t_unaccounted")
 _RMSD = ("t_open", *_ALL_FRAME, "t_plan")
 _COMM = ("t_communication", "t_wait")

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from kinema import _core
 from kinema.model.selection.frames import FrameSelection
 
-__all__ = ["Place", "Places"]
-
 
 @dataclass(frozen=True)
 class Place:

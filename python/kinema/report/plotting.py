@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from kinema.report.report import Report
 
-__all__ = ["draw_bars", "draw_scaling", "draw_speed_up", "draw_timeline", "series_style", "stack_phases", "write"]
-
 # distinguishable also without colour vision (after Okabe and Ito): work in colours, loss in greys
 _COLOURS = {
     "start": "#56B4E9",

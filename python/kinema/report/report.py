@@ -32,8 +32,6 @@ from kinema.storage.output_file import write_whole
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Report", "report_of"]
-
 # bytes of an atom in a frame of an HDF5 or DCD file
 _ATOM_BYTES = 12
 # most files of a trajectory whose layout is checked

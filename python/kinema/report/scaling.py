@@ -23,8 +23,6 @@ from kinema.report.quantities import PARTS, QUANTITIES, checked_quantity, rank_q
 if TYPE_CHECKING:
     from kinema.report.report import Report
 
-__all__ = ["Scaling", "ScalingPoint", "label_of", "mean_and_deviation", "scaling_of", "scaling_points"]
-
 # quantities that have a column beside the one that is asked for
 _SHOWN = ("t_total", "t_start", *PARTS)
 

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from kinema.base.timings import PassTimings, WorkerTimings, block_column
 from kinema.report.places import Place, Places
 
-__all__ = ["PHASE_NAMES", "THRESHOLD", "SlowFile", "Straggler", "find_slow_files", "find_stragglers"]
-
 #: times the median of the others
 THRESHOLD = 1.5
 # share of the pass's wall time; less is not worth a line

@@ -16,8 +16,6 @@ from kinema.base.frozen_dataclass import dataclass
 if TYPE_CHECKING:
     from kinema import _core
 
-__all__ = ["AccessMethod", "access_method", "access_names", "register_access"]
-
 
 @dataclass(frozen=True)
 class AccessMethod:

@@ -16,8 +16,6 @@ from kinema.base.serialisation import serialize
 from kinema.base.tracing.recording import TraceOfRun
 from kinema.cache.counts import SentCounts, add_counts, take_counts
 
-__all__ = ["CallValues", "CalledFunction", "OrderedWork", "PlacedInOrder", "Receive", "Received", "unpacked_value"]
-
 # takes the number and the value of a computation of `Runner.map`
 Receive = Callable[[int, Any], None]
 # takes number, size and note of a computation of `Runner.write_in_order`

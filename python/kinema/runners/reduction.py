@@ -13,18 +13,6 @@ from kinema.base.frozen_dataclass import dataclass
 from kinema.base.progress import Report
 from kinema.model.selection.frames import FrameSelection
 
-__all__ = [
-    "Leaves",
-    "PieceLimit",
-    "Reduction",
-    "SerializedNode",
-    "describe_leaves",
-    "describe_piece",
-    "frames_in",
-    "insert_nodes",
-    "serialize_nodes",
-]
-
 # a piece of work: its first leaf, and the first leaf after it
 Leaves = tuple[int, int]
 

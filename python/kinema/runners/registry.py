@@ -9,8 +9,6 @@ from typing import Any, NamedTuple, TypedDict, Unpack
 from kinema.base.errors import ArgumentError
 from kinema.runners.base import PassRequest, PassResult, Runner
 
-__all__ = ["RunnerOptions", "choose_runner", "options_of", "runner_of"]
-
 
 class RunnerOptions(TypedDict, total=False):
     """Options of runners, without the number of workers; None is the same as leaving an option out.

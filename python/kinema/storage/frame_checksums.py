@@ -25,8 +25,6 @@ from kinema.base.resources import worker_count
 from kinema.storage.output_file import write_index
 from kinema.storage.stored_records import DAMAGE, Record, RecordFolder, decoded_record, encoded_record
 
-__all__ = ["FrameChecksums", "StoredChecksums", "checksums_of", "load_checksums", "store_checksums"]
-
 _KIND = "checksums"
 # version of the hashed content and the hash: it changes with either
 _FACTS = {"of": "bytes of frames", "hash": "BLAKE2b-64", "version": 1}

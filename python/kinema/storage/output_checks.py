@@ -12,20 +12,6 @@ from typing import IO, Any
 from kinema._core import formats
 from kinema.base.errors import ArgumentError, FileAccessError, FileNotFound, UnsupportedFormatError, os_errors
 
-__all__ = [
-    "ArrayFingerprint",
-    "check_format",
-    "check_no_link",
-    "check_not_input",
-    "check_plot_path",
-    "check_remade",
-    "check_target",
-    "is_remade",
-    "is_stream",
-    "open_temporary",
-    "others_may_move",
-]
-
 _STREAMS = ("-", "/dev/stdout", "/dev/stderr")
 # bytes at the front of a file, and at the end of a PDF, that are searched for its provenance
 _FRONT = 1 << 16

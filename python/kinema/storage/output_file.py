@@ -31,22 +31,6 @@ from kinema.base.frozen_dataclass import dataclass
 from kinema.base.notes import collected, emit
 from kinema.storage.output_checks import check_target, is_stream, open_temporary, others_may_move
 
-__all__ = [
-    "OutputFile",
-    "is_temporary_of",
-    "lock_alone",
-    "machine",
-    "publish",
-    "remove_leftovers",
-    "reservations",
-    "reserve",
-    "sync",
-    "temporary_folder",
-    "whole_folder",
-    "write_index",
-    "write_whole",
-]
-
 # most bytes of NAME and EXT; file systems allow 255 for the whole name
 _LONGEST_NAME = 180
 _HOST_LENGTH = 32

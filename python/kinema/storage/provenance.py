@@ -12,8 +12,6 @@ from datetime import UTC, datetime
 from kinema.base.frozen_dataclass import dataclass
 from kinema.base.printable import printable
 
-__all__ = ["Input", "Provenance", "now", "picture_metadata"]
-
 _SAMPLE_BYTES = 32 << 20
 
 

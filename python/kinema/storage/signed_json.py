@@ -13,8 +13,6 @@ from kinema.base.input_files import read_regular
 from kinema.storage.output_file import write_whole
 from kinema.storage.user_key import prove, user_key
 
-__all__ = ["checked", "read_signed", "signed", "write_signed"]
-
 _VERSION = 2
 _MOST_BYTES = 1 << 16
 

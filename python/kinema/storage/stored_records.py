@@ -35,8 +35,6 @@ from kinema.base.frozen_dataclass import dataclass
 from kinema.base.input_files import read_regular
 from kinema.storage.output_file import write_index
 
-__all__ = ["DAMAGE", "Record", "RecordFolder", "decoded_record", "encoded_record"]
-
 _MAGIC = b"KINEMARC"
 _VERSION = 1
 _START = struct.Struct("<8sII")

@@ -19,18 +19,6 @@ from kinema.storage.output_checks import ArrayFingerprint, check_remade, is_stre
 from kinema.storage.output_file import write_whole
 from kinema.storage.provenance import Provenance
 
-__all__ = [
-    "NO_UNIT",
-    "PER_UNIT",
-    "SUFFIXES",
-    "Column",
-    "Table",
-    "check_writable",
-    "table_files",
-    "table_lines",
-    "write_table",
-]
-
 # unit of a quantity whose unit is not known
 NO_UNIT = "1"
 # how much of a unit one of another is: dividing by it is exact to the last digit

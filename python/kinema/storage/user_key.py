@@ -15,8 +15,6 @@ from pathlib import Path
 
 from kinema.base.errors import ArgumentError, FileAccessError, from_os
 
-__all__ = ["KEY_BYTES", "key_file", "prove", "user_key"]
-
 KEY_BYTES = 32
 
 

@@ -13,8 +13,6 @@ from kinema.base.resources import parse_memory
 from kinema.runners.access import access_method
 from kinema.runners.registry import options_of
 
-__all__ = ["FORMATS", "PAGE_CACHES", "SOURCES", "Design", "Setting"]
-
 PAGE_CACHES = ("warm", "drop", "copy")
 SOURCES = ("file", "synthetic")
 # formats of the publications; "as is": the given files; "h5md": Kinema's own layout, "h5md-...": the layouts that were

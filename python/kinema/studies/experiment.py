@@ -28,8 +28,6 @@ from kinema.studies.results_log import ResultsLog
 from kinema.trajectory import Trajectory
 from kinema.trajectory.opening import open as open_trajectory
 
-__all__ = ["ExperimentRun", "run_design"]
-
 
 @dataclass(frozen=True, eq=False)
 class ExperimentRun:

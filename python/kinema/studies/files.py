@@ -22,17 +22,6 @@ from kinema.model.universe import import_mdanalysis
 from kinema.trajectory import Trajectory
 from kinema.trajectory.opening import open as open_trajectory
 
-__all__ = [
-    "H5MD_LAYOUTS",
-    "MEMORY_FOLDER",
-    "copied",
-    "forget",
-    "read_all",
-    "write_as",
-    "write_subfiles",
-    "write_synthetic",
-]
-
 # a file system in memory
 MEMORY_FOLDER = Path("/dev/shm")
 # the files of the publication of 2021, as options of kinema.Writer; MDAnalysis' writer, which it used, makes one chunk

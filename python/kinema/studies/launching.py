@@ -15,8 +15,6 @@ from pathlib import Path
 
 from kinema.base.errors import ArgumentError, FileNotFound
 
-__all__ = ["Ended", "child_environment", "mpi_launcher", "placed", "run_bounded", "said_last"]
-
 # time for a launcher to end its ranks, before it is killed itself
 _GRACE = 5.0
 

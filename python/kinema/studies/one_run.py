@@ -16,8 +16,6 @@ from kinema.execution.run import run
 from kinema.runners import Runner, choose_runner
 from kinema.trajectory.opening import open as open_trajectory
 
-__all__ = ["main"]
-
 
 def main(path: str) -> None:
     """Carries out the run that the settings file describes, and writes its report."""

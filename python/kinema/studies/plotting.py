@@ -12,8 +12,6 @@ from kinema.base.timings import PHASES, UNACCOUNTED
 from kinema.report.plotting import draw_speed_up, series_style, stack_phases
 from kinema.studies.published import Published
 
-__all__ = ["draw_publications"]
-
 # Kinema's phase for each name in the publications
 _PHASES = {
     "t_init_top": "start",

@@ -28,8 +28,6 @@ from kinema.base.printable import printable, three_digits
 from kinema.report.scaling import ScalingPoint, mean_and_deviation, scaling_points
 from kinema.report.stragglers import THRESHOLD
 
-__all__ = ["Published", "PublishedRun", "PublishedStraggler", "read_published"]
-
 # values by name, (ranks,) seconds each, in the order of ranks
 PublishedRun = Mapping[str, NDArray[np.float64]]
 

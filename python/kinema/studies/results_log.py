@@ -13,8 +13,6 @@ from kinema.base.errors import ArgumentError, os_errors
 from kinema.storage.output_checks import check_remade, check_target
 from kinema.storage.output_file import write_whole
 
-__all__ = ["ResultsLog", "marked"]
-
 
 def marked(text: str) -> str:
     """A report in Markdown, with a comment that gives the version of Kinema."""

@@ -7,8 +7,6 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["LONG", "each", "pairs", "wanted_kills"]
-
 #: whether this run is a long one: `make test-long` sets the number of kills
 LONG = "KINEMA_TEST_KILLS" in os.environ
 

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from kinema.model.frame import VECTOR_FIELDS
 
-__all__ = ["DL_POLY_3", "DL_POLY_4", "general", "history_bytes", "unformatted_bytes", "write_history"]
-
 _RECORD, _SHORT = 72, 34
 
 DL_POLY_4 = "{step:10d}{atoms:10d}{keytrj:2d}{imcon:2d}{between:20.6f}{time:20.6f}"

@@ -23,8 +23,6 @@ from kinema.testing.strategies import atom_choices, frame_choices, trajectories
 from kinema.testing.synthetic import Synthetic, random_walk
 from kinema.trajectory.opening import files_stay
 
-__all__ = ["FormatTests", "Golden"]
-
 
 @dataclass(frozen=True, eq=False)
 class Golden:

@@ -18,8 +18,6 @@ import pytest
 from kinema import _core
 from kinema.trajectory.opening import files_stay
 
-__all__ = ["KeeperTests", "nobody_changes_files", "rewrite_middle", "settle"]
-
 # distance between the positions that are tried
 _STRIDE = 997
 

@@ -11,8 +11,6 @@ import kinema as kn
 from kinema import _core
 from kinema.trajectory import Trajectory
 
-__all__ = ["RecordedTrajectory", "open_recorded"]
-
 
 class RecordedTrajectory(Trajectory):
     """A trajectory whose `take_reads` returns the reads since its last call."""

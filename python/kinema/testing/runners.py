@@ -46,8 +46,6 @@ from kinema.testing.runner_work import (
 from kinema.testing.synthetic import random_walk
 from kinema.testing.writers import write_dcd, write_xtc
 
-__all__ = ["RunnerTests"]
-
 
 class RunnerTests:
     """Subclass it with `name`, or with `make` for a runner that needs arguments."""

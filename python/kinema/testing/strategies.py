@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 from kinema.model.atom_table import COLUMNS, TUPLES, Atoms
 from kinema.testing.synthetic import Synthetic, synthetic
 
-__all__ = ["atom_choices", "atom_tables", "frame_choices", "trajectories"]
-
 # names, known and unknown elements, and any text; HDF5 ends a text at a zero character
 _WORDS = st.sampled_from(["CA", "C", "Cl", "CL", "H", "", "ALA", "X"]) | st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=5

@@ -15,8 +15,6 @@ from kinema.base.notes import collected
 from kinema.model.frame import VECTOR_FIELDS, Block
 from kinema.trajectory.opening import files_stay
 
-__all__ = ["GivenFrames", "lost_aspects", "read_frames"]
-
 # subjects of losses: the first word that one of them has
 _ASPECTS = {
     "frames without a time": "times",

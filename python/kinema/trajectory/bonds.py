@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from kinema.model.selection.atoms import Selection
     from kinema.trajectory import Trajectory
 
-__all__ = ["GUESS", "WATERS", "Bonds", "bonds_near_by", "bonds_of", "first_atoms", "is_of_any_atoms", "states_bonds"]
-
 GUESS = "guess"
 # as in MDAnalysis' selection "water"
 WATERS = (

@@ -19,16 +19,6 @@ if TYPE_CHECKING:
     from kinema.model.selection.frames import FrameSelection
     from kinema.trajectory import Trajectory
 
-__all__ = [
-    "BrokenMolecules",
-    "MoleculeSearch",
-    "NobodyLooked",
-    "bonds_for_a_look",
-    "broken_notes",
-    "find_broken",
-    "sampled_frames",
-]
-
 # frames between the first and the last
 _BETWEEN = 16
 # transforms after which bonded atoms stay together, or apart, as in the first frame

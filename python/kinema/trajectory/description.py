@@ -21,8 +21,6 @@ from kinema.trajectory.files import OpenedFiles
 if TYPE_CHECKING:
     from kinema.formats.h5md.read.observables import Observable
 
-__all__ = ["UNITS", "TrajectoryDescription"]
-
 # units of all values from `read`, `blocks` and frames, whatever the file's own units are
 UNITS: Mapping[str, str] = MappingProxyType(
     {"length": "angstrom", "time": "ps", "velocity": "angstrom/ps", "force": "kJ/(mol*angstrom)"}

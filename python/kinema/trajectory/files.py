@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from kinema.storage.frame_checksums import StoredChecksums
     from kinema.trajectory.transform import Transform
 
-__all__ = ["OpenedFiles"]
-
 
 class OpenedFiles:
     """Opened files, or some of their frames; the base class of `Trajectory`."""

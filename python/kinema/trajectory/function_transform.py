@@ -21,8 +21,6 @@ from kinema.trajectory.transform import Transform, names_by_words, words_of
 if TYPE_CHECKING:
     from kinema.trajectory import Trajectory
 
-__all__ = ["FunctionAdapter", "FunctionTransform", "function"]
-
 
 class FunctionTransform(Transform):
     """See `function`."""

@@ -13,8 +13,6 @@ from kinema.base.errors import ArgumentError
 from kinema.model.frame import VECTOR_FIELDS
 from kinema.model.selection.frames import FrameSelection
 
-__all__ = ["OneFrame", "cell_of", "has_vector"]
-
 
 class OneFrame:
     """The frame of an MDAnalysis Universe, as a trajectory that transforms can be bound to.

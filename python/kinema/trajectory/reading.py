@@ -31,8 +31,6 @@ from kinema.model.selection.gromacs_index import group_of_file
 from kinema.trajectory.description import TrajectoryDescription
 from kinema.trajectory.transform import check_not_last
 
-__all__ = ["TrajectoryReading"]
-
 _ITERATION_MEMORY = 32 << 20
 
 

@@ -19,8 +19,6 @@ from kinema.base.printable import shortest
 from kinema.model.selection.frames import FrameSelection, resolve
 from kinema.trajectory import Trajectory
 
-__all__ = ["frames_between", "frames_listed"]
-
 # most formats store times as float32, with an error of one part in 2^23; differences of two times have more
 _RELATIVE_ERROR = 4.0 * 2.0**-23
 _LIST = re.compile(r"\s*\d+\s*(-\s*\d+\s*)?(,\s*\d+\s*(-\s*\d+\s*)?)*\Z")

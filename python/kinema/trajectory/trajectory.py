@@ -16,8 +16,6 @@ from kinema.trajectory.transform import Transform, check_not_last
 if TYPE_CHECKING:
     from kinema.trajectory.following import Following, FollowOptions
 
-__all__ = ["Trajectory"]
-
 
 class Trajectory(TrajectoryReading):
     """A sequence of frames, or a view of some of them: slicing gives another Trajectory over the same files.

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from kinema.trajectory import Trajectory
     from kinema.trajectory.files import OpenedFiles
 
-__all__ = ["CENTERS", "Transform", "check_not_last", "names_by_words", "transforms_in_words", "words_of"]
-
 CENTERS = "centers"
 """The name of the transform that makes other positions than those of the atoms: the last of all."""
 

@@ -14,8 +14,6 @@ from kinema.model.selection.atoms import AtomChoice, Selection
 from kinema.model.topology import is_atom_group, is_universe
 from kinema.trajectory import Trajectory
 
-__all__ = ["describe", "select_atoms", "selections_of", "weights_of"]
-
 
 def select_atoms(trajectory: Trajectory | Any, select: AtomChoice) -> Selection:
     """`trajectory.select(select)`. Raises ArgumentError if `trajectory` is a path, a Universe or another type."""

@@ -13,8 +13,6 @@ from kinema.base.frozen_dataclass import dataclass
 from kinema.model.atom_table import Atoms
 from kinema.model.topology import Topology
 
-__all__ = ["AtomsOf", "compare_atoms", "places_by_name"]
-
 
 @dataclass(frozen=True, eq=False)
 class AtomsOf:

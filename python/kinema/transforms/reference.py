@@ -29,8 +29,6 @@ from kinema.trajectory.opening import open
 from kinema.trajectory.transform import CENTERS, Transform
 from kinema.transforms.matching import AtomsOf, compare_atoms, places_by_name
 
-__all__ = ["Reference", "note_free_rotation"]
-
 # singular values below this share of the largest are rounding of float32 positions
 _ON_A_LINE = 1e-5
 

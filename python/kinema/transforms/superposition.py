@@ -30,8 +30,6 @@ from kinema.transforms.reference import Reference, note_free_rotation
 if TYPE_CHECKING:
     from kinema.trajectory import Trajectory
 
-__all__ = ["FIRST", "MODES", "PREVIOUS", "Superpose", "fit", "superpose"]
-
 MODES = ("rot+trans", "trans")
 # words for references
 FIRST, PREVIOUS = "first", "previous"

@@ -19,8 +19,6 @@ from kinema.trajectory import Trajectory
 from kinema.trajectory.one_frame import OneFrame, cell_of, has_vector
 from kinema.trajectory.transform import Transform
 
-__all__ = ["BoundTransform", "FrameOfFile", "bound_to", "changed", "universe_of_timestep"]
-
 
 class FrameOfFile:
     """The cell of a frame as stored in its file, and its periodic edges; a time step keeps only lengths and angles.

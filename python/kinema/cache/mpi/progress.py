@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["progressing", "sleep_between"]
-
 # seconds between two tests of a request: short at first, longer while nothing happens
 _SHORTEST, _LONGEST = 0.00005, 0.002
 # of no message

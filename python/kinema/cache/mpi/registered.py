@@ -12,8 +12,6 @@ from kinema.base.errors import ArgumentError
 from kinema.cache.markers import Marker
 from kinema.cache.mpi.ranks import duplicated, run_on_all_ranks
 
-__all__ = ["register", "registered"]
-
 # of the attribute, once it is known
 _key: list[int] = []
 

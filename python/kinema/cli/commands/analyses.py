@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     import kinema as kn
     from kinema.analysis.declared import DeclaredAnalysis
 
-__all__ = ["command_of", "listed_command"]
-
 # the type that typer converts a word to, by `Kind`
 _TYPES: dict[str, Any] = {
     "flag": bool,

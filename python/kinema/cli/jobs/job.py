@@ -18,8 +18,6 @@ from kinema.cli.jobs.untrusted import check_untrusted
 if TYPE_CHECKING:
     from kinema.analysis.declared import DeclaredAnalysis
 
-__all__ = ["Job", "JobAnalysis", "checked_job"]
-
 _TABLES = ("trajectory", "run", "analysis")
 # in one pass
 _MOST_ANALYSES = 1000

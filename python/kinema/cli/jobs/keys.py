@@ -17,8 +17,6 @@ from kinema.cli.jobs.text import shown
 from kinema.cli.options.analyses import FrameOptions, Opening, Outputs, Workers
 from kinema.cli.periodic.inputs import Inputs, UnselectedInputs
 
-__all__ = ["RUN", "TRAJECTORY", "Key", "keys_of"]
-
 # of the groups of options; `files` takes what the words of a command line take
 _PERIODIC = ("pbc", "ur", "cluster_group", "center", "center_group", "fit", "fit_group", "bonds")
 _OF_TRAJECTORY = ((UnselectedInputs, ("topology", "index_file", *_PERIODIC)), (FrameOptions, None), (Opening, None))

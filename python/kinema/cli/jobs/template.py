@@ -12,8 +12,6 @@ from kinema.base.errors import ArgumentError
 from kinema.cli.jobs.keys import RUN, TRAJECTORY, Key, keys_of
 from kinema.cli.jobs.untrusted import SET_ALONE
 
-__all__ = ["template"]
-
 _TOP = """\
 # Job of `kinema run`: these analyses in one pass over the trajectory. Paths are relative to the folder in which the
 # command is called. Keys that are commented out have their defaults, or nothing.

@@ -8,8 +8,6 @@ from typing import Any
 
 from kinema.cli.jobs.text import JobText, Place
 
-__all__ = ["SET_ALONE", "check_untrusted"]
-
 SET_ALONE = ("scheduler",)
 """Keys that only `--set` may give: the server that they name runs code here."""
 

@@ -7,8 +7,6 @@ import typer.core
 
 from kinema.base.errors import ArgumentError
 
-__all__ = ["SingleOptionsCommand"]
-
 
 class SingleOptionsCommand(typer.core.TyperCommand):
     """Raises ArgumentError for an option that occurs twice, in any spelling, unless it takes several values."""

@@ -8,8 +8,6 @@ from kinema.base.errors import ArgumentError
 from kinema.cli import numbers
 from kinema.storage.hdf5.filters import COMPRESSIONS as _LEVELS
 
-__all__ = ["COMPRESSIONS", "Checksum", "FileIsSample", "MaxError", "Shuffle", "Unit", "compression", "layout"]
-
 # with their levels: gzip[:1-9]
 COMPRESSIONS = [
     "none",

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from kinema.model.selection.atoms import Selection
     from kinema.trajectory import Trajectory
 
-__all__ = ["Inputs", "UnselectedInputs"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class UnselectedInputs(TrajectoryFiles):

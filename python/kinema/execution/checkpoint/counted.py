@@ -15,8 +15,6 @@ from typing import TypeAlias
 
 from kinema.base.errors import CorruptFileError, TruncatedFileError, from_os, os_errors
 
-__all__ = ["CountedBytes", "Digests", "Run", "packed", "unpacked"]
-
 _CELL = 1 << 20
 _MOST_BYTES, _MOST_CELLS = 64 << 20, 1024
 _DIGEST = 8

@@ -15,8 +15,6 @@ from kinema.execution.checkpoint.file import IdentityItem
 from kinema.model.selection.frames import FrameSelection
 from kinema.trajectory import Trajectory
 
-__all__ = ["array", "digest_of", "item_of_frames", "items_of_files", "items_of_transform", "items_of_value", "plain"]
-
 # places at which content is sampled, 4 KiB each, over all files, at least one each: a fraction of a second from a disk
 _PLACES = 1024
 _PLACES_A_FILE_AT_LEAST = 16

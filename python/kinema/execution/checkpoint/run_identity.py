@@ -21,8 +21,6 @@ from kinema.execution.computation import Computation
 from kinema.model.selection.frames import FrameSelection
 from kinema.runners.base import Job
 
-__all__ = ["items_of_pass", "items_of_run"]
-
 
 def items_of_run(analyses: Sequence[Computation], frames: FrameSelection, results: str) -> list[IdentityItem]:
     """Items of the whole run: version, analyses with their arguments, files, frames, and the target of results."""

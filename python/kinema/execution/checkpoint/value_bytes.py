@@ -25,8 +25,6 @@ import numpy as np
 from kinema.base.errors import ArgumentError
 from kinema.base.serialisation import serialize
 
-__all__ = ["from_bytes", "is_pickled", "to_bytes"]
-
 # partials of this package's kernels begin with the length of their name, which is less than 255
 _PICKLED = b"\xffkinema pickle\0"
 _COUNT = struct.Struct("<Q")

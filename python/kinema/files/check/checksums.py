@@ -12,8 +12,6 @@ from kinema.files.check.problems import Problem
 from kinema.storage.frame_checksums import FrameChecksums, checksums_of, load_checksums
 from kinema.trajectory.broken_molecules import sampled_frames
 
-__all__ = ["compare_checksums"]
-
 _REMEDY = "`kinema index --checksums --rebuild` stores checksums of the current file"
 
 

@@ -40,8 +40,6 @@ from kinema.trajectory.bonds import bonds_of
 from kinema.trajectory.broken_molecules import BrokenMolecules, MoleculeSearch, sampled_frames
 from kinema.trajectory.opening import open
 
-__all__ = ["CheckReport", "check"]
-
 # The text of a report names at most this many problems of a kind; the report itself holds all.
 _SHOWN_OF_A_KIND = 10
 _DEFAULT_MEMORY = "128 MiB"

@@ -12,8 +12,6 @@ from kinema.files.check.problems import Problem, kind_of
 from kinema.formats.all_formats import format_named
 from kinema.trajectory import Trajectory
 
-__all__ = ["damaged_headers", "header_problems", "problems_between_parts"]
-
 # Times are compared within float32 rounding, because formats store them so.
 _SPACING_TOLERANCE = 0.01
 

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from kinema.trajectory import Trajectory
 
-__all__ = ["Motion", "jumps"]
-
 # Motion is judged by atoms spread evenly over the system; more atoms would not show jumps any better.
 _ATOMS_FOR_MOTION = 5000
 # The median needs at least this many steps.

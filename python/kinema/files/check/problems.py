@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from kinema.base.errors import TruncatedFileError, UnsupportedFormatError
 from kinema.base.printable import printable
 
-__all__ = ["Problem", "kind_of"]
-
 
 @dataclass(frozen=True)
 class Problem:

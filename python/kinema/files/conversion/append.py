@@ -22,8 +22,6 @@ from kinema.model.frame import VECTOR_FIELDS
 from kinema.runners.workers import CallWorkers
 from kinema.trajectory import opening
 
-__all__ = ["append_frames", "check_append"]
-
 
 def check_append(format: str, on: CallWorkers, strategy: str, verify: Verification, others: Mapping[str, Any]) -> None:
     """Raises ArgumentError if `append=True` cannot be combined with an argument; none of `others` may be given."""

@@ -44,8 +44,6 @@ from kinema.storage.hdf5.output import OutputPart
 from kinema.storage.hdf5.storage import CHUNK_BYTES, Layout
 from kinema.storage.provenance import Provenance
 
-__all__ = ["write_blocks"]
-
 # size of blocks, if that is enough: larger blocks are read more slowly
 _BLOCKS = 64 << 20
 # The writer gets the same runs of frames whatever block size memory allows, because chunks of several data sets lie in

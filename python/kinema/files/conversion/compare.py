@@ -19,8 +19,6 @@ from kinema.model.frame import WORKING_MEMORY, frame_bytes
 from kinema.model.selection.frames import FrameSelection
 from kinema.trajectory import Trajectory, opening
 
-__all__ = ["ComparedFile", "Scales", "Verification", "check_memory", "check_verification", "compare"]
-
 # some frames (True), all frames, or none (False)
 Verification: TypeAlias = bool | Literal["all"]
 # units of length, velocity, force and time, in angstrom, angstrom/ps, kJ/(mol angstrom) and ps

@@ -19,8 +19,6 @@ from kinema.formats.netcdf4.write import NOT_COUNTED
 from kinema.model.frame import VECTOR_FIELDS, float_name
 from kinema.model.selection.frames import FrameSelection
 
-__all__ = ["FileContent", "check_block", "content_of", "times_of"]
-
 # the stated options that change a trajectory's times
 _STATED_TIMES = frozenset({"dt", "t0", "time_offset"})
 

@@ -30,17 +30,6 @@ from kinema.model.snapshot import SentTrajectory, TrajectorySnapshot
 from kinema.runners.calls import CallValues
 from kinema.runners.workers import CallWorkers
 
-__all__ = [
-    "MadeFrames",
-    "add_seconds",
-    "as_stored",
-    "first_frame",
-    "given_frames",
-    "phase_seconds",
-    "read_block",
-    "write_from_workers",
-]
-
 # bytes of a run's values: small enough that a worker soon gets its next run, and that little is lost with a run
 _RUN_BYTES = 8 << 20
 # least number of runs per worker, if there are enough frames

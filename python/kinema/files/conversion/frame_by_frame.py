@@ -24,8 +24,6 @@ from kinema.formats.external.writer import AtomsAsText
 from kinema.model.frame import VECTOR_FIELDS, block_length
 from kinema.model.selection.frames import FrameSelection
 
-__all__ = ["atoms_as_text", "write_text", "write_through", "written_by"]
-
 _BLOCKS = 64 << 20
 
 

@@ -16,16 +16,6 @@ if TYPE_CHECKING:
     from kinema.execution.checkpoint import CheckpointChoice
     from kinema.files.conversion.compare import Verification
 
-__all__ = [
-    "DECIDED",
-    "ConvertingOptions",
-    "WrittenFile",
-    "is_written_in_blocks",
-    "numbered",
-    "own_options",
-    "target_format",
-]
-
 DECIDED = ("fields", "particles", "n_frames", "cell", "atoms", "topology", "native", "provenance", "resume_from")
 """Options of writers that the source and `convert` decide."""
 

@@ -17,8 +17,6 @@ from kinema.model.atom_table import Atoms
 from kinema.model.selection.frames import FrameChoice, FrameSelection
 from kinema.trajectory import Trajectory
 
-__all__ = ["SourceFrames", "chosen_frames", "rotated"]
-
 # formats whose frames all have the same fields, and whose index holds steps and times
 _REGULAR = ("XTC", "DCD", "NetCDF", "DL_POLY HISTORY", "DL_POLY CONFIG")
 

@@ -13,8 +13,6 @@ from kinema.files.conversion.source_frames import SourceFrames
 from kinema.model.universe import import_mdanalysis, universe_of
 from kinema.storage.output_checks import check_target, is_stream
 
-__all__ = ["check_structure", "write_structure"]
-
 _SUFFIXES = (".pdb", ".gro")
 # columns that a useful structure needs
 _SAID = ("names", "resnames", "resids", "elements")

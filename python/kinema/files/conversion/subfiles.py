@@ -32,8 +32,6 @@ from kinema.model.selection.frames import FrameSelection
 from kinema.model.snapshot import SentTrajectory, TrajectorySnapshot
 from kinema.runners.workers import CallWorkers
 
-__all__ = ["SubfilesMade", "write_subfiles"]
-
 # bytes of frame values that are read at a time
 _BLOCK_BYTES = 8 << 20
 _OF_ALL = ("atoms", "provenance", "n_frames")

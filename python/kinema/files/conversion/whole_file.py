@@ -18,8 +18,6 @@ from kinema.model.frame import VECTOR_FIELDS
 from kinema.model.selection.frames import FrameSelection
 from kinema.runners.workers import CallWorkers
 
-__all__ = ["is_whole_file", "write_repacked"]
-
 _OPTIONS = frozenset(
     {"layout", "compression", "level", "shuffle", "checksum", "max_error", "unit", "chunk_bytes", "align"}
 )

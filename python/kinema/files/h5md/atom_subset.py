@@ -33,8 +33,6 @@ from kinema.storage.hdf5.file import object_key
 from kinema.storage.hdf5.text import attribute
 from kinema.storage.hdf5.virtual import values_of
 
-__all__ = ["check_columns", "reduce_to", "write_columns"]
-
 
 def check_columns(positions: Any, path: str) -> None:
     """Raises ArgumentError if the column of an atom changes between frames."""

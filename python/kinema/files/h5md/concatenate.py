@@ -27,8 +27,6 @@ from kinema.storage.hdf5.storage import Storage, VirtualBox
 from kinema.storage.hdf5.text import text_attribute
 from kinema.storage.hdf5.virtual import values_of
 
-__all__ = ["JoinedPart", "join_tasks"]
-
 # largest series, in bytes, that is copied
 _SMALL = 64 << 20
 

@@ -20,8 +20,6 @@ from kinema.storage.hdf5.chunks import numeric_type
 from kinema.storage.hdf5.file import reading
 from kinema.storage.hdf5.filters import missing_filters
 
-__all__ = ["Values", "item_bytes"]
-
 # below this size, reopening the file takes longer than reading it through h5py
 _SMALL = 1 << 20
 

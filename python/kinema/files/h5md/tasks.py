@@ -26,8 +26,6 @@ from kinema.storage.hdf5.storage import KEEP, Layout, Storage, has_tiny_chunks, 
 from kinema.storage.hdf5.text import attribute
 from kinema.storage.hdf5.virtual import check_values_claim, check_virtual_claim
 
-__all__ = ["Changes", "CreateDataset", "MoveDataset", "Task", "Tasks", "WriteDataset", "plan"]
-
 
 @dataclass(frozen=True)
 class MoveDataset:

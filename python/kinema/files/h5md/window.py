@@ -12,8 +12,6 @@ from kinema.files.h5md.elements import TimedElement, steps_of
 from kinema.formats.h5md.file import H5mdFile
 from kinema.storage.hdf5.file import object_key
 
-__all__ = ["FrameWindow"]
-
 
 @dataclass(frozen=True)
 class FrameWindow:

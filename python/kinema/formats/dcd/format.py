@@ -12,8 +12,6 @@ from kinema.formats.format import FIXED, Format, Strategies
 if TYPE_CHECKING:
     from kinema.formats.splice import FileHead
 
-__all__ = ["Dcd", "DcdWriting"]
-
 
 @dataclass(frozen=True, eq=False)
 class DcdWriting(RecordWriting):

@@ -16,8 +16,6 @@ from kinema.base.notes import emit
 from kinema.formats.splice import FileHead
 from kinema.model.frame import Part
 
-__all__ = ["DcdHead"]
-
 _INT32 = range(-(1 << 31), 1 << 31)
 # places of numbers in the first record of a DCD file, after "CORD"
 _N_FRAMES, _FIRST_STEP, _STRIDE, _N_STEPS = 0, 1, 2, 3

@@ -5,8 +5,6 @@ from __future__ import annotations
 from kinema.formats.dcd.format import DcdWriting
 from kinema.formats.record_writer import RecordWriter
 
-__all__ = ["DcdWriter"]
-
 
 class DcdWriter(RecordWriter, format="DCD"):
     """Writes DCD as CHARMM and NAMD do: positions or velocities as float32, and the cell.

@@ -16,8 +16,6 @@ from kinema.base.notes import emit
 from kinema.model.atom_table import Atoms
 from kinema.model.topology import Topology
 
-__all__ = ["DLPOLY", "DlpolyAtoms", "Kinds", "check_table", "describes_own_atoms", "has_atoms", "kinds_of", "labels_of"]
-
 Kinds: TypeAlias = "tuple[list[str] | None, list[float] | None, list[float] | None]"
 """Names, masses (u) and charges (e), one for each kind of atom."""
 

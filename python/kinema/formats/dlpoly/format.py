@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from kinema.formats.splice import FileHead
     from kinema.model.atom_table import Atoms
 
-__all__ = ["Config", "DlpolyWriting", "History"]
-
 
 @dataclass(frozen=True, eq=False)
 class DlpolyWriting(RecordWriting):

@@ -10,8 +10,6 @@ from kinema import _core
 from kinema.base.errors import ArgumentError
 from kinema.formats.splice import FileHead
 
-__all__ = ["HistoryHead"]
-
 
 @dataclass(frozen=True)
 class HistoryHead(FileHead):

@@ -10,8 +10,6 @@ from kinema.formats.dlpoly.format import DlpolyWriting
 from kinema.formats.record_writer import RecordWriter, vector_names
 from kinema.formats.writer import Target
 
-__all__ = ["ConfigWriter", "HistoryWriter"]
-
 
 class _DlpolyWriter(RecordWriter):
     """Common part of the writers of DL_POLY files."""

@@ -15,8 +15,6 @@ from kinema.base.input_files import open_regular
 from kinema.base.printable import printable
 from kinema.formats.external.frames import LAMMPS_DUMP, names_of, reader_class
 
-__all__ = ["refuse_compressed"]
-
 # bytes by which the core recognises a format
 _HEAD = 2056
 # for zstd, whose blocks hold 128 KiB at most

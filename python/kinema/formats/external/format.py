@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from kinema.formats.external.writer import AtomsAsText
     from kinema.model.atom_table import Atoms
 
-__all__ = ["ExternalReading", "ExternalWriting", "Gro", "Pdb", "ThroughMDAnalysis"]
-
 
 @dataclass(frozen=True)
 class ExternalReading(AxisReading):

@@ -25,18 +25,6 @@ from kinema.formats.h5md.description import Quantity
 from kinema.formats.registry import EXTERNAL_ENDINGS
 from kinema.model.universe import import_mdanalysis
 
-__all__ = [
-    "EXTERNAL",
-    "LAMMPS_DUMP",
-    "FrameReader",
-    "FrameRows",
-    "KnownCells",
-    "check_stated",
-    "names_of",
-    "reader_class",
-    "refuse_external",
-]
-
 EXTERNAL = "MDAnalysis"
 """The core's name for all formats that are read through MDAnalysis."""
 

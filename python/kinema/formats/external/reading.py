@@ -30,8 +30,6 @@ from kinema.formats.external.frames import EXTERNAL, FrameReader, FrameRows, Kno
 from kinema.formats.h5md.description import ABSENT, FORBIDDEN, FieldDescription, H5mdDescription, Quantity
 from kinema.model.topology import BINARY, Topology
 
-__all__ = ["Describer", "ExternalOptions"]
-
 _VECTORS: tuple[Quantity, ...] = ("positions", "velocities", "forces")
 _OPTIONS_OF_OPEN = {"dt": "dt=", "time_offset": "time_offset=", "convert_units": "units=", "n_atoms": "topology="}
 # formats whose frames follow each other in time, stated or not; PDB and MOL2 have models and molecules

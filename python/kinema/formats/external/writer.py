@@ -30,8 +30,6 @@ from kinema.model.universe import import_mdanalysis, universe_of
 from kinema.storage.output_checks import check_no_link, check_not_input, check_target, open_temporary
 from kinema.storage.output_file import OutputFile, publish
 
-__all__ = ["AtomsAsText", "ExternalWriter", "GroWriter", "PdbWriter"]
-
 # range that the columns of a coordinate hold, in the unit of the file
 _LOWEST, _HIGHEST = -999.9995, 9999.9995
 _LARGEST_VELOCITY = 999.99995

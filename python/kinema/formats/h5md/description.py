@@ -19,17 +19,6 @@ from kinema.storage.hdf5.stored_dataset import StoredDataset
 if TYPE_CHECKING:
     from kinema.storage.hdf5.trust.verdicts import KnownStructures
 
-__all__ = [
-    "ABSENT",
-    "FORBIDDEN",
-    "FieldDescription",
-    "H5mdDescription",
-    "H5mdOptions",
-    "H5mdReading",
-    "Quantity",
-    "RowReader",
-]
-
 ABSENT = -1
 """Row of a frame in which a field has no values and reads as NaN."""
 

@@ -15,8 +15,6 @@ from kinema.formats.h5md.description import H5mdOptions
 from kinema.storage.hdf5.chunk_maps import ChunkMaps
 from kinema.storage.hdf5.file import OpenFile, open_hdf5, reading
 
-__all__ = ["H5mdFile", "check_hdf5", "opened"]
-
 
 @dataclass
 class H5mdFile(OpenFile):

@@ -11,8 +11,6 @@ from kinema.formats.h5md import H5mdOptions, atoms_source
 from kinema.formats.h5md.description import H5mdReading
 from kinema.formats.h5md.options import H5mdWriting
 
-__all__ = ["H5md"]
-
 _CONTIGUOUS = "H5MD (contiguous)"
 
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from kinema.model.atom_table import Atoms
 
-__all__ = ["H5mdWriting"]
-
 
 @dataclass(frozen=True, eq=False)
 class H5mdWriting(WritingOptions):

@@ -6,31 +6,6 @@ written out in the code.
 
 from __future__ import annotations
 
-__all__ = [
-    "CONNECTIVITY",
-    "DIMENSION",
-    "ELEMENTS",
-    "FIELDS",
-    "GROMACS_TOPOLOGY",
-    "GUESSED",
-    "MAX_ERROR",
-    "MAX_ERROR_UNIT",
-    "METADATA",
-    "MODULES",
-    "NAMES",
-    "NUMBERS",
-    "OBSERVABLES",
-    "PARTICLES",
-    "PER_PARTICLE",
-    "PLURALS",
-    "PROVENANCE",
-    "ROUNDING",
-    "SYMBOLS",
-    "TABLE",
-    "UNITS_VERSION",
-    "VERSION",
-]
-
 VERSION, UNITS_VERSION = (1, 1), (1, 0)
 DIMENSION = 3
 

@@ -19,8 +19,6 @@ from typing import Literal
 
 from kinema.base.errors import ArgumentError
 
-__all__ = ["DIMENSIONS", "Dimension", "Unit", "parse", "scale_to_kinema"]
-
 Dimension = Literal["length", "time", "velocity", "force", "mass", "charge"]
 
 _AVOGADRO = Fraction(602214076) * Fraction(10) ** 15

@@ -44,8 +44,6 @@ from kinema.storage.hdf5.rounding import NOT_COMPRESSED
 from kinema.storage.hdf5.storage import Layout
 from kinema.storage.output_checks import check_not_input, check_target
 
-__all__ = ["H5mdWriter", "table_of"]
-
 
 class H5mdWriter(Hdf5Writer, format="H5MD"):
     """Writes frames into an H5MD file (specification 1.1).

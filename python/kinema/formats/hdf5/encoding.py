@@ -23,8 +23,6 @@ from kinema.storage.hdf5.filters import Filters, encodable_again, encoded_by_cor
 from kinema.storage.hdf5.rounding import Rounding
 from kinema.storage.hdf5.storage import Storage, dataset_in_memory
 
-__all__ = ["ChunkEncoder", "Preparation", "encode_chunks"]
-
 
 @dataclass(frozen=True)
 class Preparation:

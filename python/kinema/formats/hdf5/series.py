@@ -18,8 +18,6 @@ from kinema.formats.given_frames import AnnouncedRows, EncodedChunk, EncodedRows
 from kinema.formats.hdf5.encoding import ChunkEncoder, Preparation
 from kinema.storage.hdf5.storage import write_chunks
 
-__all__ = ["CountedRows", "Series", "buffered_rows"]
-
 # most bytes of frames that are gathered for a data set without chunks
 _RUN_BYTES = 1 << 20
 # Chunks that wait to be encoded as one batch, and their bytes, independent of the number of workers. Batches of several

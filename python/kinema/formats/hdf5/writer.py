@@ -21,8 +21,6 @@ from kinema.formats.writer import Writer, not_finite_note
 from kinema.storage.hdf5.chunk_index import full_chunks
 from kinema.storage.hdf5.output import GrowingFile, NewFile, OutputPartFile, hdf5_errors
 
-__all__ = ["FrameGroup", "GrowingData", "Hdf5Writer"]
-
 
 class GrowingData(Protocol):
     """Data sets of a file that grow together."""

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from kinema.formats.splice import FileHead
     from kinema.model.atom_table import Atoms
 
-__all__ = ["Netcdf", "Netcdf4Writing", "NetcdfWriting"]
-
 
 @dataclass(frozen=True, eq=False)
 class NetcdfWriting(RecordWriting):

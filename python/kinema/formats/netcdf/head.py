@@ -11,8 +11,6 @@ from kinema.base.errors import ArgumentError, TruncatedFileError, UnsupportedFor
 from kinema.base.input_files import is_hdf5
 from kinema.formats.splice import FileHead
 
-__all__ = ["NetcdfHead"]
-
 # position of the number of records in a NetCDF header
 _COUNT_AT = 4
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from kinema.formats.netcdf.format import NetcdfWriting
 from kinema.formats.record_writer import RecordWriter
 
-__all__ = ["NetcdfWriter"]
-
 
 class NetcdfWriter(RecordWriter, format="NetCDF"):
     """Writes AMBER's NetCDF trajectories: float32 positions, velocities and forces, the cell, times.

@@ -21,8 +21,6 @@ from kinema.formats.netcdf4.write import FrameVariables
 from kinema.storage.hdf5.file import numbers
 from kinema.storage.hdf5.text import attribute, text_attribute
 
-__all__ = ["ExistingNetcdf"]
-
 _DIMENSIONS: dict[str, Dimension] = {"positions": "length", "velocities": "velocity", "forces": "force"}
 _OTHERS = ("time", "step", "timestep", "datalevel", "imageconvention", "cell", LENGTHS, ANGLES)
 # units of the variables that are written without conversion

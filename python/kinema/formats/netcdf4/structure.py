@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from kinema.formats.h5md.write.metadata import Dialect
 from kinema.storage.hdf5.storage import Storage, create_dataset, series_storage, write_dataset
 
-__all__ = ["FILL", "Structure"]
-
 FILL = 9.9692099683868690e36
 """netCDF's value for numbers that were never written."""
 

@@ -23,8 +23,6 @@ from kinema.formats.netcdf4.structure import FILL, Structure
 from kinema.model.atom_table import Atoms
 from kinema.storage.hdf5.storage import Layout, series_storage
 
-__all__ = ["NOT_COUNTED", "FrameVariables", "NetcdfOptions", "check_first", "create", "label_losses", "notes_of"]
-
 NOT_COUNTED = "steps are not kept: AMBER's NetCDF convention has none, frames are counted from 0"
 _TURNED = "cells are turned so that their first vector lies along x; positions are not"
 _LABEL = 8

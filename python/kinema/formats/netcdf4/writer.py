@@ -28,8 +28,6 @@ from kinema.storage.hdf5.output import GrowingFile, NewFile, damaged_file_errors
 from kinema.storage.hdf5.storage import Layout
 from kinema.storage.output_checks import check_target
 
-__all__ = ["Netcdf4Writer"]
-
 
 class Netcdf4Writer(Hdf5Writer, format="NetCDF", variant="netcdf4"):
     """Writes NetCDF-4, which is stored in HDF5: `kn.Writer("out.nc", n_atoms, netcdf4=True)`.

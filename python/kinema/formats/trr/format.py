@@ -12,8 +12,6 @@ from kinema.formats.format import FIXED, Format, Strategies
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
-__all__ = ["Trr", "TrrWriting"]
-
 
 @dataclass(frozen=True, eq=False)
 class TrrWriting(RecordWriting):

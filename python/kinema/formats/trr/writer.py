@@ -7,8 +7,6 @@ from kinema.formats.trr.format import TrrWriting
 from kinema.formats.writer import Target
 from kinema.model.frame import float_name
 
-__all__ = ["TrrWriter"]
-
 
 class TrrWriter(RecordWriter, format="TRR"):
     """Writes TRR: positions, velocities and forces, as each frame has them, cell, step and time.

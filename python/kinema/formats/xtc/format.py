@@ -9,8 +9,6 @@ from kinema.base.frozen_dataclass import dataclass
 from kinema.formats.declared import RecordWriting
 from kinema.formats.format import FIXED, Format, Strategies
 
-__all__ = ["Xtc", "XtcWriting"]
-
 # a system of at most this number of atoms is stored as floats, without a precision
 _PLAIN_ATOMS, _PRECISION_AT = 9, 56
 

@@ -6,8 +6,6 @@ from kinema.formats.record_writer import RecordWriter, vector_names
 from kinema.formats.writer import Target
 from kinema.formats.xtc.format import XtcWriting
 
-__all__ = ["XtcWriter"]
-
 
 class XtcWriter(RecordWriter, format="XTC"):
     """Writes XTC: positions rounded to a precision, cell, step and time. Options are those of `XtcWriting`."""

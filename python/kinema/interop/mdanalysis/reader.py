@@ -36,8 +36,6 @@ from kinema.trajectory.opening import open as open_trajectory
 from kinema.trajectory.transform import Transform
 from kinema.transforms.timesteps import BoundTransform, FrameOfFile, bound_to, changed, universe_of_timestep
 
-__all__ = ["KinemaReader"]
-
 # for files without units, whose values are read unconverted
 _ANY_UNITS = {"length": "angstrom", "time": "ps", "velocity": "angstrom ps-1", "force": "kJ mol-1 angstrom-1"}
 

@@ -12,8 +12,6 @@ from kinema.base.resources import worker_count
 from kinema.formats.registry import formats
 from kinema.trajectory.opening import open_arguments
 
-__all__ = ["check_parallel", "open_options", "refuse_unknown", "threads_of", "units_of"]
-
 # `kinema.open`'s names of units -> MDAnalysis' names
 _UNIT_NAMES = {"angstrom": "Angstrom", "nm": "nm", "ps": "ps"}
 # times are this reader's own arguments

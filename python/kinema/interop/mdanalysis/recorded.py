@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from kinema.formats.h5md.read.observables import Observable
 
-__all__ = ["OWN_DATA", "RecordedValues"]
-
 # an observable of up to this many bytes is read once and cached
 _CACHED_BYTES = 16 << 20
 # MDAnalysis' own entries of `ts.data`

@@ -9,8 +9,6 @@ import MDAnalysis
 from kinema.formats.registry import formats
 from kinema.interop.mdanalysis.reader import KinemaReader
 
-__all__ = ["install", "uninstall"]
-
 # the readers of MDAnalysis that `uninstall` restores; None: there was none
 _replaced: dict[str, Any] = {}
 

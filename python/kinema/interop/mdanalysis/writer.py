@@ -21,8 +21,6 @@ from kinema.interop.mdanalysis.recorded import OWN_DATA
 from kinema.model.atom_table import Atoms
 from kinema.model.frame import VECTOR_FIELDS, frame_bytes
 
-__all__ = ["KinemaWriter"]
-
 # memory of the frames that are written with one call
 _BLOCK_MEMORY = 4 << 20
 _BLOCK_FRAMES = 256

@@ -14,8 +14,6 @@ from kinema.base.errors import CorruptFileError
 from kinema.base.input_files import open_regular
 from kinema.ml.stored.samples import SampleFile
 
-__all__ = ["MemberChecksum", "combined"]
-
 _POLYNOMIAL = 0xEDB88320
 _ONE = 1 << 31
 

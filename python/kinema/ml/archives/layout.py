@@ -13,8 +13,6 @@ from kinema.base.errors import ArgumentError, UnsupportedFormatError
 from kinema.storage.hdf5.filters import Compression, filters_of
 from kinema.storage.hdf5.storage import Layout, Storage, dataset_in_memory
 
-__all__ = ["ArrayLayout", "advice", "chunk_samples", "field_layouts"]
-
 # of chunks of samples, if no number is given: large enough for a request, small enough for samples in random order
 _CHUNK_BYTES = 64 << 10
 # smaller chunks cost more in the file's index than they hold

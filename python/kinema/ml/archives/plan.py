@@ -28,8 +28,6 @@ from kinema.ml.stored.samples import OWN_GROUP, Deflated
 from kinema.storage.hdf5.filters import Compression
 from kinema.storage.provenance import Input, Provenance
 
-__all__ = ["ConversionPlan", "DtypeChoice"]
-
 # one type for all arrays, or types for some of them by name
 DtypeChoice = DTypeLike | Mapping[str, DTypeLike] | None
 

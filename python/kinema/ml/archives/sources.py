@@ -20,8 +20,6 @@ from kinema.ml.samples import SampleDataset
 from kinema.ml.stored.deflated import inflated
 from kinema.ml.stored.samples import Deflated, SampleFile
 
-__all__ = ["Conversion", "ReadRows", "Room", "RowsInPlace", "Sources"]
-
 # takes a number of bytes, returns an uninitialised array of that size
 Room = Callable[[int], NDArray[np.uint8]]
 

@@ -26,8 +26,6 @@ from kinema.storage.hdf5.output import GrowingFile, NewFile, OutputPart, OutputP
 from kinema.storage.hdf5.storage import Storage, create_dataset, write_dataset
 from kinema.storage.provenance import Provenance
 
-__all__ = ["GrowingArchive", "PlacedArchive", "make_part", "write_structure"]
-
 # bytes of a file after which the kernel is told to begin writing
 _WRITEBACK_BYTES = 32 << 20
 

@@ -17,8 +17,6 @@ from kinema.ml.catalogue.making import each_in_order, lead, runner_for
 from kinema.runners import Runner
 from kinema.storage.output_file import reservations, reserve
 
-__all__ = ["CatalogueCheck", "ChangedEntry", "check_catalogue"]
-
 # entries that a worker checks in one call
 _AT_ONCE = 256
 # number, kind, message, new entry

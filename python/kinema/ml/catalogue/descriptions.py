@@ -12,8 +12,6 @@ from kinema.formats.h5md import FieldDescription, H5mdDescription, StoredDataset
 from kinema.formats.h5md.description import FORBIDDEN
 from kinema.ml.catalogue.packing import Packer, Unpacker
 
-__all__ = ["can_be_kept", "pack_description", "unpack_description"]
-
 _FIELDS = ("positions", "velocities", "forces", "cell")
 # types of the arrays of a data set
 _TYPES = {"addresses": "<u8", "sizes": "<u8", "masks": "<u4"}

@@ -39,8 +39,6 @@ from kinema.model.topology import Topology
 from kinema.storage.output_file import write_index
 from kinema.trajectory import Trajectory
 
-__all__ = ["Entry", "EntryPlace", "PackedEntry", "Snapshot"]
-
 # arguments of the core's constructor that an entry has; the others are functions or depend on the machine
 _RECIPE = ("format", "overlap", "on_truncated", "absent", "index", "units", "dt", "time_offset", "first_time")
 # MDAnalysis' readers leave nothing to store that would spare the next opening from reading the file

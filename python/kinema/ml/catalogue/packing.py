@@ -17,8 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Packer", "Unpacker"]
-
 _LENGTH = struct.Struct("<Q")
 # arrays with fewer elements are not tested for a line
 _SHORT = 4

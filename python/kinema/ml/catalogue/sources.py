@@ -10,8 +10,6 @@ from typing import Any
 from kinema.base.errors import ArgumentError, FileNotFound
 from kinema.formats.registry import formats
 
-__all__ = ["Files", "files_of", "name_of"]
-
 Files = tuple[str, ...]
 """Absolute paths of the parts of one trajectory; usually one."""
 

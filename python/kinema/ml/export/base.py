@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from kinema.ml.export.source import ExportSource, Run
 
-__all__ = ["ExportFormat", "divided", "ranges_of"]
-
 
 class ExportFormat(ABC):
     """Makes the files of one format. It is pickled for workers.

@@ -18,8 +18,6 @@ from kinema.ml.export.base import ExportFormat, ranges_of
 from kinema.ml.export.energies import FORCE_TO_EV, Energies, converted, elements_of
 from kinema.ml.export.source import ExportSource, Run
 
-__all__ = ["DeepMd"]
-
 
 class DeepMd(ExportFormat):
     """A system has the frames of all trajectories whose atoms have the same elements in the same order, in their order.

@@ -34,8 +34,6 @@ from kinema.storage.output_file import OutputFile, whole_folder
 from kinema.trajectory import Trajectory
 from kinema.trajectory.opening import open as open_trajectory
 
-__all__ = ["Exported", "export"]
-
 _VERSION = 1
 _STAMPS = ("cell", "step", "time")
 

@@ -17,8 +17,6 @@ from kinema.ml.export.base import ExportFormat
 from kinema.ml.export.energies import FORCE_TO_EV, Energies, converted, elements_of, key_of
 from kinema.ml.export.source import ExportSource, Run
 
-__all__ = ["ExtendedXyz"]
-
 # approximate bytes of text for each byte of float32 coordinates, and of a line of keys
 _TEXT = 3
 _LINE = 300

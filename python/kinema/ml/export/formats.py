@@ -11,8 +11,6 @@ from kinema.ml.export.base import ExportFormat
 from kinema.ml.export.deepmd import DeepMd
 from kinema.ml.export.extxyz import ExtendedXyz
 
-__all__ = ["EXPORT_FORMATS", "export_format"]
-
 # by name, called with energy=, label_units= and compress=
 _MAKERS: Mapping[str, Callable[[str | None, dict[str, str], bool], ExportFormat]] = {
     "samples-h5": lambda energy, units, compress: SamplesH5(),

@@ -16,8 +16,6 @@ from kinema.ml.batch import Batch
 from kinema.ml.dataset import Dataset, Subset
 from kinema.ml.frames import FrameDataset
 
-__all__ = ["Array", "ExportSource", "Run"]
-
 # bytes of a block if memory allows: beyond the caches of processors reading gets slower
 _BLOCK_BYTES = 8 << 20
 

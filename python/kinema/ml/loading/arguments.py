@@ -6,8 +6,6 @@ from typing import Any
 
 from kinema.base.errors import ArgumentError
 
-__all__ = ["check_positive", "rank_of"]
-
 
 def check_positive(name: str, value: Any) -> int:
     """Returns the value. Raises ArgumentError if it is not a whole number from 1 on."""

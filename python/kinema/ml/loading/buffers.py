@@ -10,8 +10,6 @@ import numpy as np
 
 from kinema.ml.batch import Batch
 
-__all__ = ["Buffers", "rows_of"]
-
 # batches whose memory is kept at most: with more, each is small and quickly allocated again
 _MOST_KEPT = 256
 

@@ -17,8 +17,6 @@ try:
 except ImportError as error:  # pragma: no cover - where torch is not installed
     raise missing_package("kinema.ml.Loader", "torch", "ml", error) from error
 
-__all__ = ["Delivery"]
-
 
 class Delivery:
     """Copies batches to a device of torch; if it is a CUDA device, from pinned memory and without waiting."""

@@ -14,8 +14,6 @@ from kinema.ml.batch import Batch
 from kinema.ml.dataset import Dataset
 from kinema.ml.loading.buffers import Buffers
 
-__all__ = ["BatchReader", "Gather", "GatheredBatches"]
-
 # samples named in the note of an error
 _NAMED = 8
 

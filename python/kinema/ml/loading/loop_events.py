@@ -6,8 +6,6 @@ from time import perf_counter_ns
 
 from kinema.base.tracing.recording import finish_with_trace, lap
 
-__all__ = ["LoopEvents"]
-
 
 class LoopEvents:
     """Events of one loop over an epoch.

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from kinema.base.errors import ArgumentError
 from kinema.ml.loading.order import Order
 
-__all__ = ["RankShare"]
-
 # samples of an order computed together: a batch at a time, each would cost several times as much
 _AT_A_TIME = 1 << 12
 

@@ -11,8 +11,6 @@ from kinema.base.notes import emit
 from kinema.ml.fingerprint import DataIdentity
 from kinema.ml.loading.order import Order
 
-__all__ = ["LoaderState"]
-
 
 @dataclass(frozen=True)
 class LoaderState:

@@ -28,8 +28,6 @@ from kinema.ml.splits import DataSplit
 from kinema.ml.statistics.moments import Moments
 from kinema.ml.statistics.statistics import ANY_ELEMENT, EnergyStatistics, Statistics
 
-__all__ = ["statistics"]
-
 # bytes of a block: three are in memory; the size is fixed, so that the bits do not depend on the memory
 _BLOCK_BYTES = 16 << 20
 _BLOCKS = 3

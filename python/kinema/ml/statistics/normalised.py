@@ -11,8 +11,6 @@ from kinema.ml.dataset import Dataset, DatasetOverAnother
 from kinema.ml.fingerprint import fingerprint
 from kinema.ml.statistics.statistics import Statistics
 
-__all__ = ["Normalised"]
-
 
 class Normalised(DatasetOverAnother):
     """A data set with arrays normalised by statistics; `Loader(normalise=)` makes it.

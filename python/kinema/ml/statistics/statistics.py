@@ -19,8 +19,6 @@ from kinema.ml.statistics.moments import Moments
 from kinema.storage.output_checks import check_remade
 from kinema.storage.output_file import write_whole
 
-__all__ = ["ANY_ELEMENT", "EnergyStatistics", "Statistics"]
-
 _VERSION = 1
 _LARGEST = 4 << 30
 ANY_ELEMENT = "any"

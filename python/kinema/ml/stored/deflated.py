@@ -19,8 +19,6 @@ from kinema.cache.file_objects import open as open_cached
 from kinema.cache.node_cache import NodeCache
 from kinema.ml.stored.samples import Deflated, SampleFile
 
-__all__ = ["DeflatedMembers", "inflated"]
-
 # bytes that zlib is given at a time: it copies what it does not take, so these usually give less than a piece
 _STORED = 256 << 10
 # maximum that zlib returns at a time

@@ -23,8 +23,6 @@ from kinema.storage.hdf5.file import OpenFile, open_hdf5, reading
 from kinema.storage.hdf5.storage import write_dataset
 from kinema.storage.hdf5.virtual import values_of
 
-__all__ = ["SampleOrigin", "origin_of"]
-
 _GROUP = f"{OWN_GROUP}/origin"
 # files without samples that are accepted
 _EMPTY_FILES = 1 << 20

@@ -22,8 +22,6 @@ from kinema.ml.stored.samples import ENDINGS, LIST_OF_FILES, OWN_GROUP, SampleFi
 from kinema.storage.hdf5.file import open_hdf5, reading
 from kinema.trajectory.following.patterns import GivenFiles
 
-__all__ = ["SampleFiles", "is_archive"]
-
 _LARGEST_LIST = 1 << 28
 _ARCHIVES = "file_is_sample=False (--no-file-is-sample)"
 _CHOOSE = "; choose arrays that all files have with fields= (--fields)"

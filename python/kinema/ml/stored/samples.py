@@ -19,19 +19,6 @@ from kinema.storage.hdf5.chunks import NeedsLibrary, complete_rows, numeric_type
 from kinema.storage.hdf5.file import OpenFile, objects_below, open_hdf5, reading
 from kinema.storage.hdf5.stored_dataset import NOT_STORED, StoredDataset
 
-__all__ = [
-    "ENDINGS",
-    "LIST_OF_FILES",
-    "OWN_GROUP",
-    "Deflated",
-    "SampleFile",
-    "StoredMember",
-    "arrays_of",
-    "as_samples",
-    "extents_of",
-    "samples_of",
-]
-
 _NPY = b"\x93NUMPY"
 _LOCAL = b"PK\x03\x04"
 _LOCAL_BYTES = 30

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from kinema.base.errors import ArgumentError, CorruptFileError, OutOfRangeError
 from kinema.base.input_files import read_regular
 
-__all__ = ["atom_tuples", "read_atom_tuples"]
-
 # 10^9 pairs
 _MOST_BYTES = 16 << 30
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from kinema.model.atom_table import Atoms
     from kinema.model.selection.atoms import Selection
 
-__all__ = ["AtomsOfGroup", "divided", "groups_of", "marks_of"]
-
 _COLUMNS = {"residues": "resindices", "segments": "segids"}
 
 

@@ -16,8 +16,6 @@ from kinema.base.errors import Error
 from kinema.base.notes import emit
 from kinema.storage.stored_records import Record, RecordFolder
 
-__all__ = ["DamagedBytes", "Verdict", "Verdicts"]
-
 _FORMATS = ("XTC", "TRR", "NetCDF", "DCD", "DL_POLY HISTORY", "DL_POLY CONFIG")
 # number of the set of checks that decoders make: raised whenever they find more, so that earlier verdicts do not count
 _CHECKS = 2

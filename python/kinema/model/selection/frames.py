@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError, OutOfRangeError
 
-__all__ = ["FrameChoice", "FrameSelection", "resolve", "resolve_run"]
-
 
 class FrameSelection:
     """Immutable, ordered frames of a trajectory. A stride takes no memory, however many frames it has.

@@ -16,8 +16,6 @@ from kinema.base.input_files import read_regular
 from kinema.base.resources import physical_memory
 from kinema.model.selection.atoms import AtomChoice, Selection, from_indices
 
-__all__ = ["group_of_file", "read_group", "read_groups"]
-
 # a group of all atoms of the largest systems takes about a GiB
 _MOST_BYTES = 4 << 30
 # atoms are numbered in 32 bits

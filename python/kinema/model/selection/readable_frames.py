@@ -17,8 +17,6 @@ from kinema.base.resources import worker_count
 from kinema.model.selection.decoded_frames import DamagedBytes, Verdict, Verdicts
 from kinema.model.selection.frames import FrameSelection
 
-__all__ = ["DamagedFrame", "DecodedFrames", "decode_frames", "keep_verdicts", "not_finite_rows"]
-
 # positions decoded at a time, if memory allows; few frames, because each is decoded again alone if one is damaged
 _WINDOW_BYTES = 64 << 20
 _WINDOW_FRAMES = 128

@@ -18,8 +18,6 @@ from kinema.base.notes import emit
 from kinema.base.printable import counted
 from kinema.model.atom_table import Atoms
 
-__all__ = ["DIHEDRALS", "ResidueDihedrals", "residue_dihedrals", "residue_labels"]
-
 # backbone: the name of each atom, and its residue: this one (0), the one before (-1) or after (1)
 _BACKBONE: Mapping[str, tuple[tuple[str, int], ...]] = {
     "phi": (("C", -1), ("N", 0), ("CA", 0), ("C", 0)),

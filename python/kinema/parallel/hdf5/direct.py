@@ -22,8 +22,6 @@ from kinema.parallel.rank_file import FileRequest
 from kinema.parallel.rank_frames import RankFrame
 from kinema.parallel.verification import Verification
 
-__all__ = ["DirectFields"]
-
 _NOTHING = np.empty(0, np.uint8)
 
 

@@ -20,8 +20,6 @@ from kinema.parallel.rank_file import FileRequest, FileState
 from kinema.parallel.rank_frames import RankFrame
 from kinema.parallel.serial import SerialFile
 
-__all__ = ["Hdf5File", "Stamps", "first_arrays"]
-
 
 @dataclass
 class Stamps:

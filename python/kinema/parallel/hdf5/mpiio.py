@@ -29,8 +29,6 @@ from kinema.parallel.rank_frames import RankFrame
 from kinema.storage.hdf5.filters import missing_filters
 from kinema.storage.hdf5.output import LIBVER, hdf5_errors
 
-__all__ = ["MpiioFields"]
-
 # seconds that a rank waits for the others after its collective write has failed
 _PATIENCE = 30.0
 

@@ -13,8 +13,6 @@ from kinema.parallel.hdf5.verification import RowVerification
 from kinema.parallel.rank_file import FileRequest
 from kinema.parallel.serial import SerialFile
 
-__all__ = ["SerialFields"]
-
 
 class SerialFields(SerialFile):
     """See the module."""

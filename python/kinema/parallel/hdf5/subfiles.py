@@ -29,8 +29,6 @@ from kinema.parallel.hdf5.virtual_writer import VirtualFieldsWriter
 from kinema.parallel.rank_file import FileRequest
 from kinema.parallel.rank_frames import RankFrame
 
-__all__ = ["Subfiles"]
-
 # options for all atoms, or for the file on top
 _NOT_OF_PARTS = ("atoms", "topology", "masses", "charges", "species", "ids", "bonds", "provenance", "resume_from")
 

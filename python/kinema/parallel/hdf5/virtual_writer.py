@@ -13,8 +13,6 @@ from kinema.formats.h5md.writer import H5mdWriter
 from kinema.formats.hdf5.encoding import ChunkEncoder
 from kinema.formats.hdf5.series import CountedRows
 
-__all__ = ["VirtualFieldsWriter"]
-
 
 class VirtualFieldsWriter(H5mdWriter):
     """Counts the frames of fields that others write, from the first frame on, into the files of `parts`.

@@ -11,8 +11,6 @@ from kinema.parallel.rank_file import FileRequest, RankFile
 from kinema.parallel.rank_frames import RankFrame
 from kinema.parallel.record_files.shared_records import SharedRecords
 
-__all__ = ["RecordStrategy", "RecordsFile"]
-
 
 class RecordStrategy(Protocol):
     """Brings frames, of which each rank has some atoms, into a `SharedRecords`; method names follow `FrameSink`."""

@@ -16,8 +16,6 @@ from kinema.parallel.rank_frames import RankFrame
 from kinema.parallel.record_files.shared_records import SharedRecords
 from kinema.parallel.record_files.stamps import Stamp
 
-__all__ = ["FieldRecords", "MakeRecords"]
-
 MakeRecords = Callable[[tuple[str, ...], RankFrame, Stamp], AtomRecordsLike]
 
 

@@ -21,8 +21,6 @@ from kinema.parallel.placers import FilePlacer
 from kinema.parallel.rank_file import FileRequest, FileState
 from kinema.trajectory import Trajectory, opening
 
-__all__ = ["OpenedRecords", "RecordOutput"]
-
 
 @dataclass
 class OpenedRecords:

@@ -19,8 +19,6 @@ from kinema.parallel.record_files.planes import AtomRows, FramePlace, PlaneWrite
 from kinema.parallel.record_files.shared_records import SharedRecords
 from kinema.parallel.record_files.stamps import Stamp
 
-__all__ = ["PlacedRecords"]
-
 # if a rank writes less of a frame, the overhead exceeds the gain
 _LEAST_SHARE = 64 << 10
 

@@ -16,8 +16,6 @@ from kinema.parallel.record_files.shared_records import AHEAD, SharedRecords
 from kinema.parallel.record_files.stamps import Stamp
 from kinema.parallel.write_behind import WriteBehind
 
-__all__ = ["AtomRows", "FramePlace", "PlaneWriter"]
-
 # bytes of values per batch, if no size was given: from exchange to encoding they stay in caches
 _CACHED = 3 << 19
 _NOTHING = np.empty(0, np.uint8)

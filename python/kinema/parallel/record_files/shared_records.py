@@ -19,8 +19,6 @@ from kinema.parallel.record_files.stamps import FrameStamps, NotedLosses, Stamp
 from kinema.parallel.verification import Verification
 from kinema.parallel.write_behind import WriteBehind
 
-__all__ = ["AHEAD", "UNFINISHED", "SharedRecords"]
-
 UNFINISHED = b"KINE"
 """Mark at the beginning of a record that ranks are writing; the record's first bytes replace it when the record is
 complete. If a run was killed before that, readers leave out this record and everything after it."""

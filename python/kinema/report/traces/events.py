@@ -16,8 +16,6 @@ from kinema.report.traces.kinds import POSIX, TRANSFERS, Operation, kind_of, ope
 from kinema.report.traces.lines import trace_files
 from kinema.report.traces.parsing import COLUMNS, FileEvents, read_file
 
-__all__ = ["TraceEvents", "TracedFunction", "TracedProcess", "read_trace"]
-
 
 @dataclass(frozen=True)
 class TracedFunction:

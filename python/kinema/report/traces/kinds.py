@@ -7,21 +7,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-__all__ = [
-    "APPLICATION",
-    "BATCH",
-    "COMPUTE",
-    "KINDS",
-    "OPERATIONS",
-    "OTHER",
-    "POSIX",
-    "TRANSFERS",
-    "WAIT",
-    "Operation",
-    "kind_of",
-    "operation_of",
-]
-
 APPLICATION, POSIX, COMPUTE, WAIT, BATCH, OTHER = "application", "posix", "compute", "wait", "batch", "other"
 KINDS = (APPLICATION, POSIX, COMPUTE, WAIT, BATCH, OTHER)
 Operation = Literal["read", "write", "copy", "metadata", "sync", "map", ""]

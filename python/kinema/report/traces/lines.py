@@ -14,8 +14,6 @@ from typing import IO
 from kinema.base.errors import ArgumentError, CorruptFileError, FileNotFound, os_errors
 from kinema.base.input_files import file_key, open_regular
 
-__all__ = ["SUFFIXES", "is_trace", "lines_of", "trace_files"]
-
 SUFFIXES = (".pfw", ".pfw.gz")
 _GZIP = b"\x1f\x8b"
 # bytes to read, and to decompress, at once

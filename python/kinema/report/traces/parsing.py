@@ -20,8 +20,6 @@ from kinema.base.errors import CorruptFileError
 from kinema.base.printable import counted, printable
 from kinema.report.traces.lines import lines_of
 
-__all__ = ["COLUMNS", "FileEvents", "read_file"]
-
 COLUMNS = ("function", "thread", "file", "start", "duration", "size", "offset", "epoch", "step", "result", "frames")
 """int64 each; -1 where an event has none, `result` 0."""
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from kinema.report.traces.summary import TraceSummary
 
-__all__ = ["draw_columns", "draw_summary"]
-
 # as in the pictures of reports (after Okabe and Ito)
 _COLOURS = {APPLICATION: "#E69F00", POSIX: "#D55E00", COMPUTE: "#009E73", WAIT: "#C9C9C9", BATCH: "#CC79A7"}
 _NAMES = {

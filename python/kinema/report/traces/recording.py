@@ -23,8 +23,6 @@ from kinema.report.traces.lines import SUFFIXES
 from kinema.report.traces.strace import OPTIONS, Imported, import_log
 from kinema.storage.output_file import write_whole
 
-__all__ = ["RecordedCommand", "record"]
-
 _INSTALL = (
     "install it with: apt install strace (Debian, Ubuntu), dnf install strace (Fedora, RHEL), or conda install strace"
 )

@@ -18,8 +18,6 @@ from typing import IO, Any
 from kinema.base.errors import CorruptFileError
 from kinema.base.input_files import open_regular
 
-__all__ = ["OPTIONS", "Imported", "import_log"]
-
 # C's names of the calls, as in Kinema and DFTracer, by the kernel's names
 _NAMES = {
     "open": "open64", "openat": "open64", "openat2": "open64", "creat": "open64", "close": "close",

@@ -43,8 +43,6 @@ from kinema.storage.output_file import write_whole
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["SCHEMA", "TimeSplit", "TraceSummary", "summarise"]
-
 # the first plain value, which identifies a file of them
 SCHEMA = "kinema-trace-summary"
 

@@ -12,26 +12,6 @@ from numpy.typing import NDArray
 from kinema.report.traces.events import TraceEvents
 from kinema.report.traces.kinds import APPLICATION, BATCH, COMPUTE, OPERATIONS, POSIX
 
-__all__ = [
-    "SIZES",
-    "Bandwidth",
-    "CacheUse",
-    "Distribution",
-    "EpochRow",
-    "FileRow",
-    "FunctionRow",
-    "OperationRow",
-    "bandwidth_of",
-    "cache_of",
-    "distribution",
-    "epochs_of",
-    "files_of",
-    "functions_of",
-    "operations_of",
-    "transfer_kind",
-    "transfers_of",
-]
-
 # upper ends of the classes of transfer sizes, bytes; the last has none
 SIZES = (4 << 10, 64 << 10, 1 << 20, 16 << 20)
 _MOST_FILES = 20

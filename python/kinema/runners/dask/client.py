@@ -31,16 +31,6 @@ from kinema.base.errors import ArgumentError, WorkerError
 from kinema.base.input_files import read_regular
 from kinema.runners.dask.tasks import other_version, slots_of
 
-__all__ = [
-    "DaskWorkers",
-    "check_running",
-    "client_of",
-    "connection",
-    "current_client",
-    "find_workers",
-    "request_workers",
-]
-
 # evaluated on scheduler and workers, which may lack Kinema: no function of Kinema can be sent
 _QUESTION = "(__import__('kinema').__version__, __import__('socket').gethostname())"
 

@@ -29,8 +29,6 @@ from distributed.security import Security
 from kinema.base.errors import WorkerError, missing_package, os_errors
 from kinema.runners.local.interpreter import ignore_job_signals, start_interpreter
 
-__all__ = ["OwnCluster", "work_for"]
-
 _LOGGER = logging.getLogger("distributed")
 # not reachable from other machines
 _HOST = "127.0.0.1"

@@ -12,8 +12,6 @@ from typing import Any
 
 from distributed import Client
 
-__all__ = ["FramesInProgress", "reporting_frames"]
-
 # seconds between polls of the scheduler; heartbeats come every half second, or less often on large clusters
 _POLL_SECONDS = 1.0
 

@@ -51,8 +51,6 @@ from kinema.runners.dask.tasks import (
     task_error,
 )
 
-__all__ = ["Dask"]
-
 # submitted tasks per running task: a worker starts the second while the client fetches the result of the first
 _AHEAD = 2
 # smallest size of a task: the scheduler takes a few milliseconds for each

@@ -15,8 +15,6 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 from kinema.base.timings import Transition
 from kinema.base.tracing.recording import event
 
-__all__ = ["Recording", "Transitions", "trace_transitions", "transitions_since"]
-
 # a recorded transition: task, start, finish, worker, time, actions, bytes
 _Row = tuple[str, str, str, str, float, list[tuple[str, float, float]], int]
 

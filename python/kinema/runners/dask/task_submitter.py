@@ -25,8 +25,6 @@ from kinema.base.notes import emit
 from kinema.base.printable import counted
 from kinema.runners.local.interpreter import describe_end
 
-__all__ = ["SharedResult", "TaskSubmitter"]
-
 # seconds between polls of the cluster's workers
 _POLL_SECONDS = 1.0
 # most tasks that an error names

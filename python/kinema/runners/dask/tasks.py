@@ -37,19 +37,6 @@ from kinema.runners.dask.progress import reporting_frames
 from kinema.runners.local.worker import WorkerSetup
 from kinema.runners.reduction import Leaves, SerializedNode, serialize_nodes
 
-__all__ = [
-    "PieceResult",
-    "SharedFiles",
-    "SharedSetup",
-    "TaskFailure",
-    "call_function",
-    "other_version",
-    "run_piece",
-    "slots_of",
-    "task_error",
-    "task_failure",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class PieceResult:

@@ -9,8 +9,6 @@ import sys
 
 from kinema.base.errors import ArgumentError, from_os
 
-__all__ = ["JOB_SIGNALS", "describe_end", "ignore_job_signals", "module_command", "start_interpreter"]
-
 # signals of Ctrl-C and of batch systems, which every process of a job receives; only the parent acts on them
 JOB_SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGUSR1})
 

@@ -40,8 +40,6 @@ from kinema.runners.reduction import Leaves, Reduction, describe_piece, frames_i
 from kinema.runners.scheduler import SchedulePolicy, Scheduler, WorkPlan
 from kinema.runners.worker_timer import pass_timings
 
-__all__ = ["ProcessesRunner"]
-
 # pieces of work that a worker holds: it computes the second while the parent takes in the first
 _PIECES_AHEAD = 2
 # seconds between reports of progress

@@ -9,8 +9,6 @@ from kinema.base.resources import worker_count
 from kinema.runners.base import PassRequest, PassResult, Runner
 from kinema.runners.local.threads import ThreadsRunner
 
-__all__ = ["SerialRunner"]
-
 
 class SerialRunner(Runner):
     """Runs on one worker, in the calling Python thread; raises ArgumentError if more are requested."""

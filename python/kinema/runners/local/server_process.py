@@ -22,8 +22,6 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 
-__all__ = ["MOST_BYTES", "Fork", "Forked", "Preload", "WorkerEnded", "main"]
-
 MOST_BYTES = 1 << 17
 """Most bytes of a message."""
 _WORKER = "kinema.runners.local.worker"

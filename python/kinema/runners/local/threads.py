@@ -11,8 +11,6 @@ from kinema.base.timings import PassTimings
 from kinema.runners.base import PassRequest, PassResult, Runner
 from kinema.runners.reduction import Reduction
 
-__all__ = ["ThreadsRunner"]
-
 
 class ThreadsRunner(Runner):
     """Runs on threads, which leave the global interpreter lock free."""

@@ -30,21 +30,6 @@ from kinema.runners.local.interpreter import ignore_job_signals
 from kinema.runners.reduction import Leaves, SerializedNode, serialize_nodes
 from kinema.runners.scheduler import WorkPlan
 
-__all__ = [
-    "Begin",
-    "Calls",
-    "Done",
-    "Message",
-    "PieceTimes",
-    "Progress",
-    "Ready",
-    "Returned",
-    "WorkerFailure",
-    "WorkerSetup",
-    "main",
-    "store_files",
-]
-
 # seconds that a process waits for its parent to end after the parent has closed the connection
 _PATIENCE = 1.0
 _SETUP_NAME = "setup.pickle"

@@ -27,8 +27,6 @@ from kinema.runners.local.interpreter import start_interpreter
 from kinema.runners.local.server_process import MOST_BYTES, Fork, Forked, Preload, WorkerEnded
 from kinema.runners.stalls import activity
 
-__all__ = ["ForkedWorker", "WorkerProcess", "WorkerServer", "start_server"]
-
 # seconds to wait for a server that does not answer
 _PATIENCE = 10.0
 

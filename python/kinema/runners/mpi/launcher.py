@@ -10,8 +10,6 @@ from collections.abc import Mapping
 
 from kinema.base.frozen_dataclass import dataclass
 
-__all__ = ["Launch", "launched", "own_environment"]
-
 # number of ranks and rank of this process, as launchers name them; the first pair that is set counts.
 # PMI: MPICH, Intel MPI, MVAPICH, Cray's ALPS and PALS, srun --mpi=pmi2; OMPI: Open MPI's mpiexec;
 # FLUX: flux run; JSM: jsrun; SLURM_STEP: srun with any plugin (a batch script outside srun has no step of its own)

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 from kinema.runners.mpi.communicator import Ranks, sleep_between
 
-__all__ = ["NodeBytes"]
-
 
 class NodeBytes:
     """Bytes of rank 0 in memory that the ranks of a node share, sent to each node once. Making and freeing are

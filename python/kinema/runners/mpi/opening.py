@@ -19,8 +19,6 @@ from kinema.runners.mpi.node_memory import NodeBytes
 from kinema.runners.mpi.reading import RankReader, rank_reader
 from kinema.trajectory import Trajectory
 
-__all__ = ["OpenedTrajectory", "broadcast_opened", "open_on_ranks", "receive_opened"]
-
 
 @dataclass(frozen=True)
 class OpenedTrajectory:

@@ -29,19 +29,6 @@ from kinema.runners.reduction import Leaves, PieceLimit, SerializedNode, frames_
 from kinema.runners.scheduler import RateEstimate, Scheduler, WorkPlan
 from kinema.runners.worker_timer import WorkerTimer
 
-__all__ = [
-    "PASS_END",
-    "PAUSE",
-    "TO_ROOT",
-    "FramesDone",
-    "NewNodes",
-    "PassRank",
-    "PassSetup",
-    "RankDone",
-    "Stopped",
-    "WorkerRank",
-]
-
 # tags of messages to rank 0, and of its message that the pass has ended, with or without success
 TO_ROOT, PASS_END = 1, 2
 # seconds between two polls if there is nothing to do

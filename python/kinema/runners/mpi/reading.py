@@ -15,8 +15,6 @@ from kinema.model.snapshot import TrajectorySnapshot
 from kinema.runners.access import AccessMethod
 from kinema.runners.mpi.communicator import Ranks
 
-__all__ = ["RankReader", "rank_reader", "reading"]
-
 
 class RankReader:
     """Reads of one rank in one pass; this class opens files through the core, and waits for no other rank.

@@ -23,8 +23,6 @@ from kinema.runners.mpi.row_windows import RowsOfPass
 from kinema.runners.reduction import SerializedNode, insert_nodes, serialize_nodes
 from kinema.runners.worker_timer import WorkerTimer
 
-__all__ = ["finish_pass"]
-
 # tags of messages between ranks that merge: ready to receive, nodes
 _READY, _TREE = 3, 4
 # seconds between two probes for nodes

@@ -25,8 +25,6 @@ from kinema.cache.counts import add_counts, take_counts
 from kinema.runners.calls import CalledFunction, CallValues, Received, unpacked_value
 from kinema.runners.mpi.communicator import Ranks, RemoteError, answer_until, note_rank, sleep_between
 
-__all__ = ["OrderedWriting", "RemoteCall", "call_on_ranks", "serve_call", "serve_writing", "write_on_ranks"]
-
 _TAG, _SIZES, _BYTES = 32_001, 32_002, 32_003
 # most bytes of a message: MPI counts bytes in 31 bits
 _LARGEST_MESSAGE = 1 << 30

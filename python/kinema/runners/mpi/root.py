@@ -36,8 +36,6 @@ from kinema.runners.reduction import Leaves, Reduction, describe_piece, insert_n
 from kinema.runners.stalls import Stall
 from kinema.runners.worker_timer import WorkerTimer
 
-__all__ = ["RootRank"]
-
 # most seconds between two polls that count: this rank itself may have been stopped or working
 _LONGEST_POLL = 1.0
 # seconds between two polls of the reduction, and between two reports to the user

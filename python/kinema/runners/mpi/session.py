@@ -16,8 +16,6 @@ from kinema.runners.mpi.communicator import Ranks, RemoteError
 from kinema.runners.mpi.global_array import GlobalRows
 from kinema.runners.mpi.node_memory import NodeBytes
 
-__all__ = ["MPISession", "RunEnded", "RunSnapshot", "Shutdown"]
-
 
 @dataclass(frozen=True)
 class RunEnded:

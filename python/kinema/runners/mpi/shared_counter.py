@@ -11,8 +11,6 @@ from mpi4py import MPI
 from kinema.base.errors import ArgumentError
 from kinema.cache.mpi.progress import progressing
 
-__all__ = ["Counter"]
-
 
 class Counter:
     """Counts from 0 on, by MPI's `Fetch_and_op` on a window of one integer that rank 0 owns.

@@ -12,17 +12,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = [
-    "TREE",
-    "TREE_HEAD",
-    "ChunkEntry",
-    "chunk_entries",
-    "full_chunks",
-    "lookup3",
-    "node_head",
-    "with_end_of_file",
-]
-
 TREE = b"TREE"
 # most chunks that are looked up in a data set: each takes a search through an index
 _MOST = 256

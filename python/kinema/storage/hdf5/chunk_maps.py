@@ -26,8 +26,6 @@ from kinema import _core
 from kinema.base.errors import Error
 from kinema.storage.stored_records import Record, RecordFolder
 
-__all__ = ["FEWEST_CHUNKS", "ChunkMap", "ChunkMaps"]
-
 FEWEST_CHUNKS = 1 << 13
 """Data sets of fewer chunks are walked each time, and leave nothing in the folder. Opening a file of this many chunks
 takes 11 ms with a walk and 3 ms without; storing takes 2 ms, plus the disk's time for a sync."""

@@ -25,8 +25,6 @@ from kinema.storage.hdf5.object_copies import (
     stored_parts,
 )
 
-__all__ = ["DROPPED", "Maker", "copy_structure"]
-
 DROPPED = object()
 """Returned by a `Maker` for an object that must not be in the copy."""
 

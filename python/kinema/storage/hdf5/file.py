@@ -32,20 +32,6 @@ from kinema.storage.hdf5.trust.other_files import check_other_files
 from kinema.storage.hdf5.trust.verdicts import Status, status_of
 from kinema.storage.hdf5.trust.walk import open_h5py
 
-__all__ = [
-    "OpenFile",
-    "check_claim",
-    "check_structure",
-    "is_link_broken",
-    "numbers",
-    "object_key",
-    "objects_below",
-    "open_checked",
-    "open_file",
-    "open_hdf5",
-    "reading",
-]
-
 _REASON_LENGTH = 160
 # most rows that a data set may claim: without any storage, in a virtual data set, and for each stored byte
 _FREE_ROWS = 1 << 24

@@ -17,21 +17,6 @@ from kinema import _core
 from kinema.base.errors import ArgumentError
 from kinema.base.frozen_dataclass import dataclass
 
-__all__ = [
-    "COMPRESSIONS",
-    "GZIP",
-    "Compression",
-    "Filters",
-    "built_in_filters",
-    "encodable",
-    "encodable_again",
-    "encoded_by_core",
-    "filters_of",
-    "missing_filters",
-    "most_compressed",
-    "set_filters",
-]
-
 Filters = tuple[tuple[int, tuple[int, ...]], ...]
 """(Number, client values) of each filter, in the order of writing."""
 

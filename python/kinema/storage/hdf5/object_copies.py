@@ -16,21 +16,6 @@ from typing import Any
 import h5py
 import numpy as np
 
-__all__ = [
-    "attribute_names",
-    "copy_attributes",
-    "copy_dataset",
-    "copy_group",
-    "copy_type",
-    "fault_of_type",
-    "is_of_fixed_size",
-    "parts_of",
-    "parts_of_type",
-    "pieces",
-    "refers",
-    "stored_parts",
-]
-
 # classes of types whose numbers are bit fields; classes of types with values of another type
 _OF_BITS = (h5py.h5t.INTEGER, h5py.h5t.FLOAT, h5py.h5t.BITFIELD)
 _OF_ANOTHER = tuple(getattr(h5py.h5t, name) for name in ("ARRAY", "VLEN", "ENUM", "COMPLEX") if hasattr(h5py.h5t, name))

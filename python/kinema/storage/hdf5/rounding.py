@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError
 
-__all__ = ["NOT_COMPRESSED", "Rounding", "rounding_within"]
-
 # note for rounding without compression
 NOT_COMPRESSED = (
     "rounded positions are no smaller by themselves: without compression max_error saves nothing; choose one, as zstd, "

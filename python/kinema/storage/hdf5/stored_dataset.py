@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from kinema.base.frozen_dataclass import dataclass
 from kinema.storage.hdf5.filters import Filters
 
-__all__ = ["NOT_STORED", "StoredDataset"]
-
 NOT_STORED = 2**64 - 1
 """Address of a chunk for which the file has no storage; its elements are the fill value."""
 

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from kinema.storage.hdf5.file import OpenFile
 
-__all__ = ["as_text", "as_texts", "attribute", "text_array", "text_attribute", "text_attributes"]
-
 # bytes of an array of texts, and characters of one text: only one of the two may be exceeded
 _FREE_TEXT, _LONG_TEXT = 1 << 26, 64
 

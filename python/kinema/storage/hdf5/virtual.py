@@ -20,17 +20,6 @@ from kinema.storage.hdf5.filters import missing_filters, most_compressed
 from kinema.storage.hdf5.stored_dataset import StoredDataset
 from kinema.storage.hdf5.trust.other_files import drawn_in, find_file, numbered
 
-__all__ = [
-    "Pieces",
-    "check_nesting",
-    "check_row_claim",
-    "check_sources",
-    "check_values_claim",
-    "check_virtual_claim",
-    "pieces_of",
-    "values_of",
-]
-
 Pieces = tuple[tuple[int, StoredDataset], ...]
 
 _DEEPEST = 8

@@ -33,8 +33,6 @@ from kinema.studies.parallel_hdf5.datasets import (
     through_mpio,
 )
 
-__all__ = ["CollectiveReader", "IndependentReader"]
-
 # a rank sends this instead of the number of a data set
 _ENDS_ALL = -1
 _HAS_ENDED = np.iinfo(np.int64).max

@@ -9,8 +9,6 @@ from typing import Any
 from kinema.base.choices import check_choice
 from kinema.base.errors import ArgumentError
 
-__all__ = ["AS_THEY_ARE", "LAYOUTS", "PAGE_CACHES", "LoadingDesign", "SampleLayout"]
-
 PAGE_CACHES = ("warm", "drop")
 AS_THEY_ARE = "as they are"
 """The layout of the user's own files."""

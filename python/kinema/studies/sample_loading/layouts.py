@@ -15,8 +15,6 @@ from kinema.base.errors import ArgumentError
 from kinema.ml import SampleDataset
 from kinema.studies.sample_loading.design import LAYOUTS, LoadingDesign, SampleLayout
 
-__all__ = ["Samples", "check_room", "chunk_of", "take_samples", "write_layout"]
-
 _FILES = 4
 _RUNS = 16
 # share of a folder's free space; bytes around an array

@@ -14,8 +14,6 @@ from kinema.studies.sample_loading.design import LoadingDesign
 from kinema.studies.sample_loading.layouts import Samples
 from kinema.studies.sample_loading.loops import Loop, Taken
 
-__all__ = ["LoopRow", "measured"]
-
 
 @dataclass(frozen=True)
 class LoopRow:

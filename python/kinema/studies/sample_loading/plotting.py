@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
-__all__ = ["draw_loading"]
-
 _STYLES = {
     ("NumPy, a sample at a time", "random"): ("#7b6d8d", "NumPy, a sample at a time"),
     ("NumPy, whole files", "files"): ("#b8a9c9", "NumPy, whole files, file by file"),

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kinema.studies.sample_loading.study import LoadingStudy
 
-__all__ = ["report_text"]
-
 _MIB = 1 << 20
 
 

@@ -27,8 +27,6 @@ from kinema.studies.sample_loading.measuring import LoopRow, measured
 from kinema.studies.sample_loading.plotting import draw_loading
 from kinema.studies.sample_loading.report import report_text
 
-__all__ = ["LoadingStudy", "run_study"]
-
 _PICTURE, _REPORT, _RESULTS = "loading.png", "report.md", "results.json"
 _BLOCK = 1 << 20
 _TRIES = 3

@@ -22,8 +22,6 @@ from kinema.studies.write_strategies.binary import BinaryRecords
 from kinema.studies.write_strategies.design import KINDS
 from kinema.studies.write_strategies.pyrochlore import NAMES, OwnAtoms, Pyrochlore
 
-__all__ = ["atoms_of", "write_binary", "writer_of"]
-
 _NAMED = ("ascii",)
 
 

@@ -12,11 +12,6 @@ from kinema.base.errors import ArgumentError
 from kinema.formats.all_formats import format_named
 from kinema.formats.strategies import STRATEGIES, strategies_of
 
-__all__ = [
-    "DISK", "FIELDS", "FORMATS", "KINDS", "NETCDF_LIBRARY", "PAGE_CACHES", "PAPER_NAMES", "PLACER", "PNETCDF",
-    "RECORDS", "SYSTEMS", "WITHOUT_ATOMS", "RecordKind", "WriteDesign", "WriteSetting", "parse_hints",
-]  # fmt: skip
-
 
 @dataclass(frozen=True)
 class RecordKind:

@@ -34,8 +34,6 @@ from kinema.studies.write_strategies.outcome import WriteRun
 from kinema.studies.write_strategies.peers import PnetcdfProgram, pnetcdf_program, write_values
 from kinema.studies.write_strategies.pyrochlore import Pyrochlore
 
-__all__ = ["run_write_design", "system_of"]
-
 # approximate bytes per atom in the largest file of a kind; room for one file is checked before it is written
 _ATOM_BYTES = {
     "ascii": 292,

@@ -9,8 +9,6 @@ from kinema.base.printable import counted
 from kinema.studies.write_strategies.design import NETCDF_LIBRARY
 from kinema.studies.write_strategies.summary import MPIIO, WriteCell, WriteStudy
 
-__all__ = ["AGREES", "DIFFERS", "IN_PART", "PAPER_LOST", "UNKNOWN", "Finding", "caption", "findings_of"]
-
 AGREES, IN_PART, DIFFERS, UNKNOWN = "agrees", "agrees in part", "differs", "not measured"
 # speeds that differ by less count as equal
 _ALIKE = 0.05

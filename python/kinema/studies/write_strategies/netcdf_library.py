@@ -18,8 +18,6 @@ from kinema.formats.h5md.read.netcdf4.conventions import DL_POLY, VECTORS
 from kinema.storage.output_file import OutputFile
 from kinema.studies.write_strategies.pyrochlore import CHARGES, MASSES, NAMES, OwnAtoms, Pyrochlore
 
-__all__ = ["load_library", "read_with_library", "write_with_library"]
-
 _FIELDS = tuple(VECTORS)
 
 

@@ -9,8 +9,6 @@ from typing import Any
 
 from kinema.studies.write_strategies.design import WriteSetting
 
-__all__ = ["PHASES", "RankMemory", "WriteRun", "files_of"]
-
 PHASES = ("sort", "communicate", "encode", "write", "sync", "verify")
 
 

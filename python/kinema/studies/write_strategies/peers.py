@@ -23,8 +23,6 @@ from kinema.formats.h5md.read.netcdf4.conventions import AMBER
 from kinema.studies.launching import placed, run_bounded
 from kinema.studies.write_strategies.pyrochlore import Pyrochlore
 
-__all__ = ["FormattedWrite", "PnetcdfProgram", "formatted_writes", "pnetcdf_program", "write_values"]
-
 _ATOM_BYTES = 292
 _MOST_FORTRAN, _MOST_PYTHON = 200_000, 50_000
 # direct access, record by record: SDAW without MPI. The program prints the seconds of its loop.

@@ -21,8 +21,6 @@ from kinema.studies.write_strategies.summary import WriteCell, WriteStudy
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw_strategies"]
-
 # also distinguishable without colour vision (after Okabe and Ito), and by their markers
 _STYLES = {
     "direct": ("#0072B2", "o", "direct (PDAW)"),

@@ -18,8 +18,6 @@ from kinema.studies.write_strategies.findings import PAPER_LOST, findings_of
 from kinema.studies.write_strategies.outcome import PHASES
 from kinema.studies.write_strategies.summary import ALLOWANCE, MPIIO, WriteStudy
 
-__all__ = ["report_text"]
-
 _DIGITS = {
     "ascii": "10 digits",
     "binary": "float64, all bits",

@@ -24,8 +24,6 @@ from kinema.studies.write_strategies.plotting import draw_strategies
 from kinema.studies.write_strategies.report import report_text
 from kinema.studies.write_strategies.summary import WriteStudy
 
-__all__ = ["StudyFiles", "run_study"]
-
 _PICTURE, _REPORT, _RESULTS = "bandwidth.png", "report.md", "results.json"
 
 

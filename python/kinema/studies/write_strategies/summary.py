@@ -20,8 +20,6 @@ from kinema.studies.write_strategies.outcome import PHASES, RankMemory, WriteRun
 from kinema.studies.write_strategies.peers import FormattedWrite
 from kinema.studies.write_strategies.pyrochlore import Pyrochlore
 
-__all__ = ["ALLOWANCE", "MPIIO", "Lost", "WriteCell", "WriteStudy"]
-
 MPIIO = ("mpiio", "mpiio-collective")
 ALLOWANCE = 64 << 20
 """Bytes that a rank may take in addition to twice its share."""

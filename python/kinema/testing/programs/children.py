@@ -16,16 +16,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-__all__ = [
-    "all_ended",
-    "end_children",
-    "end_structure_walks",
-    "kill_at_random",
-    "restore_sigint",
-    "start_child",
-    "worker_processes",
-]
-
 # far above what any test needs: children of tests that were killed end by this limit alone
 _CPU_SECONDS = 600
 _FILE_BYTES = 8 << 30

@@ -10,8 +10,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-__all__ = ["lazy", "package_folder"]
-
 
 class _Lazy:
     """Stands for a module, which is imported when its first attribute is used."""

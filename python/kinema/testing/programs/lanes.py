@@ -10,8 +10,6 @@ from typing import Any
 
 from xdist.scheduler import LoadScopeScheduling
 
-__all__ = ["Lanes", "marked"]
-
 
 class Lanes(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
     """Units of work: tests marked `processes` in tests/runners; such tests elsewhere; other tests by module."""

@@ -17,8 +17,6 @@ from kinema.testing.changes import GrowingFileTests
 from kinema.testing.synthetic import CellKind, random_cells, random_walk
 from kinema.testing.written import GivenFrames, read_frames
 
-__all__ = ["HOWS", "How", "WriterCase"]
-
 How = Literal["frames", "blocks", "arrays", "mixed", "flushed"]
 HOWS: tuple[How, ...] = ("frames", "blocks", "arrays", "mixed", "flushed")
 

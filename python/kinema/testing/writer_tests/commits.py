@@ -10,8 +10,6 @@ import pytest
 
 from kinema.storage.hdf5.journal import CommittedFile
 
-__all__ = ["RecordedCommits"]
-
 
 class RecordedCommits:
     """Records each write into a growing HDF5 file, with the number of frames flushed by then, from `flushed`."""

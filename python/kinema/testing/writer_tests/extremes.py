@@ -14,8 +14,6 @@ from kinema.testing.written import GivenFrames
 if TYPE_CHECKING:
     from kinema.testing.writer_tests.case import WriterCase
 
-__all__ = ["check_kept", "extreme_frames"]
-
 _CUBOID = np.diag([30.0, 40.0, 50.0])
 _TRICLINIC = np.array([[30.0, 0.0, 0.0], [5.0, 28.0, 0.0], [4.0, 7.0, 30.0]])
 # row vectors in angstrom

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError
 
-__all__ = ["FollowEnd"]
-
 # as in `time_range`: most formats store times as float32
 _RELATIVE_ERROR = 4.0 * 2.0**-23
 

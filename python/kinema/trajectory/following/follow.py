@@ -21,8 +21,6 @@ from kinema.trajectory.following.remembered_frames import RememberedFrames, atom
 if TYPE_CHECKING:
     from kinema.trajectory import Trajectory
 
-__all__ = ["Following"]
-
 # HDF5 files, whose structure is read again at each look: least time between looks, in multiples of a look's duration
 _REST = 3.0
 # only this number of last parts is polled; earlier ones are looked at when one of these changes

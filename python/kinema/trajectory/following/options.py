@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from kinema.model.selection.atoms import AtomChoice
 
-__all__ = ["FollowOptions", "checked_options"]
-
 
 class FollowOptions(TypedDict, total=False):
     """Options of `Trajectory.follow`.

@@ -11,8 +11,6 @@ from kinema.base.errors import ArgumentError, FileNotFound
 from kinema.base.frozen_dataclass import dataclass
 from kinema.base.input_files import natural_order
 
-__all__ = ["GivenFiles"]
-
 # files beside a trajectory that are not parts of it: temporary files, indices, markers
 _BESIDE = re.compile(r"(^\.)|(\.part-[\w.-]+-k?[0-9a-f]{8}-\d+)|(\.(ready|end|kinema-index)$)")
 # time limit to fetch a published file: these seconds, plus its bytes at this rate per second

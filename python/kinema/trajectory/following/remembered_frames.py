@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from kinema.model.frame import VECTOR_FIELDS, Block
 
-__all__ = ["RememberedFrames", "atoms_at_origin", "is_blank"]
-
 # most frames, and most of their bytes, to check again whenever a file has changed
 _MOST, _MOST_BYTES = 64, 64 << 20
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from kinema.model.selection.atoms import Selection
     from kinema.trajectory import Trajectory
 
-__all__ = ["FirstPass", "Stations", "checkpoint_beside"]
-
 # stations use at most one part in this number of `memory=`
 _PART_OF_MEMORY, _LEAST_BYTES = 8, 1 << 16
 

@@ -21,8 +21,6 @@ from kinema.execution.checkpoint.identity_items import digest_of
 from kinema.storage.stored_records import Record, RecordFolder
 from kinema.transforms.first_passes.base import FirstPass, Stations
 
-__all__ = ["KeptStations"]
-
 # places at which content is sampled: of all files together, and least of each
 _PLACES, _PLACES_A_FILE = 1024, 16
 # name of transforms that call a function, whose effect is not known

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from kinema.model.selection.atoms import Selection
     from kinema.trajectory import Trajectory
 
-__all__ = ["KINDS", "EdgeSums", "JumpCounts", "Rotations"]
-
 
 class _StepSums(FirstPass):
     """Sums over steps, for each atom."""

@@ -15,8 +15,6 @@ from kinema.transforms.first_passes.kept import KeptStations
 if TYPE_CHECKING:
     from kinema.trajectory import Trajectory
 
-__all__ = ["note_long_step", "stations_of"]
-
 # change of a reduced coordinate from frame to frame; beyond 1/2 a jump cannot be recognised
 _LONG_STEP = 0.4
 

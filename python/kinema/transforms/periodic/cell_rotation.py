@@ -12,8 +12,6 @@ from kinema.transforms.periodic.order import check_order
 if TYPE_CHECKING:
     from kinema.trajectory import Trajectory
 
-__all__ = ["RotateCell", "rotate_cell"]
-
 
 class RotateCell(Transform):
     """See `rotate_cell`."""

@@ -17,8 +17,6 @@ from kinema.transforms.periodic.order import check_order
 if TYPE_CHECKING:
     from kinema.trajectory import Trajectory
 
-__all__ = ["Center", "center"]
-
 
 class Center(Transform):
     """See `center`."""

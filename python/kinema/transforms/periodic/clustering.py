@@ -19,8 +19,6 @@ from kinema.transforms.periodic.wrapping import NO_GROUP, check_labels_unwrapped
 if TYPE_CHECKING:
     from kinema.trajectory import Trajectory
 
-__all__ = ["Cluster", "cluster"]
-
 
 class Cluster(Transform):
     """See `cluster`."""

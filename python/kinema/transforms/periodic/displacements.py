@@ -24,8 +24,6 @@ from kinema.transforms.periodic.order import check_order
 if TYPE_CHECKING:
     from kinema.trajectory import Trajectory
 
-__all__ = ["Displacement", "displacement"]
-
 
 class Displacement(Transform):
     """See `displacement`."""

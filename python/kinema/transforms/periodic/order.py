@@ -13,8 +13,6 @@ from kinema.transforms.periodic.stored_images import reads_images
 if TYPE_CHECKING:
     from kinema.trajectory import Trajectory
 
-__all__ = ["ORDER", "check_order", "check_unwrapped_together"]
-
 ORDER = ("whole", "nojump", "displacement", "cluster", "center", "wrap", "superpose", "rotate_cell", "centers")
 """Names of transforms. Each undoes what a later one does, or needs what an earlier one has done."""
 _UNWRAPPING = ("nojump", "displacement")

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from kinema.formats.h5md import H5mdOptions
     from kinema.trajectory import Trajectory
 
-__all__ = ["reads_images", "unwrapped_by_images"]
-
 # arguments of MDAnalysis' reader of LAMMPS dumps
 _CONVENTION, _UNWRAPS = "lammps_coordinate_convention", "unwrap_images"
 _UNWRAPPED = {"unwrapped": ("xu", "yu", "zu"), "scaled_unwrapped": ("xsu", "ysu", "zsu")}

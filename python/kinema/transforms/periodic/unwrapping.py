@@ -33,8 +33,6 @@ from kinema.transforms.reference import Reference
 if TYPE_CHECKING:
     from kinema.trajectory import Trajectory
 
-__all__ = ["NoJump", "nojump"]
-
 
 class NoJump(Transform):
     """See `nojump`."""

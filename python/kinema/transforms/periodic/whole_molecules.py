@@ -20,8 +20,6 @@ from kinema.transforms.periodic.order import check_order
 if TYPE_CHECKING:
     from kinema.trajectory import Trajectory
 
-__all__ = ["Whole", "whole"]
-
 
 class Whole(Transform):
     """See `whole`."""

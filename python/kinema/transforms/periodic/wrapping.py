@@ -21,8 +21,6 @@ from kinema.transforms.periodic.order import check_order, check_unwrapped_togeth
 if TYPE_CHECKING:
     from kinema.trajectory import Trajectory
 
-__all__ = ["COMPOUNDS", "NO_GROUP", "Wrap", "check_labels_unwrapped", "labels_of", "masses_of", "wrap"]
-
 COMPOUNDS = ("atoms", "residues", "molecules")
 # label of atoms that do not move
 NO_GROUP = np.uint32(0xFFFF_FFFF)

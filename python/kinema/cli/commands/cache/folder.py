@@ -9,8 +9,6 @@ from kinema.base.errors import ArgumentError
 from kinema.cache.folder_settings import INSIDE
 from kinema.cache.node_cache import NodeCache
 
-__all__ = ["Folder", "existing"]
-
 Folder = Annotated[
     Path,
     typer.Option("--node-cache", metavar="DIR", help="Folder of the cache, on a disk of this node."),

@@ -42,8 +42,6 @@ from kinema.storage.hdf5.file import is_link_broken
 from kinema.storage.hdf5.text import as_text, attribute, text_array, text_attribute
 from kinema.storage.hdf5.virtual import values_of
 
-__all__ = ["H5mdAtoms", "has_atoms", "read_atoms", "tuples_in"]
-
 # programs whose `species` are atomic numbers; LAMMPS' are its atom types
 _SPECIES_ARE_ELEMENTS = ("gromacs", "znh5md", "kinema")
 # most tuples in a list; elastic networks of beads have some ten an atom

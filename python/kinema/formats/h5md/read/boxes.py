@@ -18,8 +18,6 @@ from kinema.formats.h5md.read.elements import Element, as_fixed, as_rows, find_e
 from kinema.storage.hdf5.file import numbers
 from kinema.storage.hdf5.text import as_texts, attribute
 
-__all__ = ["Box", "find_box", "not_three"]
-
 
 @dataclass(frozen=True)
 class Box:

@@ -19,8 +19,6 @@ from kinema.formats.h5md.read.particles import describe_group, vectors_of
 from kinema.formats.h5md.schema import METADATA
 from kinema.formats.h5md.units import Dimension, scale_to_kinema
 
-__all__ = ["describe_file", "file_holds_frames", "groups_of_file"]
-
 _CHOICES: dict[str, tuple[str | None, ...]] = {
     "axis": (None, "positions", "velocities", "forces"),
     "absent": ("error", "nan", "hold"),

@@ -20,8 +20,6 @@ from kinema.storage.hdf5.file import check_claim, is_link_broken, numbers, objec
 from kinema.storage.hdf5.text import attribute, text_attribute
 from kinema.storage.hdf5.virtual import check_sources
 
-__all__ = ["Element", "as_fixed", "as_rows", "find_element", "match_rows"]
-
 
 @dataclass(frozen=True)
 class Element:

@@ -13,8 +13,6 @@ from kinema.formats.h5md.schema import ELEMENTS, METADATA, PARTICLES, PLURALS
 from kinema.storage.hdf5.file import numbers, objects_below
 from kinema.storage.hdf5.text import attribute, text_attribute
 
-__all__ = ["GroupSummary", "choose_group", "creator_of", "element_name", "find_root", "list_groups", "version_of"]
-
 
 @dataclass(frozen=True)
 class GroupSummary:

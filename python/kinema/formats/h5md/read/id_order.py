@@ -27,8 +27,6 @@ from kinema.formats.h5md.read.fields import (
 )
 from kinema.formats.h5md.read.row_readers import Floats, IdOrder, StoredRows
 
-__all__ = ["fill_of", "occurring", "ordered_by_id"]
-
 # bytes of ids that are read at once; up to this size all rows are compared, to see whether a column changes its
 # particle
 _READ_AT_ONCE = 64 << 20

@@ -21,8 +21,6 @@ from kinema.formats.h5md.read.other_layouts import computed_cell, description_of
 from kinema.formats.h5md.units import scale_to_kinema
 from kinema.storage.hdf5.chunks import numeric_type
 
-__all__ = ["describe_mdcath", "domains", "is_mdcath", "replicas", "trajectory_group"]
-
 _LISTED = 12
 # units of the publication; files state them as well
 _UNITS = {"coords": "angstrom", "forces": "kcal mol-1 angstrom-1"}

@@ -22,8 +22,6 @@ from kinema.storage.hdf5.file import numbers
 from kinema.storage.hdf5.text import as_text, as_texts, attribute, text_array, text_attributes
 from kinema.storage.hdf5.virtual import values_of
 
-__all__ = ["from_mdtraj", "from_module", "symbols", "text_column"]
-
 # most bytes of MDTraj's stored text, or of a table of names, and of what each atom may add: compressed, they may expand
 # to thousands of times the file's size
 _FREE_JSON, _JSON_AN_ATOM = 1 << 24, 1 << 12

@@ -25,8 +25,6 @@ from kinema.storage.hdf5.file import object_key
 from kinema.storage.hdf5.text import as_text
 from kinema.storage.hdf5.virtual import values_of
 
-__all__ = ["Observable", "Observables"]
-
 
 @dataclass(frozen=True)
 class Observable:

@@ -24,17 +24,6 @@ from kinema.storage.hdf5.file import objects_below
 from kinema.storage.hdf5.stored_dataset import StoredDataset
 from kinema.storage.hdf5.text import text_attribute
 
-__all__ = [
-    "computed_cell",
-    "describe_dataset",
-    "describe_mdtraj",
-    "description_of",
-    "is_mdtraj",
-    "no_trajectory",
-    "times_of",
-    "unit_of",
-]
-
 _LISTED = 12
 _NOTHING = "neither H5MD nor MDTraj nor AMBER nor DL_POLY"
 

@@ -23,8 +23,6 @@ from kinema.formats.h5md.read.unwrapped import unwrapped
 from kinema.formats.h5md.schema import DIMENSION, ELEMENTS, MODULES
 from kinema.formats.h5md.units import Dimension
 
-__all__ = ["describe_group", "vectors_of"]
-
 # GROMACS' units, by definition; its development versions of 2025 did not state them
 _GROMACS_UNITS = {"length": "nm", "time": "ps", "velocity": "nm ps-1", "force": "kJ mol-1 nm-1"}
 _DIMENSIONS: dict[str, Dimension] = {"positions": "length", "velocities": "velocity", "forces": "force"}

@@ -11,8 +11,6 @@ from kinema.formats.h5md.read.elements import as_rows, find_element
 from kinema.formats.h5md.read.fields import LocatedElement, rows_of_rows, stored_rows, through_library
 from kinema.formats.h5md.read.row_readers import CellRows, Unwrapped
 
-__all__ = ["unwrapped"]
-
 
 def unwrapped(
     opened: H5mdFile,

@@ -29,8 +29,6 @@ from kinema.storage.hdf5.file import objects_below
 from kinema.storage.hdf5.rounding import rounding_within
 from kinema.storage.hdf5.storage import Storage, create_dataset, series_storage
 
-__all__ = ["ExistingFile", "check_atoms"]
-
 
 class ExistingFile:
     """Description of an existing H5MD file, for continuing it.

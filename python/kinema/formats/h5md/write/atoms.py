@@ -23,8 +23,6 @@ from kinema.formats.h5md.write.metadata import Dialect
 from kinema.model.atom_table import TUPLES, Atoms
 from kinema.storage.hdf5.storage import write_dataset
 
-__all__ = ["FileAtoms", "file_atoms"]
-
 _GUESSER = "MDAnalysis"
 # an enumeration is part of its data set's header, which has at most 64 KiB
 _MOST_SPECIES = 500

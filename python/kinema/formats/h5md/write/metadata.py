@@ -18,8 +18,6 @@ from kinema.base.errors import ArgumentError
 from kinema.formats.h5md.schema import METADATA, MODULES, PROVENANCE, UNITS_VERSION, VERSION
 from kinema.storage.hdf5.storage import write_dataset
 
-__all__ = ["Dialect", "Origin", "text_of", "write_head"]
-
 
 @dataclass(frozen=True)
 class Dialect:

@@ -18,8 +18,6 @@ from kinema.formats.h5md.write.units import FileUnits
 from kinema.formats.hdf5.series import Series
 from kinema.storage.hdf5.storage import create_dataset, series_storage, write_dataset
 
-__all__ = ["ObservableWriter", "create_fixed_observable", "open_observable"]
-
 
 class ObservableWriter:
     """A time-dependent observable. The axis is made with the first row, which shows whether there are times."""

@@ -18,18 +18,6 @@ from kinema.formats.h5md.write.units import LENGTHS, FileUnits
 from kinema.storage.hdf5.rounding import Rounding, rounding_within
 from kinema.storage.hdf5.storage import Layout, Storage
 
-__all__ = [
-    "Bound",
-    "FileOptions",
-    "bound_of",
-    "boundary_of",
-    "field_names",
-    "fixed_cell",
-    "float_type",
-    "group_name",
-    "whole_number",
-]
-
 
 @dataclass(frozen=True)
 class Bound:

@@ -25,8 +25,6 @@ from kinema.formats.hdf5.encoding import Preparation
 from kinema.formats.hdf5.series import CountedRows, Series
 from kinema.storage.hdf5.storage import Storage, create_dataset, series_storage, write_dataset
 
-__all__ = ["TrajectoryGroup"]
-
 
 @dataclass
 class TrajectoryGroup:

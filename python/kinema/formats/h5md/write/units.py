@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from kinema.base.errors import ArgumentError, UnsupportedFormatError
 
-__all__ = ["LENGTHS", "TIMES", "FileUnits"]
-
 # name -> (text in the file, size in angstrom). MDAnalysis and ZnH5MD understand "Angstrom"; the table of the units
 # module has "Ang", which none of the tested programs understands.
 LENGTHS = {"angstrom": ("Angstrom", 1.0), "nm": ("nm", 10.0), "pm": ("pm", 0.01)}

@@ -20,18 +20,6 @@ from kinema.formats.h5md.schema import ELEMENTS, PARTICLES
 from kinema.storage.hdf5.file import open_hdf5
 from kinema.storage.hdf5.storage import Storage, VirtualBox, create_dataset
 
-__all__ = [
-    "MOST_RUNS",
-    "VIRTUAL_LIBVER",
-    "SubfileNames",
-    "VirtualPart",
-    "check_runs",
-    "make_fields_virtual",
-    "make_growing_fields",
-    "parts_of_fields",
-    "runs_of",
-]
-
 MOST_RUNS = 1 << 16
 """Most runs of neighbouring atoms in all parts together: readers go through an entry for each."""
 

@@ -17,8 +17,6 @@ from kinema.base.errors import ArgumentError, CorruptFileError, UnsupportedForma
 from kinema.base.printable import printable
 from kinema.storage.hdf5.trust.verdicts import KnownStructures, Named, verdict_on, verdicts_known
 
-__all__ = ["check_other_files", "drawn_in", "find_file", "is_within", "known_structures", "note_drawn_in", "numbered"]
-
 # environment variables with prefixes of names, as libhdf5 uses them
 _PREFIXES = {"link": "HDF5_EXT_PREFIX", "virtual": "HDF5_VDS_PREFIX"}
 _WORDS = {"link": "external link", "virtual": "virtual data set"}

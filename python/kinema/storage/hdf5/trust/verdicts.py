@@ -30,18 +30,6 @@ from kinema.storage.stored_records import Record, RecordFolder
 if TYPE_CHECKING:
     import subprocess
 
-__all__ = [
-    "Known",
-    "KnownStructures",
-    "Named",
-    "Status",
-    "StructureVerdict",
-    "end_walks",
-    "status_of",
-    "verdict_on",
-    "verdicts_known",
-]
-
 _FAULTS = {
     "time": "takes more than {seconds:.0f} s of CPU time",
     "memory": "takes more than {megabytes} MB of memory",

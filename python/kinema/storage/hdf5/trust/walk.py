@@ -24,8 +24,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-__all__ = ["main", "open_h5py"]
-
 # seconds without a request after which the process ends
 _IDLE = 10.0
 # values of data sets up to this many bytes are read, and of chunks up to this many

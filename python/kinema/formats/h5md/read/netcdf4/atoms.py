@@ -14,8 +14,6 @@ from kinema.formats.h5md.read.netcdf4.read import convention_of
 from kinema.formats.h5md.schema import GUESSED
 from kinema.storage.hdf5.virtual import values_of
 
-__all__ = ["NAMES", "NUMBERS", "atoms_of_variables", "has_variables_of_atoms"]
-
 NAMES = "atomnames"
 NUMBERS = {"ids": "indices", "masses": "masses", "charges": "charges"}
 """Columns of `Atoms`, and their variables (dummy, atom)."""

@@ -19,18 +19,6 @@ from dataclasses import dataclass
 
 from kinema.base.errors import ArgumentError
 
-__all__ = [
-    "AMBER",
-    "ANGLES",
-    "CONVENTIONS",
-    "DL_POLY",
-    "LENGTHS",
-    "RESTART",
-    "VECTORS",
-    "Convention",
-    "convention_named",
-]
-
 VECTORS: Mapping[str, str] = {"positions": "coordinates", "velocities": "velocities", "forces": "forces"}
 """Variables of the fields."""
 

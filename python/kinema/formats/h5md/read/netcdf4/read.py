@@ -26,8 +26,6 @@ from kinema.storage.hdf5.chunks import read_series
 from kinema.storage.hdf5.file import check_claim, numbers
 from kinema.storage.hdf5.text import attribute, text_attribute
 
-__all__ = ["convention_of", "describe_netcdf4", "has_vectors", "what_it_is"]
-
 # integer variables in place of the ones in `VECTORS`, and the attribute by which they are divided
 _QUANTISED = {"positions": "compressedpos", "velocities": "compressedvel", "forces": "compressedfrc"}
 _DIVISOR = "icompressfac"
