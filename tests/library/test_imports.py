@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import inspect
 import os
 import subprocess
 import sys
@@ -111,7 +112,7 @@ def test_public_things_are_documented(name):
     if isinstance(thing, type):
         for attribute, value in vars(thing).items():
             if not attribute.startswith("_") and (callable(value) or isinstance(value, property)):
-                assert value.__doc__, f"{name}.{attribute}"
+                assert inspect.getdoc(getattr(thing, attribute)), f"{name}.{attribute}"
 
 
 THREADS = """

@@ -69,6 +69,12 @@ def _pattern(message: str, between: str) -> str:
     return between.join(re.escape(piece) for piece in message.split("..."))
 
 
+def _pattern_in_sources(message: str) -> str:
+    """A path that comes first is written before the message, or given as `at=`."""
+    rest = message.removeprefix("...: ")
+    return ("" if rest == message else r"(?:: |['\"])") + _pattern(rest, r"[^\n]{0,300}")
+
+
 @pytest.fixture(scope="module")
 def said(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Stderr of all commands, and how the end of a worker is told."""
@@ -101,5 +107,5 @@ def test_quoted_messages_are_true(said: str, sources: list[str]) -> None:
     by_commands = [message for message in quoted if re.search(_pattern(message, ".+"), said)]
     assert len(by_commands) >= 30
     others = {*quoted} - {*by_commands, os.strerror(errno.ENOSPC)}
-    untrue = [one for one in others if not any(re.search(_pattern(one, "[^\n]{0,300}"), text) for text in sources)]
+    untrue = [one for one in others if not any(re.search(_pattern_in_sources(one), text) for text in sources)]
     assert untrue == []

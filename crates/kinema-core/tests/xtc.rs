@@ -278,7 +278,8 @@ fn a_block_for_other_atoms_and_atoms_of_another_file_are_refused() {
         let mut block = Block::default();
         block.reset([0], width, request.fields);
         let mut scratch = Scratch::default();
-        let decoded = decoder.decode(&segments[0], &bytes, &wanted, &request, &mut block.as_mut(), &mut scratch);
+        let given = SegmentBytes { segment: &segments[0], bytes: &bytes, wanted: &wanted, request: &request };
+        let decoded = decoder.decode(given, &mut block.as_mut(), &mut scratch);
         let error = decoded.err().map(|error| (error.kind(), error.to_string()));
         let expected = "the block is not made for this selection of atoms";
         assert_eq!(error.is_some(), is_refused, "{of} atoms, {width} in the block");
