@@ -81,7 +81,7 @@ def test_start_up_and_the_end_are_told_apart(traces: Any) -> None:
     found = summarise(traces.write("a.pfw", [*traces.head(files=["/a"]), *posix, compute])).job
     # of the 60 before computing, calls take 3
     assert (found.neither, found.start_up, found.ending) == (86 * US, 57 * US, 29 * US)
-    # where nothing says what is work, opening a file begins it
+    # if nothing says what is work, it begins with the first file that is opened
     found = summarise(traces.write("b.pfw", [*traces.head(files=["/a"]), *posix])).job
     assert (found.neither, found.start_up, found.ending) == (96 * US, 19 * US, 77 * US)
 
