@@ -5,6 +5,7 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
+use super::made::MadePositions;
 use super::scan::{self, HeaderScan, UniformFrames};
 use crate::clock::Meter;
 use crate::container::hdf5::filters::FilterScratch;
@@ -273,6 +274,11 @@ pub trait Decoder: Send + Sync {
 
     /// The same decoder if frames of the file share chunks (HDF5); `None` if the bytes of each frame stand alone.
     fn chunked(&self) -> Option<&dyn ChunkedDecoder> {
+        None
+    }
+
+    /// The positions of all frames if they are in memory already; `None` if they are decoded.
+    fn made_positions(&self) -> Option<&MadePositions> {
         None
     }
 
