@@ -1,7 +1,7 @@
 //! Positions that are made in the memory of each process from a seed and the number of the frame: a control without I/O.
 //!
 //! A file of this format is a head of 64 bytes and holds no positions. All workers of a process share the positions,
-//! which are made when the file is opened, and kernels read them where they are.
+//! which are made when the file is opened, and kernels read them in place.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 

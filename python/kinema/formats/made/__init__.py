@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kinema.formats.declared import ReadingOptions
 from kinema.formats.format import Format
 
 __all__ = ["Made"]
@@ -13,5 +12,4 @@ class Made(Format):
 
     name = "made"
     evenly_timed = True
-    reading = ReadingOptions
     written_fields = ()
