@@ -242,3 +242,22 @@ def test_when_splitting_has_paid_off(walk: Path, tmp_path: Path) -> None:
     (never,) = paid_off([ran(9.0, "as is", "split"), ran(2.0, "as is", "rmsd"), ran(2.0, "subfiles", "rmsd")])
     assert never.analyses is None and "never pays off" in str(never)
     assert paid_off([ran(9.0, "as is", "split"), ran(2.0, "as is", "rmsd")]) == []
+
+
+def test_split_and_convert_write_reports(walk: Path, tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    for words in (
+        ["split", walk, "--parts", 3, "-o", tmp_path / "parts"],
+        ["convert", walk, "-o", tmp_path / "walk.dcd"],
+    ):
+        done = call_kinema(*words, "-j", 2, "--report", report)
+        assert done.returncode == 0, done.stderr
+        found = Report.load(report)
+        assert (found.run["analyses"], found.timings.frames, found.n_workers) == ([words[0]], 60, 2)
+        assert found.quantities.t_rounds > 0 and found.run["command"].startswith(f"kinema {words[0]}")
+    assert found.quantities.t_IO > 0 and found.quantities.t_comp > 0
+    report.write_text("not ours")
+    done = call_kinema("split", walk, "--parts", 3, "-o", tmp_path / "others", "--report", report)
+    assert done.returncode == 2 and "report.json: exists already" in done.stderr
+    assert not (tmp_path / "others").exists()
+    assert call_kinema("convert", walk, "-o", tmp_path / "b.dcd", "--report", walk, "--force").returncode == 2

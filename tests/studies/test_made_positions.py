@@ -21,11 +21,17 @@ def made(tmp_path: Path) -> kn.Trajectory:
     """45 frames of 12 atoms, of which 20 differ."""
     path = tmp_path / "made"
     path.write_bytes(_core.made_file(3, 12, 45, 20))
-    return kn.open(path)
+    return kn.open(path, format="made")
 
 
 def positions(frame: kn.Frame) -> Any:
     return frame.positions
+
+
+def test_only_who_names_the_format_opens_it(made: kn.Trajectory) -> None:
+    """The head of a file from elsewhere must not decide how much memory is taken."""
+    with pytest.raises(kn.errors.UnsupportedFormatError, match="not a format that Kinema reads"):
+        kn.open(made.paths)
 
 
 def test_frames_repeat(made: kn.Trajectory) -> None:

@@ -92,7 +92,8 @@ def _frame_seconds(design: Design, made: RunFiles) -> float:
         window = (design.start, design.stop, design.step)
     else:
         (setting, *_) = design.settings()
-        trajectory, window = open_trajectory(made.opened(setting, 1).paths, design.topology, stored=False), (None,) * 3
+        opened, window = made.opened(setting, 1), (None,) * 3
+        trajectory = open_trajectory(opened.paths, design.topology, **opened.stated)
     numbers = trajectory.choose(*window).numbers()[:_PROBE]
     analysis = RMSD(trajectory, design.select)
     began = time.perf_counter()

@@ -36,7 +36,7 @@ def main(path: str) -> None:
     """Carries out the run that the settings file describes, and writes its report."""
     settings: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
     # positions in memory are made now, in this process, and not when the run opens the trajectory
-    made = open_trajectory(settings["files"]) if settings["in_memory"] else None
+    made = open_trajectory(settings["files"], **settings["stated"]) if settings["in_memory"] else None
     options = {name: settings[name] for name in ("schedule", "gather", "oversubscribe") if settings[name]}
     if settings["runner"] != "mpi":
         _run(settings, choose_runner(settings["runner"], **options))

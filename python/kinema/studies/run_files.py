@@ -13,6 +13,7 @@ from kinema import _core
 from kinema.base.errors import ArgumentError, FileNotFound, from_os
 from kinema.base.notes import emit_once
 from kinema.base.resources import default_memory, parse_memory
+from kinema.formats.made import Made
 from kinema.storage.output_file import temporary_folder
 from kinema.studies import files
 from kinema.studies.design import Design, Setting
@@ -166,7 +167,7 @@ class RunFiles:
                 raise from_os("cannot write", error, path) from None
         if kept < n_frames:
             emit_once([f"source none: {kept:,} of {n_frames:,} frames fit in the memory of each process, and repeat"])
-        return RunInput((path,), {"stored": False}, kept)
+        return RunInput((path,), {"stored": False, "format": Made.name}, kept)
 
     def _frames(self) -> Trajectory:
         if self._chosen is None:

@@ -52,7 +52,8 @@ def paid_off(outcomes: Sequence[ExperimentRun]) -> list[PaidOff]:
         analysed = replace(setting, task="rmsd")
         parts = _mean(outcomes, replace(analysed, format="subfiles"), workers)
         whole = _mean(outcomes, analysed, workers)
-        if cut is None or whole is None or parts is None:
+        # parts of other formats are not those of the format subfiles
+        if setting.format != "as is" or cut is None or whole is None or parts is None:
             continue
         gained = whole - parts
         after = math.ceil(cut / gained) if gained > 0 else None

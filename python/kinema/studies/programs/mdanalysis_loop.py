@@ -9,6 +9,7 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from itertools import pairwise
 from typing import Any
 
@@ -77,16 +78,27 @@ class FramesLoop:
 
 def run_mdanalysis(settings: Mapping[str, Any], trajectory: Trajectory, runner: Runner) -> Report:
     """Gives each worker a contiguous share of the frames. The trajectory only says which frames there are."""
-    numbers = trajectory.choose(*(settings[one] for one in ("start", "stop", "step"))).numbers()
+    chosen = trajectory.choose(*(settings[one] for one in ("start", "stop", "step")))
+    numbers = chosen.numbers()
     bounds = np.linspace(0, len(numbers), min(settings["workers"], len(numbers)) + 1).astype(int)
     shares = [[int(number) for number in numbers[begin:end]] for begin, end in pairwise(bounds)]
     loop = FramesLoop(settings["files"], settings["topology"], settings["select"], settings["workload"])
     workers = None if settings["runner"] == "mpi" else settings["workers"]
-    called, began = time.time(), time.perf_counter()
+    runner.preload(["MDAnalysis.analysis.rms"])
     with runner.session():
+        # the import takes seconds, which are not the run's
+        runner.map(_import_mdanalysis, range(len(shares)), workers=workers)
+        called, began = time.time(), time.perf_counter()
         found: list[LoopTimes] = runner.map(loop, shares, workers=workers)
-    wall = time.perf_counter() - began
+        wall = time.perf_counter() - began
     phases = [{**one.phases, "start": max(0.0, one.began - called)} for one in found]
     for one in phases:
         one["wait"] = max(0.0, wall - sum(one.values()))
-    return one_pass(settings, trajectory, "RMSD by MDAnalysis", wall, phases, [len(share) for share in shares])
+    frames = [len(share) for share in shares]
+    known = {name: settings[name] for name in ("runner", "select", "extra")}
+    return one_pass(trajectory, "RMSD by MDAnalysis", wall, phases, frames, chosen=chosen, **known)
+
+
+def _import_mdanalysis(_number: int) -> None:
+    import_mdanalysis()
+    import_module("MDAnalysis.analysis.rms")

@@ -7,28 +7,36 @@ from typing import Any
 
 import numpy as np
 
-from kinema.analysis import RMSD
 from kinema.base.timings import BLOCK_COLUMNS, PassTimings, Timings, WorkerTimings
 from kinema.execution.record import RunRecord
+from kinema.model.selection.frames import FrameSelection
 from kinema.report import Report, report_of
 from kinema.trajectory import Trajectory
+from kinema.transforms.arguments import select_atoms
 
-__all__ = ["one_pass"]
+__all__ = ["even_shares", "one_pass", "phases_of_writing"]
+
+# a phase of reports -> the phase of `kinema.convert`
+_WRITING = {"open": "open", "io": "io", "decode": "decode", "compute": "encode", "wait": "wait"}
 
 
 def one_pass(
-    settings: Mapping[str, Any],
     trajectory: Trajectory,
     name: str,
     wall: float,
     phases: Sequence[Mapping[str, float]],
     frames: Sequence[int],
+    *,
+    runner: str,
+    chosen: FrameSelection | None = None,
+    select: str | None = None,
+    command: str = "",
+    extra: Mapping[str, Any] | None = None,
 ) -> Report:
     """The report of a run of `wall` seconds.
 
     Parameters
     ----------
-    settings : of the run
     trajectory : Trajectory
     name : str
         The work, for tables.
@@ -37,8 +45,11 @@ def one_pass(
         One for each worker.
     frames : list of int
         Frames of each worker.
+    runner : str
+    chosen : the frames of the run; None for all
+    select : as `Trajectory.select`
+    command, extra : as in `Report`
     """
-    chosen = trajectory.choose(*(settings[one] for one in ("start", "stop", "step")))
     nothing: dict[str, Any] = dict.fromkeys(("open", "io", "decode", "compute", "wait"), 0.0)
     nothing |= {"total": wall, "cpu": 0.0, "blocks": 0, "bytes_read": 0, "reads": 0}
     workers = tuple(
@@ -46,7 +57,26 @@ def one_pass(
         for number, (known, done) in enumerate(zip(phases, frames, strict=True))
     )
     timed = PassTimings(wall, sum(frames), workers, np.empty((0, len(BLOCK_COLUMNS))))
-    timings = Timings((timed,), whole=wall, opening=dict(trajectory.opening), runner=settings["runner"])
-    selection = RMSD(trajectory, settings["select"]).selection
-    record = RunRecord(trajectory, chosen, (name,), (selection,), "", f"{name}, not planned by Kinema", timings)
-    return report_of(record, extra=settings["extra"])
+    timings = Timings((timed,), whole=wall, opening=dict(trajectory.opening), runner=runner)
+    selection = select_atoms(trajectory, select)
+    record = RunRecord(
+        trajectory,
+        trajectory.choose() if chosen is None else chosen,
+        (name,),
+        (selection,),
+        command,
+        f"{name}: no pass of Kinema",
+        timings,
+    )
+    return report_of(record, extra=extra)
+
+
+def even_shares(n_frames: int, workers: int) -> list[int]:
+    """Frames of each worker, if nobody has counted them."""
+    return [n_frames * (one + 1) // workers - n_frames * one // workers for one in range(workers)]
+
+
+def phases_of_writing(timings: Mapping[str, float], workers: int) -> dict[str, float]:
+    """The mean over workers of each phase of `kinema.convert`, which adds up their seconds; writing counts as I/O."""
+    mean = {phase: timings.get(name, 0.0) / workers for phase, name in _WRITING.items()}
+    return mean | {"io": mean["io"] + timings.get("write", 0.0) / workers}

@@ -12,7 +12,7 @@ from kinema.files.split import split
 from kinema.report import Report
 from kinema.runners import Runner
 from kinema.studies import files
-from kinema.studies.programs.one_pass import one_pass
+from kinema.studies.programs.one_pass import even_shares, one_pass, phases_of_writing
 from kinema.trajectory import Trajectory
 
 __all__ = ["convert_file", "empty_calls", "split_file"]
@@ -38,7 +38,8 @@ def split_file(settings: Mapping[str, Any], trajectory: Trajectory, runner: Runn
         memory=settings["memory"] or "512 MiB",
     )
     wall = time.perf_counter() - began
-    return one_pass(settings, trajectory, "split", wall, [{}] * number, [stop - first for first, stop in made.frames])
+    shares = [stop - first for first, stop in made.frames]
+    return one_pass(trajectory, "split", wall, [{}] * number, shares, **_of_report(settings, trajectory))
 
 
 def convert_file(settings: Mapping[str, Any], trajectory: Trajectory, runner: Runner) -> Report:
@@ -52,12 +53,9 @@ def convert_file(settings: Mapping[str, Any], trajectory: Trajectory, runner: Ru
             runner=runner, workers=_workers(settings), memory=settings["memory"], verify=False,
         )  # fmt: skip
         wall = time.perf_counter() - began
-    # seconds of all workers: their clocks are not kept apart
-    sums = {"open": "open", "io": "io", "decode": "decode", "compute": "encode", "wait": "wait"}
-    mean = {phase: made.timings.get(name, 0.0) / number for phase, name in sums.items()}
-    mean["io"] += made.timings.get("write", 0.0) / number
-    shares = [made.n_frames * (one + 1) // number - made.n_frames * one // number for one in range(number)]
-    return one_pass(settings, trajectory, "convert", wall, [mean] * number, shares)
+    phases = [phases_of_writing(made.timings, number)] * number
+    shares = even_shares(made.n_frames, number)
+    return one_pass(trajectory, "convert", wall, phases, shares, **_of_report(settings, trajectory))
 
 
 def empty_calls(settings: Mapping[str, Any], trajectory: Trajectory, runner: Runner) -> Report:
@@ -68,8 +66,14 @@ def empty_calls(settings: Mapping[str, Any], trajectory: Trajectory, runner: Run
     with runner.session():
         runner.map(_nothing, range(n_calls), workers=_workers(settings))
     wall = time.perf_counter() - began
-    shares = [n_calls * (one + 1) // number - n_calls * one // number for one in range(number)]
-    return one_pass(settings, trajectory, "empty calls", wall, [{}] * number, shares)
+    shares = even_shares(n_calls, number)
+    return one_pass(trajectory, "empty calls", wall, [{}] * number, shares, **_of_report(settings, trajectory))
+
+
+def _of_report(settings: Mapping[str, Any], trajectory: Trajectory) -> dict[str, Any]:
+    """Further arguments of `one_pass`."""
+    chosen = trajectory.choose(*(settings[one] for one in ("start", "stop", "step")))
+    return {"chosen": chosen, **{name: settings[name] for name in ("runner", "select", "extra")}}
 
 
 def _workers(settings: Mapping[str, Any]) -> int | None:
