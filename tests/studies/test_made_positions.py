@@ -96,7 +96,7 @@ def test_an_experiment_without_files(tmp_path: Path, runner: str) -> None:
     report = json.loads(path.read_text())
     assert report["extra"]["kept_frames"] == kept and report["extra"]["source"] == "none"
     (line,) = (tmp_path / "out/results.jsonl").read_text().splitlines()
-    assert json.loads(line)["quantities"]["t_IO"] == 0.0 and json.loads(line)["quantities"]["t_comp"] > 0.0
+    assert json.loads(line)["quantities"]["t_IO"] == 0.0 and json.loads(line)["quantities"]["t_compute"] > 0.0
 
 
 def test_what_an_experiment_without_files_needs(tmp_path: Path) -> None:

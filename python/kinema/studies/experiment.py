@@ -63,8 +63,8 @@ class ExperimentRun:
         fewer = f" ({worked} had work)" if worked < self.workers else ""
         return (
             f"{number}{fewer}, repeat {self.repeat}: "
-            f"{format_seconds(found.t_rounds)} of {format_seconds(self.job_seconds)}, "
-            f"t_IO {format_seconds(found.t_IO)}, t_comp {format_seconds(found.t_comp)}"
+            f"{format_seconds(found.t_total)} of {format_seconds(self.job_seconds)}, "
+            f"t_IO {format_seconds(found.t_IO)}, t_compute {format_seconds(found.t_compute)}"
         )
 
 

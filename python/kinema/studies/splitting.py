@@ -62,9 +62,9 @@ def paid_off(outcomes: Sequence[ExperimentRun]) -> list[PaidOff]:
 
 
 def _mean(outcomes: Sequence[ExperimentRun], setting: Setting, workers: int) -> float | None:
-    """Seconds of the rounds, over the repeats of a run."""
+    """Mean t_total over the repeats of a run."""
     seconds = [
-        one.report.quantities.t_rounds
+        one.report.quantities.t_total
         for one in outcomes
         if one.report is not None and (one.setting, one.workers) == (setting, workers)
     ]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kinema.studies import ExperimentRun
 
 _RUNS = "Runs"
+_PICTURE = "scaling.png"
 
 
 @dataclass(frozen=True)
@@ -229,6 +230,14 @@ def scaling(
     inputs: ScalingInputs,
     opened: StatedTimes,
     runs: ScalingRuns,
+    quantity: Annotated[
+        str,
+        typer.Option(
+            "--quantity",
+            **options.QUANTITY,
+            help="Time whose S(N) and E(N) are shown: t_total, t_IO, t_compute and others.",
+        ),
+    ] = "t_total",
     output: Annotated[
         Path, typer.Option("-o", "--output", help="Folder for reports, results.jsonl and scaling.png.")
     ] = Path("scaling-output"),
@@ -256,11 +265,10 @@ def scaling(
         return
     from kinema.studies import run_design
 
-    picture = output / "scaling.png"
     outcomes = list(
-        run_design(design, output, command.print_progress, overwrite=force, resume=resume, beside=[picture])
+        run_design(design, output, command.print_progress, overwrite=force, resume=resume, beside=[output / _PICTURE])
     )  # fmt: skip
-    _print_outcomes(command, outcomes, output, picture)
+    _print_outcomes(command, outcomes, output, quantity)
     if any(one.report is None for one in outcomes):
         raise typer.Exit(exit_codes.PROBLEMS)
 
@@ -272,7 +280,7 @@ def _print_estimate(command: Command, design: Design) -> None:
     command.print_result(found.as_dict, lambda: "\n".join(found.lines(str)))
 
 
-def _print_outcomes(command: Command, outcomes: "list[ExperimentRun]", output: Path, picture: Path) -> None:
+def _print_outcomes(command: Command, outcomes: "list[ExperimentRun]", output: Path, quantity: str) -> None:
     from kinema.report import plotting, scaling_of
     from kinema.studies.labels import labels_of
     from kinema.studies.plotting import note_gaps
@@ -280,7 +288,8 @@ def _print_outcomes(command: Command, outcomes: "list[ExperimentRun]", output: P
 
     gaps = [one for one in outcomes if one.report is None]
     reports = [one.report for one in outcomes if one.report is not None]
-    measured = scaling_of(reports, labels=labels_of(reports)) if reports else None
+    measured = scaling_of(reports, quantity=quantity, labels=labels_of(reports)) if reports else None
+    picture = output / _PICTURE
     if measured is not None:
         figure = plotting.draw_scaling(measured)
         note_gaps(figure, [(one.workers, str(one)) for one in gaps])

@@ -33,7 +33,7 @@ def one_pass(
     command: str = "",
     extra: Mapping[str, Any] | None = None,
 ) -> Report:
-    """The report of a run of `wall` seconds.
+    """The report of a run of `wall` seconds, which contain opening the files.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def one_pass(
         for number, (known, done) in enumerate(zip(phases, frames, strict=True))
     )
     timed = PassTimings(wall, sum(frames), workers, np.empty((0, len(BLOCK_COLUMNS))))
-    timings = Timings((timed,), whole=wall, opening=dict(trajectory.opening), runner=runner)
+    timings = Timings((timed,), whole=wall, runner=runner)
     selection = select_atoms(trajectory, select)
     record = RunRecord(
         trajectory,
