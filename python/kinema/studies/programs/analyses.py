@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from importlib import import_module
 from typing import Any
 
@@ -14,6 +15,7 @@ from kinema.base.errors import ArgumentError
 from kinema.execution.run import run
 from kinema.report import Report
 from kinema.runners import Runner
+from kinema.studies.programs.held_positions import held_by_workers
 from kinema.trajectory import Trajectory
 
 __all__ = ["run_analyses"]
@@ -25,7 +27,9 @@ def run_analyses(settings: Mapping[str, Any], trajectory: Trajectory, runner: Ru
     frames = {name: settings[name] for name in ("start", "stop", "step")}
     workers = None if settings["runner"] == "mpi" else settings["workers"]
     how = {name: settings[name] for name in ("access", "memory")}
-    run(analyses, **frames, **how, workers=workers, runner=runner, progress=False)
+    in_workers = settings["in_memory"] and settings["runner"] in ("processes", "dask")
+    with held_by_workers(settings, runner) if in_workers else nullcontext():
+        run(analyses, **frames, **how, workers=workers, runner=runner, progress=False)
     return analyses[0].report(extra=settings["extra"])
 
 
