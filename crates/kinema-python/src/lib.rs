@@ -42,9 +42,9 @@ mod xtc;
 
 use kinema_core::container::hdf5::filters::COMPRESSIONS;
 use kinema_core::container::zstandard::first_bytes;
-use kinema_core::format::made::Making;
+use kinema_core::format::made::file_of;
 use kinema_core::format::{FORMATS, find_by_head};
-use kinema_core::frame::{Fields, Precision};
+use kinema_core::frame::{Fields, Making, Precision};
 use kinema_core::index::store;
 use kinema_core::plan::Access;
 use kinema_core::trajectory::{IndexPolicy, OnTruncated, Overlap};
@@ -84,7 +84,7 @@ fn format_of(head: &[u8]) -> Option<&'static str> {
 /// The file that stands for positions that each process makes in its memory.
 #[pyfunction]
 fn made_file(py: Python<'_>, seed: u64, n_atoms: u32, n_frames: u64, kept: u64) -> PyResult<Bound<'_, PyBytes>> {
-    let bytes = Making { seed, n_atoms, n_frames, kept }.file().map_err(|error| errors::to_python(&error))?;
+    let bytes = file_of(Making { seed, n_atoms, n_frames, kept }).map_err(|error| errors::to_python(&error))?;
     Ok(PyBytes::new(py, &bytes))
 }
 

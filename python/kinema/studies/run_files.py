@@ -20,6 +20,7 @@ from kinema.studies.design import Design, Setting
 from kinema.studies.stripes import set_stripes
 from kinema.trajectory import Trajectory
 from kinema.trajectory.opening import open as open_trajectory
+from kinema.transforms.arguments import select_atoms
 
 __all__ = ["RunFiles", "RunInput", "kept_frames"]
 
@@ -78,7 +79,11 @@ class RunFiles:
         self._chosen: Trajectory | None = None
 
     def prepare(self, settings: Iterable[Setting]) -> None:
-        """Makes the folders of all storages and stripes now, so that missing ones are refused before the first run."""
+        """Makes the folders of all storages and stripes, and selects the atoms: what cannot be is refused before the
+        first run."""
+        design = self._design
+        if design.select is not None and design.files:
+            select_atoms(open_trajectory(list(design.files), design.topology, **design.stated), design.select)
         for setting in settings:
             self.folder_of(setting)
 

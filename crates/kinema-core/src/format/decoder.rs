@@ -5,12 +5,11 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
-use super::made::MadePositions;
 use super::scan::{self, HeaderScan, UniformFrames};
 use crate::clock::Meter;
 use crate::container::hdf5::filters::FilterScratch;
 use crate::error::{Error, ErrorKind, Result};
-use crate::frame::{BlockMut, Fields, Scales};
+use crate::frame::{BlockMut, Fields, MadePositions, Scales};
 use crate::index::{ChunkedIndex, Index, TableIndex};
 use crate::selection::AtomSelection;
 use crate::source::{Extent, Source};

@@ -48,7 +48,8 @@ pub static FORMATS: &[&dyn Format] =
 /// Files in which no format of the list is found: another library may read them, slowly.
 pub static EXTERNAL: &dyn Format = &external::External;
 
-/// Files that stand for positions in memory: Kinema's own experiments write and read them.
+/// Files that stand for positions in memory, which only Kinema's own experiments write. They are opened if the caller
+/// names the format: the head of a file from elsewhere must not decide how much memory is taken.
 pub static MADE: &dyn Format = &made::Made;
 
 /// Facts about a format, as data.

@@ -24,7 +24,7 @@ pub fn find_by_file_name(path: &Path) -> Option<&'static dyn Format> {
 
 /// The format of a file that begins so, up to [`HEAD_BYTES`].
 pub fn find_by_head(head: &[u8]) -> Option<&'static dyn Format> {
-    FORMATS.iter().copied().chain([MADE]).find(|format| format.sniff(head))
+    FORMATS.iter().copied().find(|format| format.sniff(head))
 }
 
 /// Finds the format of a source by its first bytes; the ending of its name serves only for the message.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{OpenOptions, TrajectoryFiles};
 use crate::error::Result;
-use crate::format::made::MadePositions;
+use crate::frame::MadePositions;
 use crate::reduce::{Grouping, Stack};
 
 /// A trajectory of one or more files, and the transforms of each of its frames. Handles on the same files share their

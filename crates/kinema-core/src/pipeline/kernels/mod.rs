@@ -11,8 +11,7 @@ use std::time::Instant;
 use self::job_stacks::JobStacks;
 use crate::clock::{BlockTiming, RunTimings, Work, WorkerTiming, thread_cpu_time};
 use crate::error::Result;
-use crate::format::made::{self, MadePositions};
-use crate::frame::{AtomGather, Block, BlockView, Fields, Units};
+use crate::frame::{AtomGather, Block, BlockView, Fields, MadePositions, Units};
 use crate::pipeline::absent::lacks;
 use crate::pipeline::applied::placed;
 use crate::pipeline::pool::{Pool, Progress};
@@ -335,7 +334,7 @@ impl Worker<'_> {
         if self.made.is_some() {
             self.block.reset(numbers, n_atoms, Fields::NONE);
             self.block.stamps.clear();
-            self.block.stamps.extend(self.block.frames.iter().map(|&frame| made::stamp(frame)));
+            self.block.stamps.extend(self.block.frames.iter().map(|&frame| MadePositions::stamp(frame)));
             return Ok(());
         }
         self.block.reserve(false, n_frames, n_atoms, plan.fields)?;
