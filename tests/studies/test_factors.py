@@ -15,7 +15,8 @@ import kinema as kn
 from kinema.cli.in_process import call_kinema
 from kinema.report import Report
 from kinema.runners import choose_runner
-from kinema.studies import Design, ExperimentRun, Setting, files, run_design
+from kinema.studies import Design, ExperimentRun, Setting, experiment, files, run_design
+from kinema.studies.launching import Ended
 from kinema.studies.programs.mdanalysis_loop import FramesLoop, run_mdanalysis
 from kinema.studies.programs.tasks import convert_file, empty_calls, split_file
 from kinema.studies.splitting import paid_off
@@ -186,6 +187,30 @@ def test_stripes_are_set_by_the_programs_of_the_file_system(tmp_path: Path, monk
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
     with pytest.raises(kn.errors.ArgumentError, match="neither lfs nor beegfs-ctl is on this machine"):
         set_stripes(str(tmp_path), 3)
+
+
+def test_files_are_written_where_their_stripes_are(walk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = stand_in(tmp_path / "bin", "lfs", "", monkeypatch)
+    read: list[tuple[int, str]] = []
+
+    def ended(words: list[str], _environment: Any, _seconds: float | None) -> Ended:
+        settings = json.loads(Path(words[-1]).read_text())
+        (path,) = settings["files"]
+        assert Path(path).stat().st_size > 0
+        read.append((settings["extra"].get("stripes", 0), path))
+        return Ended(1, 1.0, "not run")
+
+    monkeypatch.setattr(experiment, "run_bounded", ended)
+    (tmp_path / "fast").mkdir()
+    storages = {"fast": str(tmp_path / "fast")}
+    design = Design(
+        files=(str(walk),), workers=(1,), repeats=1, formats=("as is", "dcd"), stripes=(1, 3), storages=storages
+    )  # fmt: skip
+    assert [one.setting.format for one in run_design(design, tmp_path / "out", heedless)] == ["as is", "dcd"] * 2
+    assert [number for number, _ in read] == [1, 1, 3, 3] and len({path for _, path in read}) == 4
+    folders = [line.split()[-1] for line in calls.read_text().splitlines()]
+    assert [str(Path(path).parent) for _, path in read] == [folders[0], folders[0], folders[1], folders[1]]
+    assert all(Path(folder).parents[1] == tmp_path / "fast" for folder in folders)
 
 
 def test_stripes_that_cannot_be_are_refused_before_the_first_run(

@@ -69,5 +69,6 @@ if __name__ == "__main__":
         if not (isinstance(error, Error) and says_enough(error)):
             traceback.print_exc()
         named = str(error) if isinstance(error, Error) else f"{type(error).__name__}: {error}"
-        # one line, the last, which is passed on to the user of the experiment
-        sys.exit(" ".join("; ".join([named, *getattr(error, "__notes__", ())]).split()))
+        # one line, the last, which is passed on to the user of the experiment; a worker's traceback is above it
+        notes = [note.partition("Traceback (most recent")[0].strip(": \n") for note in getattr(error, "__notes__", ())]
+        sys.exit(" ".join("; ".join([named, *notes]).split()))

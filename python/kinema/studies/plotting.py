@@ -20,7 +20,7 @@ __all__ = ["draw_publications", "note_gaps"]
 
 # gaps that a picture names
 _NAMED_GAPS = 6
-_LINE = 150
+_LINE = 190
 
 # Kinema's phase for each name in the publications
 _PHASES = {
@@ -93,7 +93,7 @@ def note_gaps(figure: Figure, gaps: Sequence[tuple[int, str]]) -> None:
             numbers, [0.02] * len(numbers), "x", color="black", markersize=6, transform=axes.get_xaxis_transform(),
             clip_on=False, label="gap",
         )  # fmt: skip
-    mark = "x: no time" if over_workers else "no time"
+    mark = "x" if over_workers else "no time"
     lines = [f"{mark}: {plot_text(words)}" for _, words in gaps[:_NAMED_GAPS]]
     if len(gaps) > _NAMED_GAPS:
         lines.append(f"and {len(gaps) - _NAMED_GAPS} more in results.jsonl")
