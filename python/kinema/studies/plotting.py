@@ -1,4 +1,7 @@
-"""Pictures of published tables: the time of each rank by phase, speed-up and efficiency. It imports matplotlib."""
+"""Pictures of published tables: the time of each rank by phase, speed-up and efficiency; gaps of an experiment.
+
+It imports matplotlib.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,16 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from kinema.base.printable import plot_text
 from kinema.base.timings import PHASES, UNACCOUNTED
 from kinema.report.plotting import draw_speed_up, series_style, stack_phases
 from kinema.studies.published import Published
 
-__all__ = ["draw_publications"]
+__all__ = ["draw_publications", "note_gaps"]
+
+# gaps that a picture names
+_NAMED_GAPS = 6
+_LINE = 190
 
 # Kinema's phase for each name in the publications
 _PHASES = {
@@ -68,3 +76,26 @@ def _sums(
         sums[_PHASES[name]] += run[name]
     sums[UNACCOUNTED] = np.maximum(0.0, run[published.total] - sum(sums.values()))
     return sums, marked
+
+
+def note_gaps(figure: Figure, gaps: Sequence[tuple[int, str]]) -> None:
+    """Adds the runs that have no time to a picture of scaling: numbers of workers, and in words which and why.
+
+    Each is a cross at its number of workers, at the bottom of the first panel, and a line above the picture.
+    """
+    if not gaps:
+        return
+    axes = figure.axes[0]
+    over_workers = axes.get_xlabel().startswith("workers")
+    if over_workers:
+        numbers = sorted({n for n, _ in gaps})
+        axes.plot(
+            numbers, [0.02] * len(numbers), "x", color="black", markersize=6, transform=axes.get_xaxis_transform(),
+            clip_on=False, label="gap",
+        )  # fmt: skip
+    mark = "x" if over_workers else "no time"
+    lines = [f"{mark}: {plot_text(words)}" for _, words in gaps[:_NAMED_GAPS]]
+    if len(gaps) > _NAMED_GAPS:
+        lines.append(f"and {len(gaps) - _NAMED_GAPS} more in results.jsonl")
+    lines = [line if len(line) <= _LINE else f"{line[:_LINE]}..." for line in lines]
+    figure.suptitle("\n".join(lines), x=0.01, ha="left", fontsize=8)
