@@ -9,7 +9,9 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from kinema.base.timings import PHASES, UNACCOUNTED
-from kinema.report.plotting import draw_speed_up, series_style, stack_phases
+from kinema.report.figures.scaling import draw_speed_up
+from kinema.report.figures.style import series_style
+from kinema.report.figures.workers import stack_phases
 from kinema.studies.published import Published
 
 __all__ = ["draw_publications"]

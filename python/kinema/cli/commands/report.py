@@ -147,9 +147,10 @@ def _print_scaling(command: Command, reports: list["Report"], labels: list[str |
 
     scaling = scaling_of(reports, labels=labels)
     if plot is not None:
-        from kinema.report import plotting
+        from kinema.report.figures.scaling import draw_scaling
+        from kinema.report.figures.style import write
 
-        plotting.write(plotting.draw_scaling(scaling), plot)
+        write(draw_scaling(scaling), plot)
     command.print_result(scaling.as_dict, lambda: scaling)
 
 
@@ -184,10 +185,10 @@ def _print_published(command: Command, folder: Path, plot: Path | None, force: b
         check_plot_path(plot, overwrite=force)
     tables = read_published(folder)
     if plot is not None:
-        from kinema.report import plotting
+        from kinema.report.figures.style import write
         from kinema.studies.plotting import draw_publications
 
-        plotting.write(draw_publications(tables), plot)
+        write(draw_publications(tables), plot)
     command.print_result(
         lambda: [{"title": table.title, "summary": table.summary()} for table in tables],
         lambda: "\n\n".join(map(str, tables)),

@@ -145,7 +145,9 @@ def scaling(
     force: options.Force = False,
 ) -> None:
     """RMSD on several numbers of workers, repeated: S(N), E(N) with deviations, where the time went, R_comp/IO."""
-    from kinema.report import plotting, scaling_of
+    from kinema.report import scaling_of
+    from kinema.report.figures.scaling import draw_scaling
+    from kinema.report.figures.style import write
     from kinema.studies import run_design
 
     command: Command = context.obj
@@ -155,7 +157,7 @@ def scaling(
     picture = output / "scaling.png"
     outcomes = list(run_design(design, output, command.print_progress, overwrite=force, beside=[picture]))
     measured = scaling_of([outcome.report for outcome in outcomes])
-    plotting.write(plotting.draw_scaling(measured), picture)
+    write(draw_scaling(measured), picture)
     command.print_result(
         lambda: {
             "runs": [outcome.as_dict() for outcome in outcomes],

@@ -165,7 +165,7 @@ class TraceSummary:
 
     def plot(self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False) -> Figure:
         """A matplotlib figure of the activity over time, written to `path` (.png, .pdf, .svg) if one is given."""
-        from kinema.report import plotting
+        from kinema.report.figures import style
         from kinema.report.traces.picture import draw_summary
 
         if path is not None:
@@ -173,7 +173,7 @@ class TraceSummary:
             check_plot_path(path, overwrite=overwrite)
         figure = draw_summary(self)
         if path is not None:
-            plotting.write(figure, path)
+            style.write(figure, path)
         return figure
 
     def __str__(self) -> str:
