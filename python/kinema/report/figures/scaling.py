@@ -98,12 +98,22 @@ def draw_speed_up(
             n, [p.efficiency for p in points], yerr=[p.efficiency_deviation for p in points], **style
         )
     numbers = sorted({point.n_workers for _, points, _ in series for point in points})
-    base = min(points[0].base for _, points, _ in series)
-    ideal = np.linspace(numbers[0], numbers[-1], 100)
-    speed_axes.plot(ideal, ideal / base, color="0.6", linewidth=1, linestyle="--", zorder=0, label="ideal")
+    bases: dict[int, int] = {}
+    for _, points, _ in series:
+        bases[points[0].base] = max(bases.get(points[0].base, 0), points[-1].n_workers)
+    for base, most in sorted(bases.items()):
+        ideal = np.linspace(min(base, numbers[0]) if len(bases) == 1 else base, most, 100)
+        label = "ideal" if base == min(bases) else f"ideal, against {base} ranks"
+        speed_axes.plot(
+            ideal, ideal / base, color="0.6", linewidth=1, linestyle="--" if base == min(bases) else ":", zorder=0,
+            label=label,
+        )  # fmt: skip
     efficiency_axes.axhline(1.0, color="0.6", linewidth=1, linestyle="--", zorder=0)
-    speed_axes.set_ylabel(f"speed-up S = t({base}) / t(N)")
-    efficiency_axes.set_ylabel(f"efficiency E = S / {'N' if base == 1 else f'(N / {base})'}")
+    (base, *others) = sorted(bases)
+    first = "t(first)" if others else f"t({base})"
+    share = "(N / first)" if others else "N" if base == 1 else f"(N / {base})"
+    speed_axes.set_ylabel(f"speed-up S = {first} / t(N)")
+    efficiency_axes.set_ylabel(f"efficiency E = S / {share}")
     for axes in (speed_axes, efficiency_axes):
         number_axis(axes, numbers)
         plain(axes)

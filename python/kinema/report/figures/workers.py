@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from kinema.report.report import Report
 
-__all__ = ["draw_bars", "draw_timeline", "stack_phases"]
+__all__ = ["draw_bars", "draw_timeline", "phase_name", "stack_phases"]
 
 # phases that have another name in pictures
 _NAMES = {"io": "I/O", "frames": "more work"}
@@ -37,6 +37,11 @@ _CROWD = 60
 _WORDS = 0.16
 
 
+def phase_name(phase: str) -> str:
+    """The phase's name in pictures."""
+    return _NAMES.get(phase, phase)
+
+
 def draw_bars(report: Report) -> Figure:
     """Seconds of each worker by phase, summed over passes; stragglers are marked."""
     n_workers = _rows_for(report)
@@ -44,7 +49,7 @@ def draw_bars(report: Report) -> Figure:
     for worker in report.timings.workers:
         for phase, values in sums.items():
             values[worker.worker] += max(0.0, getattr(worker, phase))
-    marked = [(one.worker, _NAMES.get(one.phase, one.phase)) for one in report.stragglers]
+    marked = [(one.worker, phase_name(one.phase)) for one in report.stragglers]
     title = f"{_analyses(report)}, {report.timings.frames:,} frames, "
     figure = Figure(figsize=(min(12.0, max(6.0, 3.5 + 0.18 * n_workers)), 4.2), layout="constrained")
     axes = figure.subplots()
@@ -72,12 +77,13 @@ def _rows_for(report: Report) -> int:
 def stack_phases(
     axes: Axes, sums: dict[str, NDArray[np.float64]], title: str, of: str, marked: Sequence[tuple[int, str]]
 ) -> None:
+    """Draws a bar for each worker or rank, `of`, its phases one on the other; `sums` are by the names of phases."""
     n = len(next(iter(sums.values())))
     bottom = np.zeros(n)
     total = sum(values.sum() for values in sums.values())
     for phase, values in sums.items():
         if values.sum() > _VISIBLE * total or phase == UNACCOUNTED:
-            label = _NAMES.get(phase, phase)
+            label = phase_name(phase)
             # no gaps if a bar has few pixels: gaps of one pixel or none would make patterns
             width = 0.7 if n <= _MANY_WORKERS else 0.9 if n <= _CROWD else 1.0
             axes.bar(np.arange(n), values, width, bottom, color=PHASE_COLOURS[phase], label=label, linewidth=0)
@@ -146,7 +152,7 @@ def draw_timeline(report: Report) -> Figure:
     plain(axes)
     axes.grid(visible=False, axis="y")
     known = [phase for phase in PHASE_COLOURS if phase in shown]
-    handles = [Patch(color=PHASE_COLOURS[phase], label=_NAMES.get(phase, phase)) for phase in known]
+    handles = [Patch(color=PHASE_COLOURS[phase], label=phase_name(phase)) for phase in known]
     figure.legend(handles=handles, loc="outside right upper", frameon=False, fontsize=9)
     return figure
 

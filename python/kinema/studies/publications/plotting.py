@@ -4,32 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
-from kinema.base.timings import PHASES, UNACCOUNTED
+from kinema.report.figures.rank_bars import rank_sums
 from kinema.report.figures.scaling import draw_speed_up
 from kinema.report.figures.style import series_style
 from kinema.report.figures.workers import stack_phases
-from kinema.studies.published import Published
+from kinema.studies.publications.published import Published
 
 __all__ = ["draw_publications"]
-
-# Kinema's phase for each name in the publications
-_PHASES = {
-    "t_init_top": "start",
-    "t_init": "open",
-    "t_init_traj": "open",
-    "t_io": "io",
-    "t_IO": "io",
-    "t_comp": "compute",
-    "t_rmsd": "compute",
-    "t_wait": "wait",
-    "t_comm": "communicate",
-    "t_close_traj": "close",
-    "t_end_loop": "close",
-}
 
 
 def draw_publications(tables: Sequence[Published]) -> Figure:
@@ -38,13 +21,12 @@ def draw_publications(tables: Sequence[Published]) -> Figure:
     rows = figure.subplots(len(tables), 3, squeeze=False, width_ratios=(2.2, 1, 1))
     for published, (bars, speed_axes, efficiency_axes) in zip(tables, rows, strict=True):
         n_ranks = published.sizes[-1]
-        times = {repeat: published.run(n_ranks, repeat)[published.total].max() for repeat in published.repeats(n_ranks)}
-        repeat = sorted(times, key=lambda one: times[one])[len(times) // 2]
-        sums, marked = _sums(published, n_ranks, repeat)
+        repeat = published.median_repeat(n_ranks)
+        sums, marked = rank_sums(published.with_common_names(), n_ranks, repeat)
         stack_phases(
             bars,
             sums,
-            f"{published.title}\n{n_ranks} ranks, repeat {repeat} (the median of {len(times)})",
+            f"{published.title}\n{n_ranks} ranks, repeat {repeat} (the median of {len(published.repeats(n_ranks))})",
             "rank",
             marked,
         )
@@ -57,16 +39,3 @@ def draw_publications(tables: Sequence[Published]) -> Figure:
             axes.set_xlabel("ranks N")
         efficiency_axes.set_title(f"mean and deviation of {points[0].repeats} repeats", fontsize=10, loc="left")
     return figure
-
-
-def _sums(
-    published: Published, n_ranks: int, repeat: int
-) -> tuple[dict[str, NDArray[np.float64]], list[tuple[int, str]]]:
-    """(ranks,) seconds by phase, and the stragglers with their phases."""
-    run = published.run(n_ranks, repeat)
-    marked = [(straggler.rank, straggler.phase) for straggler in published.stragglers(n_ranks, repeat)]
-    sums = {phase: np.zeros(n_ranks) for phase in (*PHASES, UNACCOUNTED)}
-    for name in published.phases:
-        sums[_PHASES[name]] += run[name]
-    sums[UNACCOUNTED] = np.maximum(0.0, run[published.total] - sum(sums.values()))
-    return sums, marked
