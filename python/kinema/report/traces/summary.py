@@ -121,6 +121,8 @@ class TraceSummary:
     cache : CacheUse or None
     activity : mapping
         By kind (120,), the share of each part of the time in which the kind was active.
+    overlap : mapping
+        The same for "io_alone", "overlapped" and "compute_alone": I/O and computing, at once or not.
     notes : tuple of str
     """
 
@@ -146,6 +148,7 @@ class TraceSummary:
     files: tuple[FileRow, ...]
     cache: CacheUse | None
     activity: Mapping[str, list[float]]
+    overlap: Mapping[str, list[float]]
     notes: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
@@ -230,8 +233,24 @@ def summarise(
         activity={
             kind: spans[kind].shares(edges).round(4).tolist() for kind in (APPLICATION, POSIX, COMPUTE, WAIT, BATCH)
         },
+        overlap=_overlap(begins, ends, doing_io, computing, edges),
         notes=trace.notes,
     )
+
+
+def _overlap(
+    begins: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    doing_io: NDArray[np.bool_],
+    computing: NDArray[np.bool_],
+    edges: NDArray[np.int64],
+) -> Mapping[str, list[float]]:
+    """Shares of each part of the time with I/O alone, with I/O and computing at once, and with computing alone."""
+    io, compute, either = (
+        union(begins[some], ends[some]).shares(edges) for some in (doing_io, computing, doing_io | computing)
+    )
+    shares = {"io_alone": either - compute, "overlapped": io + compute - either, "compute_alone": either - io}
+    return {name: values.clip(min=0.0).round(4).tolist() for name, values in shares.items()}
 
 
 def _distinct(numbers: NDArray[np.int64]) -> int:
