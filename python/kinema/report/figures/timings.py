@@ -36,11 +36,9 @@ def draw_timings(series: Sequence[RankSeries], quantities: Sequence[str] = ()) -
     Raises ArgumentError if no series has the quantities.
     """
     series = with_quantity(series, quantities or ("t_total",))
-    names = [
-        name
-        for name in quantities or _SHOWN
-        if quantities or any(one.mean > 0 for line in series for one in line.values.get(name, {}).values())
-    ]
+    names = list(quantities) or [name for name in _SHOWN if any(_is_above_zero(one, name) for one in series)]
+    if not quantities and not {"t_open_topology", "t_open_trajectory"} & set(names):
+        names += ["t_open"] if any(_is_above_zero(one, "t_open") for one in series) else []
     figure, panels = make_panels(len(names), columns=3 if len(names) > 4 else 2)
     for axes, name in zip(panels, names, strict=True):
         _draw_quantity(axes, series, name)
@@ -85,6 +83,10 @@ def _draw_quantity(axes: Axes, series: Sequence[RankSeries], name: str) -> None:
     if not_above:
         words = f"{len(not_above)} series of 0 s"
         axes.text(0.99, 0.98, words, transform=axes.transAxes, ha="right", va="top", fontsize=7, color="0.4")
+
+
+def _is_above_zero(one: RankSeries, name: str) -> bool:
+    return any(value.mean > 0 for value in one.values.get(name, {}).values())
 
 
 def _has_largest(one: RankSeries, name: str) -> bool:

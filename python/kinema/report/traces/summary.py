@@ -200,7 +200,8 @@ def summarise(
     begins, ends = columns["start"], columns["start"] + columns["duration"]
     spans = {kind: union(begins[some], ends[some]) for kind in KINDS for some in (trace.matches(kind=kind),)}
     first, last = int(begins.min()), int(ends.max())
-    edges = np.linspace(first, max(last, first + _MOMENTS), _MOMENTS + 1).astype(np.int64)
+    # from zero: floating-point numbers do not have all ns since 1970
+    edges = first + np.linspace(0, max(last - first, _MOMENTS), _MOMENTS + 1).astype(np.int64)
     doing: _Doing = {kinds: trace.matches(kind=kinds) for kinds in _SPLIT}
     doing_io, computing = doing[_IO], doing[(COMPUTE,)]
     functions = columns["function"]
