@@ -218,7 +218,7 @@ def test_options_that_do_not_fit_are_refused() -> None:
         ("phases", {"quantities": ("t_IO",)}, "a quantity belongs to the figures timings, speedup and bars"),
         ("timings", {"baseline": "a"}, "a baseline belongs to the figure speedup"),
         ("bars", {"quantities": ("t_IO", "t_wait")}, "the figure bars shows one quantity"),
-        ("timings", {"quantities": ("t_none",)}, "quantity must be one of t_total, t_IO"),
+        ("timings", {"quantities": ("t_none",)}, "quantity must be one of 't_total'"),
         ("timings", {"quantities": ("t_plan",)}, "no series has t_plan"),
         ("phases", {}, None),
     ):

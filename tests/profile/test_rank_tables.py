@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kinema.base.choices import PARTS
 from kinema.base.errors import ArgumentError
 from kinema.base.timings import PHASES
 from kinema.report import Report
 from kinema.report.ranks import (
     EMULATED,
     MEASURED,
-    PARTS,
     RankSeries,
     RankTable,
     SeriesOrigin,

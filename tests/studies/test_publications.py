@@ -227,9 +227,11 @@ def test_what_the_command_refuses(stored: list[Path], tmp_path: Path) -> None:
         (["--table", "2021-2", "--plot", picture], "--table makes a table"),
         (["--table", "2021-2", "-o", tmp_path / "a.txt"], "are written as .csv or .md"),
         (["--table", "2020-4"], "the table 2020-4 needs reports of splitting, or the published table"),
-        (["--quantity", "t_IO"], "belong to --figure"),
+        (["--quantity", "t_IO,t_none"], "t_none"),
+        (["--quantity", "t_IO,t_wait"], "quantity must be one of"),
+        (["--baseline", "x"], "belong to --figure"),
         (["--exclude", "x"], "belong to --figure"),
-        (["--figure", "timings", "--plot", picture, "--timeline", picture], "--timeline is a picture of its own"),
+        (["--figure", "timings", "--plot", picture, "--timeline", picture], "--timeline and --names are apart"),
     ):
         assert why in kinema(*stored, *words, code=2), words
     assert "name reports, or tables with --published" in kinema("--figure", "timings", "--plot", picture, code=2)
@@ -258,6 +260,11 @@ def test_tables_of_reports(stored: list[Path], tmp_path: Path) -> None:
     # mean over ranks, and its deviation over the two repeats
     assert told["rows"][1] == {"ranks": "2", "mpi, XTC: t_compute (s)": "1.00", "mpi, XTC: t_IO (s)": "2.15 ± 0.0707"}
     assert "| a processor " in kinema(*stored, "--table", "2021-1")
+    # t_IO and t_compute together are all that these runs did
+    (row,) = [
+        row for row in json.loads(kinema(*stored, "--table", "2020-3", "--json"))["rows"] if row["2020"] == "t_RMSD"
+    ]
+    assert row["mpi, XTC, N = 2 (s)"] == "3.15" and row["sum of"].startswith("t_open + t_IO")
 
 
 def test_tables_of_splitting_workloads_and_tasks() -> None:

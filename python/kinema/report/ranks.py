@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinema.base.choices import PARTS
 from kinema.base.errors import ArgumentError
-from kinema.base.timings import Timings
+from kinema.report.quantities import rank_quantities
 from kinema.report.scaling import ScalingPoint, group_reports, mean_and_deviation
 from kinema.report.stragglers import THRESHOLD
 
@@ -27,9 +28,8 @@ if TYPE_CHECKING:
 __all__ = [
     "EMULATED",
     "MEASURED",
-    "PARTS",
     "PUBLISHED",
-    "QUANTITIES",
+    "QUANTITY_WORDS",
     "RankRun",
     "RankSeries",
     "RankTable",
@@ -47,10 +47,12 @@ RankRun = Mapping[str, NDArray[np.float64]]
 
 MEASURED, PUBLISHED, EMULATED = "measured", "published", "emulated"
 
-#: quantities, in the order of figures, and their names in words
-QUANTITIES: Mapping[str, str] = {
+#: quantities in the order of figures, and their names in words
+QUANTITY_WORDS: Mapping[str, str] = {
     "t_total": "total, slowest rank",
     "t_IO": "I/O",
+    "t_read": "reading",
+    "t_decode": "decoding",
     "t_compute": "compute",
     "t_wait": "wait",
     "t_start": "start",
@@ -59,11 +61,12 @@ QUANTITIES: Mapping[str, str] = {
     "t_open_trajectory": "opening the trajectory",
     "t_plan": "planning",
     "t_communication": "communication",
+    "t_put": "one-sided, put",
+    "t_get": "one-sided, get",
+    "t_gather": "gathering",
     "t_end_loop": "end of loop",
     "t_unaccounted": "unaccounted for",
 }
-#: quantities that add up to t_total
-PARTS = ("t_open", "t_plan", "t_IO", "t_compute", "t_wait", "t_communication", "t_end_loop", "t_unaccounted")
 
 
 @dataclass(frozen=True)
@@ -198,7 +201,7 @@ class RankTable:
     def series(self) -> RankSeries:
         """The statistics of all quantities that every run has."""
         common = set.intersection(*(set(run) for run in self.runs.values()))
-        names = [name for name in QUANTITIES if name in common]
+        names = [name for name in QUANTITY_WORDS if name in common]
         values = {name: {n: self._statistic(name, n) for n in self.sizes} for name in names}
         return RankSeries(self.label, values, self.origin, table=self)
 
@@ -347,34 +350,6 @@ def workload_ratios(series: Sequence[RankSeries]) -> list[tuple[RankSeries, floa
             theory = one.theory if one.theory is not None or base is None else base * one.origin.workload
             rows.append((one, ratio, theory))
     return rows
-
-
-def rank_quantities(timings: Timings) -> RankRun:
-    """Seconds of each worker by QUANTITIES, summed over passes, in the order of workers' numbers."""
-    numbers = sorted({worker.worker for worker in timings.workers})
-    place = {number: at for at, number in enumerate(numbers)}
-
-    def sums(*names: str) -> NDArray[np.float64]:
-        found = np.zeros(len(numbers))
-        for worker in timings.workers:
-            found[place[worker.worker]] += sum(float(getattr(worker, name)) for name in names)
-        return found
-
-    topology = timings.opening.get("topology", 0.0)
-    once = sum(timings.opening.values())
-    return {
-        "t_total": once + sums("total") - sums("start"),
-        "t_IO": sums("io", "decode"),
-        "t_compute": sums("compute"),
-        "t_wait": sums("wait"),
-        "t_start": sums("start"),
-        "t_open": once + sums("open"),
-        "t_open_topology": topology + np.zeros(len(numbers)),
-        "t_open_trajectory": once - topology + sums("open"),
-        "t_communication": sums("communicate"),
-        "t_end_loop": sums("close"),
-        "t_unaccounted": sums("unaccounted"),
-    }
 
 
 def _origin_of(report: Report) -> SeriesOrigin:

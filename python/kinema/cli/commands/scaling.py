@@ -139,6 +139,14 @@ def scaling(
     inputs: ScalingInputs,
     opened: StatedTimes,
     runs: ScalingRuns,
+    quantity: Annotated[
+        str,
+        typer.Option(
+            "--quantity",
+            **options.QUANTITY,
+            help="Time whose S(N) and E(N) are shown: t_total, t_IO, t_compute and others.",
+        ),
+    ] = "t_total",
     output: Annotated[
         Path, typer.Option("-o", "--output", help="Folder for reports, results.jsonl and scaling.png.")
     ] = Path("scaling-output"),
@@ -156,7 +164,7 @@ def scaling(
     design = runs.design(inputs, opened)
     picture = output / "scaling.png"
     outcomes = list(run_design(design, output, command.print_progress, overwrite=force, beside=[picture]))
-    measured = scaling_of([outcome.report for outcome in outcomes])
+    measured = scaling_of([outcome.report for outcome in outcomes], quantity=quantity)
     write(draw_scaling(measured), picture)
     command.print_result(
         lambda: {

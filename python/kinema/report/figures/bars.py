@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from kinema.base.printable import plot_text
 from kinema.report.figures.captions import caption_of, with_quantity
 from kinema.report.figures.style import add_legend_and_caption, plain
-from kinema.report.ranks import QUANTITIES, RankSeries
+from kinema.report.ranks import QUANTITY_WORDS, RankSeries
 
 __all__ = ["draw_bars_of_series"]
 
@@ -53,7 +53,7 @@ def draw_bars_of_series(series: Sequence[RankSeries], quantity: str = "t_IO") ->
     axes.set_yticks(ticks, labels, fontsize=8.5)
     axes.invert_yaxis()
     axes.set_xlim(0, (most or 1.0) * _ROOM)
-    axes.set_xlabel(f"{QUANTITIES[quantity]}, {quantity} (s)")
+    axes.set_xlabel(f"{QUANTITY_WORDS[quantity]}, {quantity} (s)")
     plain(axes)
     axes.grid(visible=False, axis="y")
     axes.grid(axis="x", alpha=0.3, linewidth=0.6)

@@ -10,20 +10,13 @@ from matplotlib.lines import Line2D
 from kinema.base.errors import ArgumentError
 from kinema.base.printable import counted, plot_text
 from kinema.report.figures.style import series_style
-from kinema.report.ranks import EMULATED, PUBLISHED, QUANTITIES, RankSeries, SeriesOrigin
+from kinema.report.ranks import EMULATED, PUBLISHED, RankSeries, SeriesOrigin
 
-__all__ = ["caption_of", "check_quantities", "series_handles", "with_quantity"]
+__all__ = ["caption_of", "series_handles", "with_quantity"]
 
 _LABEL = 70
 # labels that are named in a line of the caption; more are counted
 _NAMED = 3
-
-
-def check_quantities(names: Sequence[str]) -> None:
-    """Raises ArgumentError for a name that is not a quantity."""
-    for name in names:
-        if name not in QUANTITIES:
-            raise ArgumentError(f"quantity must be one of {', '.join(QUANTITIES)}, found {name!r}")
 
 
 def with_quantity(series: Sequence[RankSeries], names: Sequence[str]) -> list[RankSeries]:

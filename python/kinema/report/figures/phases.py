@@ -15,7 +15,8 @@ from kinema.base.errors import ArgumentError
 from kinema.base.printable import plot_text
 from kinema.report.figures.captions import caption_of
 from kinema.report.figures.style import QUANTITY_COLOURS, add_legend_and_caption, make_panels, plain
-from kinema.report.ranks import PARTS, QUANTITIES, RankSeries
+from kinema.report.quantities import PARTS
+from kinema.report.ranks import QUANTITY_WORDS, RankSeries
 
 __all__ = ["draw_phases"]
 
@@ -35,7 +36,7 @@ def draw_phases(series: Sequence[RankSeries]) -> Figure:
     for axes, one in zip(panels, series, strict=True):
         shown |= dict.fromkeys(_draw_series(axes, one))
     handles: list[Patch | Line2D] = [
-        Patch(color=QUANTITY_COLOURS[name], label=f"{QUANTITIES[name]}, {name}") for name in PARTS if name in shown
+        Patch(color=QUANTITY_COLOURS[name], label=f"{QUANTITY_WORDS[name]}, {name}") for name in PARTS if name in shown
     ]
     handles.append(Line2D([], [], linestyle="", marker="_", markersize=12, color="black", label="slowest rank"))
     lines = ["Means over ranks and repeats; the mark is the slowest rank's time, a mean over repeats."]

@@ -69,7 +69,7 @@ def draw_rank_bars(series: Sequence[RankSeries]) -> Figure:
 def rank_sums(
     table: RankTable, n_ranks: int, repeat: int
 ) -> tuple[dict[str, NDArray[np.float64]], list[tuple[int, str]]]:
-    """(ranks,) seconds of a run by phase, and its stragglers with their phases; names as in `QUANTITIES`."""
+    """(ranks,) seconds of a run by phase, and its stragglers with their phases; names as in `QUANTITY_WORDS`."""
     run = table.run(n_ranks, repeat)
     # the topology is told apart if it is known
     parts = [name for name in _PHASES if name in run and not (name == "t_open" and "t_open_trajectory" in run)]

@@ -11,7 +11,7 @@ from kinema.base.printable import plot_text
 from kinema.report.figures.captions import caption_of, series_handles, with_quantity
 from kinema.report.figures.scaling import draw_speed_up
 from kinema.report.figures.style import add_legend_and_caption, make_panels, series_style
-from kinema.report.ranks import QUANTITIES, RankSeries
+from kinema.report.ranks import QUANTITY_WORDS, RankSeries
 
 __all__ = ["draw_speedup"]
 
@@ -41,7 +41,7 @@ def draw_speedup(
         ]
         above, below = panels[column], panels[len(names) + column]
         draw_speed_up(above, below, lines)
-        above.set_title(f"{QUANTITIES[name]}, {name}", fontsize=10, loc="left")
+        above.set_title(f"{QUANTITY_WORDS[name]}, {name}", fontsize=10, loc="left")
         for axes in (above, below):
             axes.set_xlabel("number of ranks N")
     drawn = [line for axes in panels[: len(names)] for line in axes.lines]

@@ -40,6 +40,7 @@ __all__ = [
 # distinguishable also without colour vision (after Okabe and Ito): work in colours, loss in greys
 PHASE_COLOURS = {
     "start": "#56B4E9",
+    "plan": "#A6761D",
     "open": "#0072B2",
     "io": "#E69F00",
     "decode": "#F0E442",
@@ -53,7 +54,7 @@ PHASE_COLOURS = {
 QUANTITY_COLOURS = {
     "t_start": PHASE_COLOURS["start"],
     "t_open": PHASE_COLOURS["open"],
-    "t_plan": "#A6761D",
+    "t_plan": PHASE_COLOURS["plan"],
     "t_IO": PHASE_COLOURS["io"],
     "t_compute": PHASE_COLOURS["compute"],
     "t_wait": PHASE_COLOURS["wait"],

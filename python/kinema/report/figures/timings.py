@@ -20,7 +20,7 @@ from kinema.report.figures.style import (
     plain,
     series_style,
 )
-from kinema.report.ranks import QUANTITIES, RankSeries
+from kinema.report.ranks import QUANTITY_WORDS, RankSeries
 
 __all__ = ["draw_timings"]
 
@@ -70,7 +70,7 @@ def _draw_quantity(axes: Axes, series: Sequence[RankSeries], name: str) -> None:
             largest = [value.largest for value in found.values()]
             axes.plot(list(found), largest, color=style["color"], linestyle=style["linestyle"], linewidth=0.6)
             drawn += [value for value in largest if value > 0]
-    axes.set_title(QUANTITIES[name], fontsize=10, loc="left")
+    axes.set_title(QUANTITY_WORDS[name], fontsize=10, loc="left")
     axes.set_ylabel(f"{name} (s)")
     axes.set_xlabel("number of ranks N")
     plain(axes)

@@ -9,6 +9,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from kinema.base.errors import ArgumentError
+from kinema.report.quantities import checked_quantity
 from kinema.report.ranks import RankSeries, leave_out, tables_of_reports
 from kinema.report.report import Report
 from kinema.studies.publications import FIGURES
@@ -59,10 +60,10 @@ def draw_figure(
 
     Raises ArgumentError for options that do not fit the figure, and for series without the values it needs.
     """
-    from kinema.report.figures import bars, captions, phases, rank_bars, ratios, speedup, timings
+    from kinema.report.figures import bars, phases, rank_bars, ratios, speedup, timings
 
     check_figure_options(kind, quantities=quantities, baseline=baseline)
-    captions.check_quantities(quantities)
+    quantities = list(map(checked_quantity, quantities))
     if kind == "timings":
         return timings.draw_timings(series, quantities)
     if kind == "speedup":

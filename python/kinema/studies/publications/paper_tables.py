@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kinema.base.errors import ArgumentError
-from kinema.base.printable import printable
+from kinema.base.printable import printable, three_digits
+from kinema.report.names_2020 import NAMES_2020
 from kinema.report.ranks import RankSeries, Statistic, workload_ratios
 from kinema.report.report import Report
 from kinema.report.traces import TraceSummary
@@ -47,17 +48,18 @@ _SIZES_2021 = {
     "xtc": 35,
     "trr": 113,
 }
-# what table 3 of 2021 and table 3 of 2020 describe, and the publications' names
-_MEANINGS: Mapping[str, tuple[str, str, str]] = {
-    "t_open_topology": ("t_init_top", "", "reading the topology"),
-    "t_open_trajectory": ("t_init_traj", "t_opening_trajectory", "opening the trajectory and finding its frames"),
-    "t_IO": ("t_I/O", "t_I/O", "reading bytes and decoding them"),
-    "t_compute": ("t_compute", "t_comp", "kernels and transforms"),
-    "t_wait": ("t_wait", "in t_comm", "waiting for a core, for work, and for the other ranks"),
-    "t_communication": ("t_comm_gather", "t_comm", "sending and receiving results"),
-    "t_end_loop": ("", "t_end_loop", "closing files after the last frame"),
-    "t_unaccounted": ("", "overheads", "time that no clock measured"),
-    "t_total": ("total", "t_N", "the slowest rank, from opening to gathered results"),
+# the names of table 3 of 2021, and what they are
+_NAMES_2021: Mapping[str, tuple[str, str]] = {
+    "t_open_topology": ("t_init_top", "reading the topology"),
+    "t_open_trajectory": ("t_init_traj", "opening the trajectory and finding its frames"),
+    "t_IO": ("t_I/O", "reading bytes and decoding them"),
+    "t_compute": ("t_compute", "kernels and transforms"),
+    "t_wait": ("t_wait", "waiting for a core, for work, and for the other ranks"),
+    "t_communication": ("t_comm_gather", "sending and receiving results"),
+    "t_end_loop": ("-", "closing files after the last frame"),
+    "t_plan": ("-", "planning"),
+    "t_unaccounted": ("-", "time that no clock measured"),
+    "t_total": ("total", "the slowest rank, from opening to gathered results"),
 }
 
 
@@ -145,9 +147,9 @@ def _files(reports: Sequence[Report], series: Sequence[RankSeries], traces: Sequ
         facts = (len(files), report.input["n_atoms"], report.input.get("n_frames", report.timings.frames))
         values = max(1, facts[1] * facts[2])
         theirs = _SIZES_2021.get(name.lower()) or _SIZES_2021.get(str(report.input["format"]).lower())
-        known = "-" if theirs is None else _three(theirs * _GIB / _ATOMS_2021 / _FRAMES_2021)
-        row = [name, str(report.input["format"]), *(f"{fact:,}" for fact in facts), _three(size / _GIB)]
-        rows.setdefault(key, [*row, _three(size / values), "-" if theirs is None else str(theirs), known])
+        known = "-" if theirs is None else three_digits(theirs * _GIB / _ATOMS_2021 / _FRAMES_2021)
+        row = [name, str(report.input["format"]), *(f"{fact:,}" for fact in facts), three_digits(size / _GIB)]
+        rows.setdefault(key, [*row, three_digits(size / values), "-" if theirs is None else str(theirs), known])
     head = ["name", "format", "files", "atoms", "frames", "size (GiB)", "bytes an atom and frame"]
     words = f"2021: {_ATOMS_2021:,} atoms, {_FRAMES_2021:,} frames."
     return [*head, "2021: size (GiB)", "2021: bytes an atom and frame"], list(rows.values()), words
@@ -155,22 +157,30 @@ def _files(reports: Sequence[Report], series: Sequence[RankSeries], traces: Sequ
 
 def _timings(reports: Sequence[Report], series: Sequence[RankSeries], traces: Sequence[TraceSummary]) -> _Rows:
     """The quantities of 2021, and for each series the means on its largest number of ranks."""
-    return _quantities(series, 0)
-
-
-def _timings_2020(reports: Sequence[Report], series: Sequence[RankSeries], traces: Sequence[TraceSummary]) -> _Rows:
-    return _quantities(series, 1)
-
-
-def _quantities(series: Sequence[RankSeries], publication: int) -> _Rows:
-    shown = [one for one in series if "t_total" in one.values and len(one.values) > 1]
-    head = ["quantity", "publication's name", "is"]
-    head += [f"{one.label}, N = {one.sizes[-1]} (s)" for one in shown]
+    shown = _with_parts(series)
+    head = ["quantity", "2021", "is", *(f"{one.label}, N = {one.sizes[-1]} (s)" for one in shown)]
     rows = [
-        [name, meaning[publication] or "-", meaning[2], *(_value(one, name, one.sizes[-1]) for one in shown)]
-        for name, meaning in _MEANINGS.items()
+        [name, *meaning, *(_value(one, name, one.sizes[-1]) for one in shown)] for name, meaning in _NAMES_2021.items()
     ]
     return head, rows if shown else [], "Means over ranks, with their deviations over repeats."
+
+
+def _names_of_2020(reports: Sequence[Report], series: Sequence[RankSeries], traces: Sequence[TraceSummary]) -> _Rows:
+    """The names of 2020, as sums of quantities; quantities that a series does not have count nothing."""
+    shown = _with_parts(series)
+    head = ["2020", "sum of", *(f"{one.label}, N = {one.sizes[-1]} (s)" for one in shown)]
+    rows = []
+    for name, parts in NAMES_2020.items():
+        sums = []
+        for one in shown:
+            found = [value for part in parts if (value := one.value(part, one.sizes[-1])) is not None]
+            sums.append(three_digits(sum(found)) if found else "-")
+        rows.append([name, " + ".join(parts), *sums])
+    return head, rows if shown else [], "Means over ranks and repeats."
+
+
+def _with_parts(series: Sequence[RankSeries]) -> list[RankSeries]:
+    return [one for one in series if "t_total" in one.values and len(one.values) > 1]
 
 
 def _splitting(reports: Sequence[Report], series: Sequence[RankSeries], traces: Sequence[TraceSummary]) -> _Rows:
@@ -179,9 +189,9 @@ def _splitting(reports: Sequence[Report], series: Sequence[RankSeries], traces: 
         if one.origin.task == _SPLIT:
             for point in one.speed_ups("t_total"):
                 n = point.n_workers
-                deviation = f" ± {_three(point.deviation)}" if point.repeats > 1 else ""
-                ratios = (_three(point.speed_up), _three(point.efficiency))
-                rows.append([one.label, str(n), f"{_three(point.mean)}{deviation}", *ratios])
+                deviation = f" ± {three_digits(point.deviation)}" if point.repeats > 1 else ""
+                ratios = (three_digits(point.speed_up), three_digits(point.efficiency))
+                rows.append([one.label, str(n), f"{three_digits(point.mean)}{deviation}", *ratios])
     words = "S and E are measured against the smallest number of ranks of each series. As many segments as ranks."
     return ["series", "ranks", "time (s)", "S", "E"], rows, words
 
@@ -199,8 +209,8 @@ def _workloads(reports: Sequence[Report], series: Sequence[RankSeries], traces: 
     rows = []
     for one, ratio, theory in workload_ratios(series):
         times = [_value(one, name, 1) for name in ("t_compute", "t_IO")]
-        expected = "-" if theory is None else _three(theory)
-        rows.append([one.label, f"{one.origin.workload:g}", *times, _three(ratio), expected])
+        expected = "-" if theory is None else three_digits(theory)
+        rows.append([one.label, f"{one.origin.workload:g}", *times, three_digits(ratio), expected])
     words = "Runs with one rank. By theory R_comp/IO is the workload times R_comp/IO of workload 1."
     return ["series", "workload", "t_compute (s)", "t_IO (s)", "R_comp/IO", "by theory"], rows, words
 
@@ -213,11 +223,12 @@ def _tasks(reports: Sequence[Report], series: Sequence[RankSeries], traces: Sequ
             if one.tasks is None:
                 continue
             tasks = one.tasks
-            task = "-" if tasks.note else _three(tasks.task)
+            task = "-" if tasks.note else three_digits(tasks.task)
             rows.append(
                 [
                     report.timings.runner, str(report.input["format"]), str(report.n_workers), str(number),
-                    _three(tasks.function), task, _three(tasks.job), str(sum(one.tasks for one in tasks.workers)),
+                    three_digits(tasks.function), task, three_digits(tasks.job),
+                    str(sum(one.tasks for one in tasks.workers)),
                 ]
             )  # fmt: skip
     head = ["runner", "format", "workers", "pass", "function (s)", "task (s)", "job (s)", "tasks"]
@@ -233,16 +244,13 @@ def _summaries(reports: Sequence[Report], series: Sequence[RankSeries], traces: 
     return ["", *head[1:]], [[cell.strip() for cell in row] for row in rows] if traces else [], ""
 
 
-def _three(value: float) -> str:
-    """The number with three significant digits, without an exponent above 1."""
-    return f"{value:#.3g}".rstrip(".") if value < 999.5 else f"{value:,.0f}"
-
-
 def _value(one: RankSeries, name: str, n: int) -> str:
     found: Statistic | None = one.values.get(name, {}).get(n)
     if found is None:
         return "-"
-    return _three(found.mean) + (f" ± {_three(found.deviation)}" if found.repeats > 1 and found.deviation > 0 else "")
+    return three_digits(found.mean) + (
+        f" ± {three_digits(found.deviation)}" if found.repeats > 1 and found.deviation > 0 else ""
+    )
 
 
 _Make = Callable[[Sequence[Report], Sequence[RankSeries], Sequence[TraceSummary]], _Rows]
@@ -253,7 +261,7 @@ _TABLES: Mapping[str, tuple[str, _Make, str]] = {
     "2021-1": ("Table 1 of 2021: systems and library versions", _systems, _REPORTS),
     "2021-2": ("Table 2 of 2021: data files", _files, _REPORTS),
     "2021-3": ("Table 3 of 2021: timings", _timings, _SERIES),
-    "2020-3": ("Table 3 of 2020: quantities", _timings_2020, _SERIES),
+    "2020-3": ("Table 3 of 2020: quantities", _names_of_2020, _SERIES),
     "2020-4": ("Table 4 of 2020: splitting a trajectory", _splitting, "reports of splitting, or the published table"),
     "2020-5": ("Table 5 of 2020: computing and I/O", _compute_and_io, _SERIES),
     "2020-B1": ("Table B1 of 2020: workloads", _workloads, "runs with one rank, or the published table"),

@@ -23,7 +23,7 @@ import numpy as np
 
 from kinema.base.errors import CorruptFileError, FileNotFound, from_os
 from kinema.base.input_files import read_regular
-from kinema.base.printable import printable
+from kinema.base.printable import printable, three_digits
 from kinema.report.ranks import PUBLISHED, RankRun, RankTable, SeriesOrigin
 from kinema.report.scaling import ScalingPoint, scaling_points
 from kinema.report.stragglers import THRESHOLD
@@ -50,6 +50,8 @@ _COMMON = {
     "t_close_traj": "t_end_loop",
     "t_end_loop": "t_end_loop",
 }
+# columns of a summary that are numbers of something
+_COUNTS = ("ranks", "repeats", "stragglers")
 _MOST_BYTES = 64 << 20
 
 
@@ -70,7 +72,7 @@ class Published(RankTable):
         return self.label
 
     def with_common_names(self) -> RankTable:
-        """The same table under the names of `kinema.report.ranks.QUANTITIES`."""
+        """The same table under the names of `kinema.report.ranks.QUANTITY_WORDS`."""
         runs = {key: self._with_common_names(run) for key, run in self.runs.items()}
         return RankTable(self.label, runs, origin=self.origin)
 
@@ -147,8 +149,9 @@ class Published(RankTable):
 def _with_deviation(row: Mapping[str, float], name: str) -> str:
     """A value of a summary with its deviation, which has the publication's name."""
     short = {"t_tot_max": "std_tot_max", "speed_up": "std_S", "efficiency": "std_E"}.get(name, f"std_{name}")
-    deviation = f" ± {row[short]:.3g}" if short in row else ""
-    return f"{row[name]:.6g}{deviation}"
+    deviation = f" ± {three_digits(row[short])}" if short in row else ""
+    number = str(row[name]) if name in _COUNTS else three_digits(row[name])
+    return number + deviation
 
 
 def read_published(folder: str | os.PathLike[str]) -> list[Published]:
