@@ -147,29 +147,29 @@ def test_what_cannot_be_compared_is_refused() -> None:
 
 
 def test_the_picture_has_bars_of_deviations() -> None:
-    from kinema.report import plotting
+    from kinema.report.figures.scaling import draw_scaling
 
-    figure = plotting.draw_scaling(scaling_of([made_up(n, 8.0 / n + r) for n in (1, 2, 4, 16) for r in (0.0, 0.5)]))
+    figure = draw_scaling(scaling_of([made_up(n, 8.0 / n + r) for n in (1, 2, 4, 16) for r in (0.0, 0.5)]))
     assert [len(axes.containers) for axes in figure.axes] == [1, 1, 1]
     assert all(axes.containers[0].has_yerr for axes in figure.axes)
 
 
 def test_names_of_series_are_drawn_as_they_are() -> None:
     """A `$` is the beginning of mathematics for matplotlib, and `\\x` none that it knows."""
-    from kinema.report import plotting
+    from kinema.report.figures.scaling import draw_scaling
 
     for workers in ((1, 2), (1,)):
-        figure = plotting.draw_scaling(scaling_of([made_up(n, 1.0, format=f"$\\x{x}$") for n in workers for x in "ab"]))
+        figure = draw_scaling(scaling_of([made_up(n, 1.0, format=f"$\\x{x}$") for n in workers for x in "ab"]))
         figure.savefig(io.BytesIO())
     drawn = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert drawn == [r"mpi, \$\xa\$", r"mpi, \$\xb\$"]
 
 
 def test_many_series_can_be_told_apart() -> None:
-    from kinema.report import plotting
+    from kinema.report.figures.scaling import draw_scaling
 
     reports = [made_up(n, 8.0 / n, format=f"f{number}") for number in range(12) for n in (1, 2, 3)]
-    figure = plotting.draw_scaling(scaling_of(reports))
+    figure = draw_scaling(scaling_of(reports))
     lines = [container.lines[0] for container in figure.axes[1].containers]
     assert len({(line.get_color(), line.get_marker()) for line in lines}) == 12
     # beside the number that they are of, not at another
@@ -177,10 +177,10 @@ def test_many_series_can_be_told_apart() -> None:
 
 
 def test_the_picture_of_one_number_of_workers() -> None:
-    from kinema.report import plotting
+    from kinema.report.figures.scaling import draw_scaling
 
     reports = [made_up(1, seconds) for seconds in (4.0, 5.0)]
-    (axes,) = plotting.draw_scaling(scaling_of(reports)).axes
+    (axes,) = draw_scaling(scaling_of(reports)).axes
     assert [bar.get_width() for bar in axes.patches] == [4.5]
 
 

@@ -110,6 +110,9 @@ def read_plan(path: Path = HERE / "items.toml") -> Plan:
         for name in one.needs:
             if name not in experiments:
                 raise ValueError(f"{one.name}: no experiment {name!r}")
+    taken = {name for size in found["sizes"].values() for name in size}
+    if clash := taken & {*experiments, "out", "picture"}:
+        raise ValueError(f"a number and an experiment have one name: {', '.join(sorted(clash))}")
     if len({item.key for item in items}) != len(items) or len(experiments) != len(found["experiment"]):
         raise ValueError("two items or two experiments have one name")
     return Plan(found["sizes"], experiments, items, found["papers"])

@@ -47,10 +47,10 @@ def write_page(plan: Plan, runs: Runs, page: Path, pictures: Path, size: str, no
     lines = [
         "# The publications' figures",
         "",
-        "Written by `make book`. Each row of the five publications: the command that redoes it, what theirs shows, what",
-        "ours shows, whether they agree, and what Kinema does about it. *Measured* rows ran on the machine that wrote",
-        "this page, at a small size: they show order and sign, not the times of a cluster. *Emulated* rows ran in the",
-        "virtual time of [the laboratory](laboratory.md). `{data}` stands for the folder of your data.",
+        "`make book` writes this page. Each section is a figure or a table of one of the five publications: the",
+        "commands that redo it, what theirs shows, what ours shows, whether they agree, and what Kinema does about it.",
+        "*Measured* sections ran on the machine that wrote the page, at a small size: they show order and sign, not",
+        "the times of a cluster. *Emulated* sections ran in the virtual time of [the laboratory](laboratory.md).",
         "",
     ]
     n_failed = 0

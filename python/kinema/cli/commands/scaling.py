@@ -281,9 +281,10 @@ def _print_estimate(command: Command, design: Design) -> None:
 
 
 def _print_outcomes(command: Command, outcomes: "list[ExperimentRun]", output: Path, quantity: str) -> None:
-    from kinema.report import plotting, scaling_of
+    from kinema.report import scaling_of
+    from kinema.report.figures.scaling import draw_scaling, note_gaps
+    from kinema.report.figures.style import write
     from kinema.studies.labels import labels_of
-    from kinema.studies.plotting import note_gaps
     from kinema.studies.splitting import paid_off
 
     gaps = [one for one in outcomes if one.report is None]
@@ -291,9 +292,9 @@ def _print_outcomes(command: Command, outcomes: "list[ExperimentRun]", output: P
     measured = scaling_of(reports, quantity=quantity, labels=labels_of(reports)) if reports else None
     picture = output / _PICTURE
     if measured is not None:
-        figure = plotting.draw_scaling(measured)
+        figure = draw_scaling(measured)
         note_gaps(figure, [(one.workers, str(one)) for one in gaps])
-        plotting.write(figure, picture)
+        write(figure, picture)
     written = [output / "results.jsonl", *([picture] if reports else []), *([output / "reports"] if reports else [])]
     split = paid_off(outcomes)
     command.print_result(
