@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 __all__ = ["Scaling", "ScalingPoint", "label_of", "mean_and_deviation", "scaling_of", "scaling_points"]
 
 _WIDTH = 13  # of a column of seconds, or that of its name
+# names in `Report.extra` that are part of a label
+_VARIED = (
+    "lab", "nodes", "stripes", "source", "page_cache", "gather", "schedule", "ranks_per_node", "oversubscribe",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -150,11 +154,7 @@ def label_of(report: Report) -> str:
     extra = report.extra
     words = [report.timings.runner or "runs", str(extra.get("format", report.input["format"]))]
     usual = ("", "warm", "file")
-    words += [
-        f"{name.replace('_', ' ')} {extra[name]}"
-        for name in ("source", "page_cache", "gather", "schedule", "ranks_per_node", "oversubscribe")
-        if extra.get(name, "") not in usual
-    ]
+    words += [f"{name.replace('_', ' ')} {extra[name]}" for name in _VARIED if extra.get(name, "") not in usual]
     if report.timings.access != "direct":
         words.append(f"access {report.timings.access}")
     if extra.get("workload", 1) != 1:

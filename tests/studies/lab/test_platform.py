@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from kinema.base.errors import ArgumentError, FileNotFound
-from kinema.studies.lab.platform import PLATFORMS, read_platform
+from kinema.studies.lab import PLATFORMS
+from kinema.studies.lab.platform import read_platform
 
 
 @pytest.mark.parametrize("name", PLATFORMS)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,10 @@ from kinema.cli.options import shared as options
 from kinema.cli.options.analyses import StatedTimes, TrajectoryFiles, takes_groups
 from kinema.cli.word_lists import list_of_numbers, list_of_words
 from kinema.studies.design import FORMATS, PAGE_CACHES, SOURCES, Design
+from kinema.studies.lab import PLATFORMS
+
+if TYPE_CHECKING:
+    from kinema.studies.lab.experiment import Laboratory
 
 _RUNS = "Runs"
 
@@ -133,12 +137,65 @@ class ScalingRuns:
         )
 
 
+_LAB = "Laboratory"
+
+
+@dataclass(frozen=True)
+class LaboratoryOptions:
+    """Options of the laboratory, which runs the ranks of an emulated cluster in virtual time."""
+
+    lab: Annotated[
+        str | None,
+        typer.Option(
+            "--lab",
+            help=f"Emulate a cluster: {', '.join(PLATFORMS)} or FILE.toml.",
+            show_default=False,
+            rich_help_panel=_LAB,
+        ),
+    ] = None
+    nodes: Annotated[
+        int | None,
+        typer.Option(
+            "--nodes",
+            **numbers.whole(1, numbers.MOST_WORKERS),
+            help="Its nodes; a core for each rank by default.",
+            show_default=False,
+            rich_help_panel=_LAB,
+        ),
+    ] = None
+    stripes: Annotated[
+        str | None,
+        typer.Option("--stripes", help="Storage targets of each file: 1,48.", show_default=False, rich_help_panel=_LAB),
+    ] = None
+    cpu_per_frame: Annotated[
+        str,
+        typer.Option(
+            "--cpu-per-frame",
+            help="measured, paper (2020), or microseconds of decoding and computing: 20,3.",
+            rich_help_panel=_LAB,
+        ),
+    ] = "measured"
+
+    def laboratory(self) -> "Laboratory | None":
+        """The emulated cluster, if there is one. Raises ArgumentError for its options without `--lab`."""
+        from kinema.studies.lab.experiment import Laboratory
+        from kinema.studies.lab.platform import read_platform
+
+        if self.lab is None:
+            if self.nodes is not None or self.stripes is not None:
+                raise ArgumentError("--nodes and --stripes describe an emulated cluster: they need --lab")
+            return None
+        stripes = () if self.stripes is None else list_of_numbers("--stripes", self.stripes)
+        return Laboratory(read_platform(self.lab), self.nodes, stripes, self.cpu_per_frame)
+
+
 @takes_groups
 def scaling(
     context: typer.Context,
     inputs: ScalingInputs,
     opened: StatedTimes,
     runs: ScalingRuns,
+    emulated: LaboratoryOptions,
     output: Annotated[
         Path, typer.Option("-o", "--output", help="Folder for reports, results.jsonl and scaling.png.")
     ] = Path("scaling-output"),
@@ -149,11 +206,13 @@ def scaling(
     from kinema.studies import run_design
 
     command: Command = context.obj
+    laboratory = emulated.laboratory()
     if command.ranks is not None and runs.runner == "mpi":
         raise ArgumentError("--runner mpi starts mpiexec for each run; start kinema scaling itself without it")
     design = runs.design(inputs, opened)
     picture = output / "scaling.png"
-    outcomes = list(run_design(design, output, command.print_progress, overwrite=force, beside=[picture]))
+    run = run_design if laboratory is None else laboratory.run
+    outcomes = list(run(design, output, command.print_progress, overwrite=force, beside=[picture]))
     measured = scaling_of([outcome.report for outcome in outcomes])
     plotting.write(plotting.draw_scaling(measured), picture)
     command.print_result(

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kinema.base.errors import ArgumentError
+from kinema.base.timings import BLOCK_PHASES
 from kinema.studies.lab.operations import (
     Barrier,
     Compute,
@@ -36,7 +37,7 @@ __all__ = ["EmulatedMachine", "RankTimes", "place_ranks"]
 class RankTimes:
     """Times of one rank, nanoseconds by phase (`kinema.base.timings.PHASES`), and what it did.
 
-    `blocks` has a row for each piece of work: frames, start, and ns of "io", "decode" and "compute".
+    `blocks` has a row for each block: position, frames, start, and ns of "io", "decode" and "compute".
     """
 
     rank: int
@@ -48,7 +49,7 @@ class RankTimes:
     reads: int = 0
     bytes_written: int = 0
     metadata: int = 0
-    blocks: list[tuple[int, int, int, int, int]] = field(default_factory=list)
+    blocks: list[tuple[int, ...]] = field(default_factory=list)
 
 
 def place_ranks(n_ranks: int, n_nodes: int) -> list[int]:
@@ -144,36 +145,34 @@ class EmulatedMachine:
 
     def _rank(self, rank: _Rank, program: Iterator[Operation]) -> Process:
         times, time = rank.times, self.time
-        block = {"io": 0, "decode": 0, "compute": 0}
+        block: dict[str, int] = dict.fromkeys(BLOCK_PHASES, 0)
         block_began = 0
         for operation in program:
             began = time.now
-            if isinstance(operation, Compute):
-                yield self._nodes[times.node].cores.serve(operation.ns)
-                times.phases[operation.phase] += operation.ns
-                times.phases["wait"] += time.now - began - operation.ns
-                phase, spent = operation.phase, operation.ns
-                frames = operation.frames
-            elif isinstance(operation, (ReadBytes, WriteBytes)):
-                if isinstance(operation, ReadBytes):
-                    yield from self._read(times.node, operation)
-                    times.bytes_read += operation.size
-                    times.reads += 1
-                else:
-                    yield from self._write(times.node, operation)
-                    times.bytes_written += operation.size
-                phase, spent, frames = "io", time.now - began, 0
-                times.phases["io"] += spent
-            else:
+            if not isinstance(operation, (Compute, ReadBytes, WriteBytes)):
                 yield from self._other(rank, operation)
                 continue
             if not any(block.values()):
                 block_began = began
-            block[phase] += spent
-            if frames:
-                times.frames += frames
-                times.blocks.append((frames, block_began, block["io"], block["decode"], block["compute"]))
-                block = dict.fromkeys(block, 0)
+            if isinstance(operation, Compute):
+                yield self._nodes[times.node].cores.serve(operation.ns)
+                block[operation.phase] += operation.ns
+                times.phases[operation.phase] += operation.ns
+                times.phases["wait"] += time.now - began - operation.ns
+                if operation.frames:
+                    times.frames += operation.frames
+                    times.blocks.append((operation.position, operation.frames, block_began, *block.values()))
+                    block = dict.fromkeys(BLOCK_PHASES, 0)
+                continue
+            if isinstance(operation, ReadBytes):
+                yield from self._read(times.node, operation)
+                times.bytes_read += operation.size
+                times.reads += 1
+            else:
+                yield from self._write(times.node, operation)
+                times.bytes_written += operation.size
+            block["io"] += time.now - began
+            times.phases["io"] += time.now - began
         times.end = time.now
 
     def _other(self, rank: _Rank, operation: Operation) -> Process:

@@ -67,11 +67,15 @@ class WriteBytes:
 
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """CPU time on a core, which the rank waits for if all cores of its node are busy. `frames` are done by it."""
+    """CPU time on a core, which the rank waits for if all cores of its node are busy.
+
+    It ends a block if it has `frames`: as many are done then, and `position` is that of the first in the run.
+    """
 
     ns: int
     phase: Literal["decode", "compute"] = "compute"
     frames: int = 0
+    position: int = 0
 
 
 @dataclass(frozen=True, slots=True)

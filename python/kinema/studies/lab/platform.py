@@ -20,10 +20,10 @@ from typing import Any
 from kinema.base.errors import ArgumentError
 from kinema.base.input_files import read_regular
 from kinema.base.printable import printable
+from kinema.studies.lab import PLATFORMS
 
-__all__ = ["PLATFORMS", "Platform", "read_platform"]
+__all__ = ["Platform", "read_platform"]
 
-PLATFORMS = ("lustre", "beegfs", "nfs", "hdd", "ssd")
 _MOST_BYTES = 1 << 20
 _SECOND = 1_000_000_000
 
@@ -109,7 +109,7 @@ def _ns(size: int, rate: int) -> int:
 
 @dataclass(frozen=True)
 class _Kind:
-    """What a parameter may be: the least and largest value, and by how much it is multiplied in `Platform`."""
+    """Limits of a parameter, and the factor between its value in a file and in `Platform`."""
 
     least: float
     most: float

@@ -1,0 +1,71 @@
+"""`kinema scaling --lab` carries out a design in virtual time."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kinema.cli.in_process import call_kinema
+from kinema.report import Report
+from kinema.testing import random_walk, write_xtc
+
+STATED = "--lab lustre --runner mpi --cpu-per-frame 100,20 --no-stored".split()
+
+
+@pytest.fixture(scope="module")
+def walk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("walk") / "walk.xtc"
+    write_xtc(path, random_walk(500, 200), dt=1.0)
+    return path
+
+
+def lines(folder: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
+
+
+def test_a_design_runs_on_an_emulated_cluster(walk: Path, tmp_path: Path) -> None:
+    words = ["scaling", str(walk), *STATED, "--workers", "1,24,96", "--stripes", "1,48", "--formats", "as is,subfiles"]
+    done = call_kinema(*words, "-o", str(tmp_path / "a"))
+    assert done.returncode == 0 and "lab lustre, stripes 48" in done.stdout
+    found = lines(tmp_path / "a")
+    assert len(found) == 2 * 2 * 3 and {one["emulated"] for one in found} == {"lustre"}
+    reports = sorted((tmp_path / "a" / "reports").iterdir())
+    report = Report.load(reports[0])
+    assert report.extra["lab"] == "lustre" and report.extra["cpu_per_frame"] == [100_000, 20_000]
+    assert report.timings.frames == 500 and (tmp_path / "a" / "scaling.png").exists()
+    # the same input gives the same files
+    assert call_kinema(*words, "-o", str(tmp_path / "b")).returncode == 0
+    for one in reports:
+        assert one.read_bytes() == (tmp_path / "b" / "reports" / one.name).read_bytes()
+
+
+def test_times_of_frames_are_taken_from_the_paper_or_measured(walk: Path, tmp_path: Path) -> None:
+    words = ["scaling", str(walk), "--lab", "ssd", "--runner", "mpi", "--workers", "2", "--nodes", "1", "--no-stored"]
+    done = call_kinema(*words, "--cpu-per-frame", "paper", "-o", str(tmp_path / "a"))
+    assert done.returncode == 0 and "Concurrency Computat. 2020" in done.stderr and "nodes 1" in done.stdout
+    done = call_kinema(*words, "-o", str(tmp_path / "b"))
+    assert done.returncode == 0 and "measured on one core of this machine, 500 frames" in done.stderr
+    (report,) = (tmp_path / "b" / "reports").iterdir()
+    assert all(ns > 0 for ns in Report.load(report).extra["cpu_per_frame"])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--nodes 2", "--nodes and --stripes describe an emulated cluster: they need --lab"),
+        ("--lab gpfs", "a platform is lustre, beegfs, nfs, hdd, ssd or a file NAME.toml, found 'gpfs'"),
+        ("--lab nfs", "the laboratory emulates the ranks of --runner mpi, found runner threads"),
+        ("--lab nfs --runner mpi --stripes 2", "stripes must be from 1 to the 1 targets of nfs, found 2"),
+        ("--lab nfs --runner mpi --nodes 2", "nodes must be from 1 to the smallest number of workers, 1, found 2"),
+        ("--lab nfs --runner mpi --formats dcd", "the laboratory has formats as is, subfiles, chain, found dcd"),
+        ("--lab nfs --runner mpi --source synthetic", "the laboratory has source file, found synthetic"),
+        ("--lab nfs --runner mpi --cpu-per-frame fast", "expected measured, paper, or microseconds as in 20.5,3"),
+        ("--lab nfs --runner mpi --cpu-per-frame 1,nan", "expected numbers of microseconds from 0 on"),
+    ],
+)
+def test_what_cannot_be_emulated_is_refused(words: str, said: str, walk: Path, tmp_path: Path) -> None:
+    done = call_kinema("scaling", str(walk), "--no-stored", *words.split(), "-o", str(tmp_path / "out"))
+    assert done.returncode == 2 and said in done.stderr
+    assert not (tmp_path / "out").exists()
