@@ -30,7 +30,7 @@ from kinema.studies.lab.operations import (
 from kinema.studies.lab.platform import Platform
 from kinema.studies.lab.virtual_time import FifoQueue, MutualExclusion, Process, Signal, VirtualTime
 
-__all__ = ["EmulatedMachine", "RankTimes", "place_ranks"]
+__all__ = ["EmulatedMachine", "RankTimes", "place_ranks", "requests_of"]
 
 
 @dataclass
@@ -118,7 +118,7 @@ class EmulatedMachine:
     def __init__(self, platform: Platform, nodes: Sequence[int]) -> None:
         self.platform = platform
         self.time = VirtualTime()
-        self.targets = [FifoQueue(self.time) for _ in range(platform.targets)]
+        self.targets = [FifoQueue(self.time, ahead=platform.ahead) for _ in range(platform.targets)]
         self._metadata = FifoQueue(self.time)
         self._nodes = [_Node(self.time, platform) for _ in range(max(nodes) + 1)]
         self._placed = list(nodes)
@@ -317,7 +317,7 @@ class EmulatedMachine:
         if operation.keep:
             yield from self._read_kept(node, operation)
         else:
-            pieces = self._requests(operation.file, operation.offset, operation.size)
+            pieces = requests_of(self.platform, operation.file, operation.offset, operation.size)
             yield from self._together([self._fetch(node, *piece) for piece in pieces])
 
     def _read_kept(self, node: int, operation: ReadBytes) -> Process:
@@ -331,7 +331,7 @@ class EmulatedMachine:
             if there is None:
                 there = own.kept[key] = Signal(self.time)
                 size = min(unit, operation.file.size - number * unit)
-                pieces = self._requests(operation.file, number * unit, size)
+                pieces = requests_of(self.platform, operation.file, number * unit, size)
                 yield from self._together([self._fetch(node, *piece) for piece in pieces])
                 there.fire()
                 fetched += size
@@ -366,7 +366,7 @@ class EmulatedMachine:
             if self._holders.setdefault(unit, node) != node:
                 yield self.time.now + self.platform.lock_revoke
                 self._holders[unit] = node
-        pieces = self._requests(operation.file, operation.offset, operation.size)
+        pieces = requests_of(self.platform, operation.file, operation.offset, operation.size)
         yield from self._together([self._store(node, *piece) for piece in pieces])
         for unit in units:
             self._locks[unit].release()
@@ -383,31 +383,6 @@ class EmulatedMachine:
             return []
         first, last = operation.offset // unit, (operation.offset + operation.size - 1) // unit
         return [(operation.file.name, number) for number in range(first, last + 1)]
-
-    def _requests(self, file: StoredFile, offset: int, size: int) -> list[tuple[StoredFile, int, int, int]]:
-        """The requests of a read or write: file, target, place in the target's part of the file, bytes."""
-        platform = self.platform
-        unit, stripes = platform.stripe_bytes, min(file.stripes, platform.targets)
-        # parts of each target that follow each other become one request, up to the largest
-        open_requests: dict[int, tuple[int, int]] = {}
-        found: list[tuple[StoredFile, int, int, int]] = []
-        end = offset + size
-        while offset < end:
-            number, within = divmod(offset, unit)
-            length = min(unit - within, end - offset)
-            target = (file.start + number % stripes) % platform.targets
-            at = number // stripes * unit + within
-            offset += length
-            while length:
-                began, taken = open_requests.get(target, (at, 0))
-                if began + taken != at or taken == platform.request_bytes:
-                    found.append((file, target, began, taken))
-                    began, taken = at, 0
-                part = min(length, platform.request_bytes - taken)
-                open_requests[target] = (began, taken + part)
-                at, length = at + part, length - part
-        found += [(file, target, began, taken) for target, (began, taken) in open_requests.items() if taken]
-        return found
 
     def _together(self, processes: list[Process]) -> Process:
         """Runs processes at the same time, and continues when all have ended."""
@@ -427,3 +402,28 @@ def _counted_down(process: Process, left: list[int], done: Signal) -> Process:
     left[0] -= 1
     if not left[0]:
         done.fire()
+
+
+def requests_of(platform: Platform, file: StoredFile, offset: int, size: int) -> list[tuple[StoredFile, int, int, int]]:
+    """The requests of a read or write: file, target, place in the target's part of the file, bytes."""
+    unit, stripes = platform.stripe_bytes, min(file.stripes, platform.targets)
+    # parts of each target that follow each other become one request, up to the largest
+    open_requests: dict[int, tuple[int, int]] = {}
+    found: list[tuple[StoredFile, int, int, int]] = []
+    end = offset + size
+    while offset < end:
+        number, within = divmod(offset, unit)
+        length = min(unit - within, end - offset)
+        target = (file.start + number % stripes) % platform.targets
+        at = number // stripes * unit + within
+        offset += length
+        while length:
+            began, taken = open_requests.get(target, (at, 0))
+            if began + taken != at or taken == platform.request_bytes:
+                found.append((file, target, began, taken))
+                began, taken = at, 0
+            part = min(length, platform.request_bytes - taken)
+            open_requests[target] = (began, taken + part)
+            at, length = at + part, length - part
+    found += [(file, target, began, taken) for target, (began, taken) in open_requests.items() if taken]
+    return found

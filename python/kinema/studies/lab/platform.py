@@ -34,9 +34,9 @@ class Platform:
 
     Attributes
     ----------
-    targets, read_rate, write_rate, request_latency, seek, stripe_bytes, stripes, request_bytes :
+    targets, read_rate, write_rate, request_latency, seek, ahead, stripe_bytes, stripes, request_bytes :
         Storage targets, what one reads and writes, its time for a request of any size and for a request that does not
-        follow the last one, and how files are laid out if nothing else is said.
+        follow the last one, for how long an idle one reads ahead, and how files are laid out if nothing else is said.
     metadata_rate : operations a second of the one metadata server
     lock_bytes, lock_revoke : unit of the locks of writers, 0 if there are none; time to take a unit from another node
     link_rate, link_latency, eager_bytes :
@@ -55,6 +55,7 @@ class Platform:
     write_rate: int
     request_latency: int
     seek: int
+    ahead: int
     stripe_bytes: int
     stripes: int
     request_bytes: int
@@ -123,7 +124,7 @@ _TIME = _Kind(0, 1000, _SECOND, whole=False)
 _SECTIONS: Mapping[str, Mapping[str, _Kind]] = {
     "storage": {
         "targets": _COUNT, "read_rate": _RATE, "write_rate": _RATE, "request_latency": _TIME, "seek": _TIME,
-        "stripe_bytes": _UNIT, "stripes": _COUNT, "request_bytes": _UNIT,
+        "ahead": _TIME, "stripe_bytes": _UNIT, "stripes": _COUNT, "request_bytes": _UNIT,
     },
     "metadata": {"metadata_rate": _Kind(1, 1e9, whole=False)},
     "locks": {"lock_bytes": _SIZE, "lock_revoke": _TIME},

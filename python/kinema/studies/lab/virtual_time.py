@@ -95,25 +95,29 @@ class VirtualTime:
 class FifoQueue:
     """One or several equal servers with one queue: first come, first served.
 
+    A server that is idle works ahead, for `ahead` ns at most: the next request finds as much of its work done.
+
     Attributes
     ----------
     busy : int
         Nanoseconds of service so far, of all servers together.
     """
 
-    __slots__ = ("_free", "_time", "busy")
+    __slots__ = ("_ahead", "_free", "_time", "busy")
 
-    def __init__(self, time: VirtualTime, n_servers: int = 1) -> None:
+    def __init__(self, time: VirtualTime, n_servers: int = 1, ahead: int = 0) -> None:
         self._time = time
-        self._free = [0] * n_servers
+        self._ahead = ahead
+        self._free = [-ahead] * n_servers
         self.busy = 0
 
     def serve(self, ns: int) -> int:
         """The time at which a request that arrives now, and takes `ns` of service, is done."""
-        done = max(self._time.now, self._free[0]) + ns
+        now = self._time.now
+        done = max(now - self._ahead, self._free[0]) + ns
         heapreplace(self._free, done)
         self.busy += ns
-        return done
+        return max(now, done)
 
 
 class MutualExclusion:
