@@ -129,6 +129,15 @@ def test_a_seek_is_paid_where_readers_take_turns() -> None:
     assert two.time.now / SECOND == pytest.approx(200 * (0.01 + 0.01), rel=0.01)
 
 
+def test_an_idle_target_reads_ahead() -> None:
+    """Half a second of idle time, of which 0.1 s is used."""
+    machine = EmulatedMachine(replace(IDEAL, targets=1, ahead=100_000_000), [0])
+    file = StoredFile("f", 1 << 40)
+    twenty = [ReadBytes(file, number * MIB, MIB) for number in range(20)]
+    machine.run(lambda _rank: iter([*twenty, Compute(SECOND // 2), *twenty]))
+    assert machine.time.now / SECOND == pytest.approx(0.2 - 0.1 + 0.5 + 0.2 - 0.1, rel=0.01)
+
+
 def test_requests_of_metadata_queue() -> None:
     file = StoredFile("f", 1, 4)
     machine = EmulatedMachine(IDEAL, place_ranks(20, 4))

@@ -104,9 +104,11 @@ def recorded_run(
         )
     sizes: dict[str, int] = {}
     for events in by_rank.values():
-        ends = events.columns["offset"] + events.columns["size"]
+        columns = events.columns
+        moved = (columns["offset"] >= 0) & (columns["size"] > 0) & (columns["result"] >= 0)
         for number, name in enumerate(events.files):
-            own = ends[events.columns["file"] == number]
+            chosen = moved & (columns["file"] == number)
+            own = (columns["offset"] + columns["size"])[chosen]
             sizes[name] = max(sizes.get(name, 1), int(own.max(initial=1)))
     files = {
         name: StoredFile(name, size, stripes, number * stripes) for number, (name, size) in enumerate(sizes.items())
