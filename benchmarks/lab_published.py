@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kinema.studies.lab.calibration import PAPER_2020, paper_cost
+from kinema.studies.lab.calibration import PAPER_2020
 from kinema.studies.lab.cases import split_trajectory
 from kinema.studies.lab.operations import StoredFile
 from kinema.studies.lab.platform import Platform, read_platform
@@ -45,7 +45,6 @@ def main(folder: Path) -> None:
 def rows(folder: Path, platform: Platform, stripes: int) -> Iterator[Row]:
     """Name, ranks, published and emulated seconds."""
     shared = [FrameFile(StoredFile("shared.xtc", SIZE, stripes), N_FRAMES)]
-    cost = paper_cost(platform)
     figures: list[tuple[str, str, dict[str, Any]]] = [("Fig. 2, shared XTC, gather", "fig2_summary.csv", {})]
     if stripes == platform.stripes:
         # files of single ranks lie on one target each in any case
@@ -58,7 +57,9 @@ def rows(folder: Path, platform: Platform, stripes: int) -> Iterator[Row]:
             ),
         ]
     for title, name, options in figures:
-        for row in table(folder / name):
+        found = table(folder / name)
+        cost = cost_of(shared, platform, float(found[0]["t_IO"]), float(found[0]["t_comp"]))
+        for row in found:
             n = int(row["blocks"])
             files = split_evenly(shared, n, 1) if "opens" in options else shared
             run = of_mdanalysis(files, cost, n, platform, **options)
@@ -66,6 +67,13 @@ def rows(folder: Path, platform: Platform, stripes: int) -> Iterator[Row]:
             yield f"{title}: mean t_IO", n, float(row["t_IO"]), run.mean("io", "decode")
     yield from table_4(folder, shared[0].file, platform)
     yield from table_5(platform, stripes)
+
+
+def cost_of(files: list[FrameFile], platform: Platform, reading: float, computing: float) -> FrameCost:
+    """The CPU time of a frame by which one rank takes as long as theirs: seconds of I/O with decoding, of computing."""
+    compute = round(computing * 1e9 / N_FRAMES)
+    alone = of_mdanalysis(files, FrameCost(0, compute, ""), 1, platform).mean("io")
+    return FrameCost(max(0, round((reading - alone) * 1e9 / N_FRAMES)), compute, "one rank of the publication")
 
 
 def of_mdanalysis(
@@ -96,9 +104,7 @@ def table_4(folder: Path, file: StoredFile, platform: Platform) -> Iterator[Row]
 def table_5(platform: Platform, stripes: int) -> Iterator[Row]:
     """A bare data set of 146 atoms in HDF5, which is not packed; reading it takes CPU time as on one rank."""
     file = [FrameFile(StoredFile("pos.h5", N_FRAMES * 146 * 12, stripes), N_FRAMES)]
-    reading, computing = (round(seconds * 1e9 / N_FRAMES) for seconds in TABLE_5[1])
-    alone = of_mdanalysis(file, FrameCost(0, computing, ""), 1, platform).mean("io")
-    cost = FrameCost(max(0, reading - round(alone * 1e9 / N_FRAMES)), computing, "Table 5, one rank")
+    cost = cost_of(file, platform, *TABLE_5[1])
     for n, (theirs, _) in TABLE_5.items():
         yield (
             "Table 5, HDF5 through MPI-IO: t_IO",
