@@ -106,7 +106,7 @@ def test_a_run_on_ranks_and_its_plan_agree(mpi: Any, tmp_path: Path) -> None:
         assert path.stat().st_size * 0.99 < n_bytes < path.stat().st_size * 1.1
     # the reference is decoded as well
     assert replayed.mean("decode") == pytest.approx(planned.mean("decode"), rel=0.01)
-    # the plan has larger blocks; rank 0 has looked for frames in the file, in many short reads
+    # the ranks have read the reference too; rank 0 has looked for frames in the file, in many short reads
     for own, of_plan in zip(replayed.ranks[1:], planned.ranks[1:], strict=True):
         assert own.phases["io"] == pytest.approx(of_plan.phases["io"], rel=0.5)
     assert replayed.ranks[0].reads > planned.ranks[0].reads

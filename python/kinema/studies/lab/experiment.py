@@ -14,7 +14,9 @@ from typing import Any
 from kinema.base.errors import ArgumentError
 from kinema.base.printable import counted
 from kinema.base.timings import format_seconds
+from kinema.model.selection.frames import FrameSelection
 from kinema.report import Report
+from kinema.report.places import Places
 from kinema.runners.scheduler import DEFAULT_PIECES
 from kinema.studies.design import Design, Setting
 from kinema.studies.experiment import ExperimentRun
@@ -125,6 +127,7 @@ def _emulated(
         if kept:
             files.append(FrameFile(StoredFile(f"{number}:{part.path}", size, stripes, number * stripes), kept))
     frames = range(*slice(design.start, design.stop, design.step).indices(given.n_frames))
+    chosen = FrameSelection(frames)
     n_parts = {"subfiles": workers, "chain": max(design.workers)}.get(setting.format, 0)
     if n_parts:
         files, frames = split_evenly(files, n_parts, stripes), range(len(frames))
@@ -165,6 +168,7 @@ def _emulated(
         n_atoms=n_atoms,
         described=described,
         extra=extra | {name: value for name, value in varied.items() if value},
+        places=Places(given.core, chosen),
     )
 
 

@@ -14,6 +14,8 @@ import numpy as np
 from kinema._core import __version__
 from kinema.base.timings import BLOCK_COLUMNS, PHASES, PassTimings, Timings, WorkerTimings
 from kinema.report import Report
+from kinema.report.places import Places
+from kinema.report.stragglers import find_stragglers
 from kinema.studies.lab.machine import EmulatedMachine, RankTimes, place_ranks
 from kinema.studies.lab.operations import RankProgram
 from kinema.studies.lab.platform import Platform
@@ -75,7 +77,13 @@ def emulate(program: RankProgram, n_ranks: int, platform: Platform, n_nodes: int
 
 
 def emulated_report(
-    run: EmulatedRun, *, analyses: Sequence[str], n_atoms: int, described: Mapping[str, Any], extra: Mapping[str, Any]
+    run: EmulatedRun,
+    *,
+    analyses: Sequence[str],
+    n_atoms: int,
+    described: Mapping[str, Any],
+    extra: Mapping[str, Any],
+    places: Places | None = None,
 ) -> Report:
     """The report of an emulated run.
 
@@ -84,8 +92,9 @@ def emulated_report(
     analyses, n_atoms : names, and number of atoms that they use
     described : what `Report.input` has
     extra : as in `Report`; the platform's name is added
+    places : where the frames lie, for stragglers
     """
-    platform = run.platform
+    platform, timings = run.platform, run.timings
     emulated = {**platform.as_dict(), "nodes": run.n_nodes}
     return Report(
         machine={"host": f"emulated: {platform.name}", "kinema": __version__, "cores": platform.cores},
@@ -94,8 +103,8 @@ def emulated_report(
             "analyses": list(analyses), "atoms": n_atoms, "command": "", "runner": "mpi", "access": "direct",
             "plan": "", "node_cache": None, "emulated": emulated,
         },
-        timings=run.timings,
-        stragglers=(),
+        timings=timings,
+        stragglers=find_stragglers(timings.passes, places),
         slow_files=(),
         advice=(),
         extra={**extra, "lab": platform.name},

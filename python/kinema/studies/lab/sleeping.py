@@ -124,7 +124,7 @@ def sleep_through(program: RankProgram, n_ranks: int, platform: Platform, folder
         for process in processes:
             if process.is_alive():
                 process.kill()
-    return max(found)
+    return float(max(found))
 
 
 def _sleeper(
