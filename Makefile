@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 TIMED := tools/timed.sh
 
 .DEFAULT_GOAL := help
-.PHONY: attack bytecode fuzz fuzz-long golden-fortran help mutants setup demo demo-follow test test-fast test-long test-rust built-rust-tests test-python test-hdf5-mpi test-ml lint lint-rust lint-python format bench same-bits coverage test-oldest docs release wheel sdist clean
+.PHONY: attack book bytecode fuzz fuzz-long golden-fortran help mutants setup demo demo-follow test test-fast test-long test-rust built-rust-tests test-python test-hdf5-mpi test-ml lint lint-rust lint-python format bench same-bits coverage test-oldest docs release wheel sdist clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | awk -F'\t' '{printf "make %-15s %s\n", $$1, $$2}'
@@ -122,6 +122,9 @@ coverage: $(VENV)/.stamp-packages bytecode ## lines of Python and Rust that the 
 	rm -f $(VENV)/.stamp-release $(VENV)/.stamp-checked
 	MDANALYSIS_TESTS_DATA=$$($(BIN)/python tools/test_data_folder.py) \
 		$(BIN)/python tools/measure_coverage.py $(COVERAGE) -- -n $(TEST_PROCESSES) --dist loadscope
+
+book: setup ## the publications' figures and tables, redone, in docs/figures.md; BOOK="--only 2021-fig"
+	PYTHONPATH=tools $(BIN)/python -m book $(BOOK)
 
 # Of its own, with Debian's Open MPI and an h5py that is built on its HDF5; the Rust half is that of .venv.
 HDF5_MPI := .venv-hdf5-mpi

@@ -196,6 +196,14 @@ def scaling(
     opened: StatedTimes,
     runs: ScalingRuns,
     emulated: LaboratoryOptions,
+    quantity: Annotated[
+        str,
+        typer.Option(
+            "--quantity",
+            **options.QUANTITY,
+            help="Time whose S(N) and E(N) are shown: t_total, t_IO, t_compute and others.",
+        ),
+    ] = "t_total",
     output: Annotated[
         Path, typer.Option("-o", "--output", help="Folder for reports, results.jsonl and scaling.png.")
     ] = Path("scaling-output"),
@@ -213,7 +221,7 @@ def scaling(
     picture = output / "scaling.png"
     run = run_design if laboratory is None else laboratory.run
     outcomes = list(run(design, output, command.print_progress, overwrite=force, beside=[picture]))
-    measured = scaling_of([outcome.report for outcome in outcomes])
+    measured = scaling_of([outcome.report for outcome in outcomes], quantity=quantity)
     plotting.write(plotting.draw_scaling(measured), picture)
     command.print_result(
         lambda: {

@@ -176,6 +176,6 @@ def _summary(outcome: ExperimentRun, stripes: int) -> str:
     setting, found = outcome.setting, outcome.report.quantities
     return (
         f"emulated, {setting.format}, {counted(stripes, 'stripe')}, work x{setting.workload}, "
-        f"{counted(outcome.workers, 'rank')}: {format_seconds(found.t_rounds)}, t_IO {format_seconds(found.t_IO)}, "
-        f"t_comp {format_seconds(found.t_comp)}"
+        f"{counted(outcome.workers, 'rank')}: {format_seconds(found.t_total)}, t_IO {format_seconds(found.t_IO)}, "
+        f"t_compute {format_seconds(found.t_compute)}"
     )

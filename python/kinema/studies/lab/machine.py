@@ -37,6 +37,8 @@ __all__ = ["EmulatedMachine", "RankTimes", "place_ranks", "requests_of"]
 class RankTimes:
     """Times of one rank, nanoseconds by phase (`kinema.base.timings.PHASES`), and what it did.
 
+    "put" and "gather" are parts of "communicate".
+
     `blocks` has a row for each block: position, frames, start, and ns of "io", "decode" and "compute".
     """
 
@@ -199,6 +201,7 @@ class EmulatedMachine:
             # the answer that the bytes are there
             yield self.time.now + self._latency(times.node, self._placed[operation.rank])
             times.phases["communicate"] += self.time.now - began
+            times.phases["put"] += self.time.now - began
         elif isinstance(operation, SendTo):
             yield from self._send(rank, operation)
         elif isinstance(operation, ReceiveFrom):
@@ -243,6 +246,7 @@ class EmulatedMachine:
             began = time.now
             yield collective.complete
             times.phases["communicate"] += time.now - began
+            times.phases["gather"] += time.now - began
             return
         if last:
             collective.all_arrived.fire()
@@ -255,6 +259,7 @@ class EmulatedMachine:
             time.start(self._deliver(times.node, operation, collective))
             yield time.now + self._latency(times.node, self._placed[operation.root])
         times.phases["communicate"] += time.now - began
+        times.phases["gather"] += time.now - began
 
     def _deliver(self, sender: int, operation: GatherTo, collective: _Collective) -> Process:
         yield from self._move(sender, self._placed[operation.root], operation.size)

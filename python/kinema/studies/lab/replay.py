@@ -54,7 +54,7 @@ class EmulatedRun:
     @property
     def timings(self) -> Timings:
         """The times as those of a measured run."""
-        workers = tuple(_worker(rank, self.n_nodes > 1) for rank in self.ranks)
+        workers = tuple(self._worker(rank) for rank in self.ranks)
         rows = [
             [rank.rank, position, frames, *(ns / _SECOND for ns in times)]
             for rank in self.ranks
@@ -63,6 +63,19 @@ class EmulatedRun:
         blocks = np.array(rows, dtype=np.float64).reshape(-1, len(BLOCK_COLUMNS))
         frames = sum(rank.frames for rank in self.ranks)
         return Timings((PassTimings(self.seconds, frames, workers, blocks),), self.seconds, runner="mpi")
+
+    def _worker(self, rank: RankTimes) -> WorkerTimings:
+        """Times of a rank; it waits for the others at the end."""
+        end = max(one.end for one in self.ranks)
+        ns = {phase: rank.phases[phase] for phase in (*PHASES, "put", "gather")}
+        ns["wait"] += end - rank.end
+        seconds: dict[str, Any] = {phase: time / _SECOND for phase, time in ns.items()}
+        return WorkerTimings(
+            worker=rank.rank, total=end / _SECOND, cpu=(ns["decode"] + ns["compute"]) / _SECOND, frames=rank.frames,
+            blocks=len(rank.blocks), bytes_read=rank.bytes_read, reads=rank.reads,
+            node=f"node {rank.node}" if self.n_nodes > 1 else "",
+            **seconds,
+        )  # fmt: skip
 
 
 def emulate(program: RankProgram, n_ranks: int, platform: Platform, n_nodes: int | None = None) -> EmulatedRun:
@@ -108,13 +121,4 @@ def emulated_report(
         slow_files=(),
         advice=(),
         extra={**extra, "lab": platform.name},
-    )  # fmt: skip
-
-
-def _worker(rank: RankTimes, several_nodes: bool) -> WorkerTimings:
-    seconds = {phase: rank.phases[phase] / _SECOND for phase in PHASES}
-    cpu = seconds["decode"] + seconds["compute"]
-    return WorkerTimings(
-        worker=rank.rank, total=rank.end / _SECOND, cpu=cpu, frames=rank.frames, blocks=len(rank.blocks),
-        bytes_read=rank.bytes_read, reads=rank.reads, node=f"node {rank.node}" if several_nodes else "", **seconds,
     )  # fmt: skip
