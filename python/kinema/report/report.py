@@ -119,9 +119,9 @@ class Report:
         `kind`: "bars", where the time of each worker went; "timeline", the blocks of each worker.
         `overwrite` replaces a file that Kinema did not write.
         """
-        from kinema.report import plotting
+        from kinema.report.figures import style, workers
 
-        kinds = {"bars": plotting.draw_bars, "timeline": plotting.draw_timeline}
+        kinds = {"bars": workers.draw_bars, "timeline": workers.draw_timeline}
         if kind not in kinds:
             raise ArgumentError(f"kind must be one of {', '.join(map(repr, kinds))}, found {kind!r}")
         if path is not None:
@@ -129,7 +129,7 @@ class Report:
             check_plot_path(path, overwrite=overwrite)
         figure = kinds[kind](self)
         if path is not None:
-            plotting.write(figure, path)
+            style.write(figure, path)
         return figure
 
     def _check_not_input(self, path: str | os.PathLike[str]) -> None:

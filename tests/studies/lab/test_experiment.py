@@ -51,21 +51,39 @@ def test_times_of_frames_are_taken_from_the_paper_or_measured(walk: Path, tmp_pa
     assert all(ns > 0 for ns in Report.load(report).extra["cpu_per_frame"])
 
 
+def test_readers_times_and_ranks_of_a_node_are_emulated(walk: Path, tmp_path: Path) -> None:
+    words = "--workers 8 --reader kinema,mdanalysis --times 1,3 --ranks-per-node 2,8 --formats chain".split()
+    done = call_kinema("scaling", walk, *STATED, *words, "-o", tmp_path / "a")
+    assert done.returncode == 0, done.stderr
+    found = {(one["reader"], one["times"], one["ranks_per_node"]): one for one in lines(tmp_path / "a")}
+    assert len(found) == 2 * 2 * 2 == done.stdout.count("R_comp/IO")
+    reports = {key: Report.load(tmp_path / "a" / "reports" / f"{one['name']}.json") for key, one in found.items()}
+    for (reader, times, of_node), report in reports.items():
+        assert report.timings.frames == 500 * times and report.run["emulated"]["nodes"] == 8 // of_node
+        # every rank opens all files of a chain, or those of its frames
+        opened = report.quantities.t_open
+        assert opened > 0 and (reader == "kinema" or opened > reports["kinema", times, of_node].quantities.t_open)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--nodes 2", "--nodes and --stripes describe an emulated cluster: they need --lab"),
+        ("--nodes 2", "--nodes describes an emulated cluster: it needs --lab"),
         ("--lab gpfs", "a platform is lustre, beegfs, nfs, hdd, ssd or a file NAME.toml, found 'gpfs'"),
-        ("--lab nfs", "the laboratory emulates the ranks of --runner mpi, found runner threads"),
+        ("--lab nfs", "runner in the laboratory: expected mpi, found threads"),
         ("--lab nfs --runner mpi --stripes 2", "stripes must be from 1 to the 1 targets of nfs, found 2"),
         ("--lab nfs --runner mpi --nodes 2", "nodes must be from 1 to the smallest number of workers, 1, found 2"),
-        ("--lab nfs --runner mpi --formats dcd", "the laboratory has formats as is, subfiles, chain, found dcd"),
-        ("--lab nfs --runner mpi --source synthetic", "the laboratory has source file, found synthetic"),
+        ("--lab nfs --runner mpi --nodes 1 --ranks-per-node 1", "both say how ranks are placed; give one"),
+        ("--lab nfs --runner mpi --formats dcd", "formats in the laboratory: expected as is or subfiles or chain"),
+        ("--lab nfs --runner mpi --source synthetic", "source in the laboratory: expected file, found synthetic"),
+        ("--lab nfs --runner mpi --task empty", "task in the laboratory: expected rmsd, found empty"),
+        ("--lab nfs --runner mpi --storage a=b", "storage in the laboratory: expected none, found a"),
+        ("--lab nfs --runner mpi --continue", "takes seconds and is not continued"),
         ("--lab nfs --runner mpi --cpu-per-frame fast", "expected measured, paper, or microseconds as in 20.5,3"),
         ("--lab nfs --runner mpi --cpu-per-frame 1,nan", "expected numbers of microseconds from 0 on"),
     ],
 )
 def test_what_cannot_be_emulated_is_refused(words: str, said: str, walk: Path, tmp_path: Path) -> None:
-    done = call_kinema("scaling", str(walk), "--no-stored", *words.split(), "-o", str(tmp_path / "out"))
+    done = call_kinema("scaling", walk, "--no-stored", *words.split(), "-o", str(tmp_path / "out"))
     assert done.returncode == 2 and said in done.stderr
     assert not (tmp_path / "out").exists()

@@ -6,20 +6,18 @@ Frames, atoms, sizes and leaves are those of the real files; nothing of them is 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kinema.base.errors import ArgumentError
-from kinema.base.printable import counted
-from kinema.base.timings import format_seconds
 from kinema.model.selection.frames import FrameSelection
 from kinema.report import Report
 from kinema.report.places import Places
 from kinema.runners.scheduler import DEFAULT_PIECES
 from kinema.studies.design import Design, Setting
-from kinema.studies.experiment import ExperimentRun
+from kinema.studies.experiment import ExperimentRun, run_name
 from kinema.studies.lab.calibration import frame_cost
 from kinema.studies.lab.operations import StoredFile
 from kinema.studies.lab.platform import Platform
@@ -43,39 +41,42 @@ class Laboratory:
     platform : Platform
     nodes : int or None
         Number of nodes for all numbers of ranks; None: as few as have a core for each rank.
-    stripes : tuple of int
-        Numbers of storage targets of each file, one series each; empty: the platform's own.
     cost : str
         CPU time of a frame: "measured", "paper", or "DECODE,COMPUTE" in microseconds, as `calibration.frame_cost`.
     """
 
     platform: Platform
     nodes: int | None = None
-    stripes: tuple[int, ...] = ()
     cost: str = "measured"
 
     def check(self, design: Design) -> None:
         """Raises ArgumentError for designs that the laboratory cannot carry out."""
-        if design.runner != "mpi":
-            raise ArgumentError(f"the laboratory emulates the ranks of --runner mpi, found runner {design.runner}")
-        varied = {"source": (design.sources, ("file",)), "formats": (design.formats, _FORMATS)}
-        varied |= {"access": (design.accesses, ("direct",))}
-        for name, (values, allowed) in varied.items():
+        allowed: dict[str, tuple[Iterable[str], tuple[str, ...]]] = {
+            "runner": (design.runners, ("mpi",)),
+            "source": (design.sources, ("file",)),
+            "formats": (design.formats, _FORMATS),
+            "access": (design.accesses, ("direct",)),
+            "task": (design.tasks, ("rmsd",)),
+            "analysis": (design.analyses, ("rmsd",)),
+            "storage": (design.storages, ()),
+        }
+        for name, (values, known) in allowed.items():
             for value in values:
-                if value not in allowed:
-                    raise ArgumentError(
-                        f"the laboratory has {name} {', '.join(allowed)}, found {value}; convert files before"
-                    )
-        for stripes in self.stripes:
-            if not 1 <= stripes <= self.platform.targets:
+                if value not in known:
+                    expected = " or ".join(known) or "none"
+                    raise ArgumentError(f"{name} in the laboratory: expected {expected}, found {value}")
+        for stripes in design.stripes:
+            if stripes > self.platform.targets:
                 raise ArgumentError(
                     f"stripes must be from 1 to the {self.platform.targets} targets of {self.platform.name}, "
                     f"found {stripes}"
                 )
-        if self.nodes is not None and not 1 <= self.nodes <= min(design.workers):
+        if self.nodes is not None and self.nodes > min(design.workers):
             raise ArgumentError(
                 f"nodes must be from 1 to the smallest number of workers, {min(design.workers)}, found {self.nodes}"
             )
+        if self.nodes is not None and design.ranks_per_node != (None,):
+            raise ArgumentError("nodes and ranks per node both say how ranks are placed; give one")
 
     def run(
         self,
@@ -84,29 +85,35 @@ class Laboratory:
         notify: Callable[[str], None],
         *,
         overwrite: bool = False,
+        resume: bool = False,
         beside: Sequence[Path] = (),
     ) -> Iterator[ExperimentRun]:
         """As `run_design`, in virtual time. Each run is made once: a repeat would give the same bits.
 
-        Raises ArgumentError as `check`, and as opening the files does.
+        Raises ArgumentError as `check`, if it is to `resume`, and as opening the files does.
         """
         self.check(design)
+        if resume:
+            raise ArgumentError("an experiment in the laboratory takes seconds and is not continued; make it again")
         place = Path(folder)
         with ResultsLog(place, "reports", overwrite=overwrite, remade=beside) as results:
             given = open_trajectory(list(design.files), design.topology, **design.stated)
             n_atoms = len(given.select(design.select).indices) if design.select is not None else given.n_atoms
             cost = frame_cost(self.cost, given, design.select, self.platform)
             notify(f"CPU time of a frame: decoding {cost.decode} ns, computing {cost.compute} ns ({cost.source})")
-            for stripes in self.stripes or (self.platform.stripes,):
-                for setting in design.settings():
-                    for workers in design.workers:
-                        report = _emulated(design, self, given, n_atoms, cost, setting, workers, stripes)
-                        kind = f"{setting.format}-x{setting.workload}-{setting.gather or 'mpi'}".replace(" ", "-")
-                        report.save(place / "reports" / f"{kind}-s{stripes}-n{workers}.json", overwrite=overwrite)
-                        outcome = ExperimentRun(setting, workers, 0, report.timings.whole, report)
-                        results.add({**outcome.as_dict(), "stripes": stripes, "emulated": self.platform.name})
-                        notify(_summary(outcome, stripes))
-                        yield outcome
+            for setting in design.settings():
+                for workers in design.workers:
+                    report = _emulated(design, self, given, n_atoms, cost, setting, workers)
+                    name = run_name(setting, workers, 0)
+                    report.save(place / "reports" / f"{name}.json", overwrite=overwrite)
+                    outcome = ExperimentRun(setting, workers, 0, report.timings.whole, report)
+                    results.add({**outcome.as_dict(), "name": name, "emulated": self.platform.name})
+                    notify(f"emulated: {outcome}")
+                    yield outcome
+
+    def nodes_of(self, setting: Setting, workers: int) -> int | None:
+        """Number of nodes of a run; None: as few as have a core for each rank."""
+        return self.nodes if setting.ranks_per_node is None else -(-workers // setting.ranks_per_node)
 
 
 def _emulated(
@@ -117,8 +124,9 @@ def _emulated(
     cost: FrameCost,
     setting: Setting,
     workers: int,
-    stripes: int,
 ) -> Report:
+    platform = laboratory.platform
+    stripes = setting.stripes or platform.stripes
     files: list[FrameFile] = []
     for number, part in enumerate(given.parts):
         # frames that another file has too are left out
@@ -126,37 +134,37 @@ def _emulated(
         size = part.size * kept // max(1, part.file_frames)
         if kept:
             files.append(FrameFile(StoredFile(f"{number}:{part.path}", size, stripes, number * stripes), kept))
-    frames = range(*slice(design.start, design.stop, design.step).indices(given.n_frames))
+    files *= setting.times
+    frames = range(*slice(design.start, design.stop, design.step).indices(given.n_frames * setting.times))
     chosen = FrameSelection(frames)
     n_parts = {"subfiles": workers, "chain": max(design.workers)}.get(setting.format, 0)
     if n_parts:
-        files, frames = split_evenly(files, n_parts, stripes), range(len(frames))
+        # written before the run, with the chosen frames only
+        size = sum(one.file.size for one in files) * len(frames) // sum(one.n_frames for one in files)
+        files = split_evenly([FrameFile(StoredFile("chosen", size), len(frames))], n_parts, stripes)
+        frames = range(len(frames))
     work = AnalysisWork(
         files,
         frames,
         cost,
+        reader="mdanalysis" if setting.reader == "mdanalysis" else "kinema",
+        opens="own" if setting.format == "subfiles" else "all",
         gather="one-sided" if setting.gather == "one-sided" else "collective",
         schedule="static" if design.schedule == "static" else "dynamic",
         workload=setting.workload,
         oversubscribe=setting.oversubscribe or DEFAULT_PIECES,
     )
-    run = emulate(analysis_program(work, workers), workers, laboratory.platform, laboratory.nodes)
+    run = emulate(analysis_program(work, workers), workers, platform, laboratory.nodes_of(setting, workers))
     extra: dict[str, Any] = {"workload": setting.workload, "repeat": 0, "page_cache": "drop", "workers": workers}
     extra |= {"stripes": stripes, "cpu_per_frame": [cost.decode, cost.compute], "cpu_source": cost.source}
-    varied: dict[str, Any] = {
-        "nodes": laboratory.nodes,
-        "gather": setting.gather,
-        "schedule": design.schedule,
-        "oversubscribe": setting.oversubscribe,
-    }
-    if setting.format != "as is":
-        varied["format"] = setting.format
+    placed = {"nodes": laboratory.nodes, "schedule": design.schedule}
+    extra |= setting.varied | {name: value for name, value in placed.items() if value}
     described = {
         "files": [
             {"path": part.path, "format": part.format, "size": part.size, "fingerprint": part.fingerprint}
             for part in given.parts
         ],
-        "file_systems": [f"emulated: {laboratory.platform.name}"],
+        "file_systems": [f"{platform.name} (emulated)"],
         "topology": given.topology_name,
         "format": given.format,
         "n_atoms": given.n_atoms,
@@ -167,15 +175,6 @@ def _emulated(
         analyses=["RMSD"],
         n_atoms=n_atoms,
         described=described,
-        extra=extra | {name: value for name, value in varied.items() if value},
-        places=Places(given.core, chosen),
-    )
-
-
-def _summary(outcome: ExperimentRun, stripes: int) -> str:
-    setting, found = outcome.setting, outcome.report.quantities
-    return (
-        f"emulated, {setting.format}, {counted(stripes, 'stripe')}, work x{setting.workload}, "
-        f"{counted(outcome.workers, 'rank')}: {format_seconds(found.t_total)}, t_IO {format_seconds(found.t_IO)}, "
-        f"t_compute {format_seconds(found.t_compute)}"
+        extra=extra,
+        places=Places(given.core, chosen) if setting.times == 1 else None,
     )

@@ -110,7 +110,7 @@ def emulated_report(
     platform, timings = run.platform, run.timings
     emulated = {**platform.as_dict(), "nodes": run.n_nodes}
     return Report(
-        machine={"host": f"emulated: {platform.name}", "kinema": __version__, "cores": platform.cores},
+        machine={"host": f"the platform {platform.name}", "kinema": __version__, "cores": platform.cores},
         input=described,
         run={
             "analyses": list(analyses), "atoms": n_atoms, "command": "", "runner": "mpi", "access": "direct",
