@@ -65,10 +65,6 @@ class Target:
 class Writer:
     """Writes frames into a file: H5MD, XTC, TRR, NetCDF, DCD, HISTORY, CONFIG, G96, PDB, GRO, by suffix or `format`.
 
-        with kn.Writer("out.xtc", n_atoms=3341) as out:
-            for block in traj.blocks():
-                out.write(block)
-
     Values are given in Kinema's units: angstrom, ps, angstrom/ps, kJ/(mol angstrom). If the format cannot hold
     something, or not exactly, this is noted once and listed in `losses`.
 
@@ -112,6 +108,14 @@ class Writer:
     ------
     ArgumentError, FileNotFound, FileAccessError, FileIOError
         From each method as well. UnsupportedFormatError and CorruptFileError for files that cannot be appended to.
+
+    Examples
+    --------
+    >>> with kn.Writer("copy.xtc", n_atoms=traj.n_atoms) as out:
+    ...     for block in traj.blocks():
+    ...         out.write(block)
+    >>> kn.open("copy.xtc").n_frames
+    196
     """
 
     format: ClassVar[str] = ""

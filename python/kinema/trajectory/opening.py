@@ -178,6 +178,15 @@ def open(
     Raises
     ------
     FileNotFound, FileAccessError, UnsupportedFormatError, CorruptFileError, TruncatedFileError, ArgumentError
+
+    Examples
+    --------
+    >>> traj = kn.open("md.xtc", topology="top.psf")
+    >>> traj.n_frames, traj.n_atoms, traj.dt
+    (196, 3341, 100.0)
+    >>> whole = kn.open(["md1.xtc", "md2.xtc"], topology="top.psf")
+    >>> whole.n_frames  # the parts overlap; frames that both have count once
+    196
     """
     if is_atom_group(paths):
         raise ArgumentError("open takes file names or a Universe, found an AtomGroup; pass it as select= instead")

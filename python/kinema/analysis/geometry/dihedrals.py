@@ -50,6 +50,12 @@ class Dihedrals(TupleAnalysis):
     Attributes
     ----------
     tuples : (n, 4) atoms of each angle
+
+    Examples
+    --------
+    >>> dihedrals = kn.analysis.Dihedrals(traj, select="resid 50-52", phi=True, psi=True).run()
+    >>> dihedrals.results.phi.shape, dihedrals.results.psi.shape
+    ((196, 3), (196, 3))
     """
 
     command_name = "dihedrals"

@@ -50,6 +50,12 @@ class Distances(TupleAnalysis):
     results.distances : (frames, n) float64, angstrom
     results.values : the same
     results.frames, results.time : (frames,)
+
+    Examples
+    --------
+    >>> distances = kn.analysis.Distances(traj, pairs=[(0, 100), (5, 2000)]).run()
+    >>> distances.results.distances.shape
+    (196, 2)
     """
 
     command_name = "distances"

@@ -49,6 +49,12 @@ class Ramachandran(TupleAnalysis):
     Attributes
     ----------
     tuples : (2 * residues, 4) atoms of each angle
+
+    Examples
+    --------
+    >>> angles = kn.analysis.Ramachandran(traj, select="resid 50-52").run()
+    >>> angles.results.angles.shape  # phi and psi of three residues
+    (196, 3, 2)
     """
 
     command_name = "ramachandran"
