@@ -1,6 +1,6 @@
 """Distances of pairs of atoms per frame.
 
-    d(t) = |x_2(t) - x_1(t)|, of the nearest images in the frame's cell
+    d(t) = |x_2(t) - x_1(t)|,   nearest images in the frame's cell
 
 Angstrom; exactly the nearest of all images, in any triclinic cell. Source: MDAnalysis' `AtomicDistances` and MDTraj's
 `compute_distances`, which agree.

@@ -1,5 +1,7 @@
 """Phi and psi of residues per frame, side by side, and the Ramachandran plot: psi over phi.
 
+    phi_i(t) = d( C_(i-1), N_i, CA_i, C_i ),   psi_i(t) = d( N_i, CA_i, C_i, N_(i+1) ),   d the dihedral angle
+
 Degrees from -180 to 180. Source: G. N. Ramachandran, C. Ramakrishnan, V. Sasisekharan, J. Mol. Biol. 7, 95 (1963).
 """
 
