@@ -222,7 +222,7 @@ class Writer:
 
     @property
     def n_frames(self) -> int:
-        """Frames taken so far, with those that the file had."""
+        """Number of frames: those that the file had, and those taken since."""
         raise NotImplementedError
 
     @property
@@ -253,7 +253,7 @@ class Writer:
         velocities, forces : likewise, in angstrom/ps and kJ/(mol angstrom)
         cell : (3, 3) or (3,) for a frame, (frames, 3, 3) or (frames, 3) for a block
             Box vectors as rows in angstrom, or edge lengths.
-        step : whole number, or (frames,); by default numbered on from the last frame, from 0
+        step : whole number, or (frames,); by default one more than in the last frame, starting at 0
         time : ps, or (frames,)
 
         Raises
