@@ -253,13 +253,16 @@ class Writer:
         velocities, forces : likewise, in angstrom/ps and kJ/(mol angstrom)
         cell : (3, 3) or (3,) for a frame, (frames, 3, 3) or (frames, 3) for a block
             Box vectors as rows in angstrom, or edge lengths.
-        step : whole number, or (frames,); by default one more than in the last frame, starting at 0
+        step : whole number, or (frames,)
+            By default steps continue at the distance of the last two frames; a file starts with 0, 1.
         time : ps, or (frames,)
+            By default times continue in the same way, NaN if fewer than two frames are there. In HDF5 files all
+            frames have a time, or none has.
 
         Raises
         ------
         ArgumentError
-            If a shape or a type is wrong, or if the frames lack a field that the file has. Nothing is written then.
+            If a shape or a type is wrong, or if the frames lack a field that the file has. No frame is taken then.
 
         Notes
         -----

@@ -156,8 +156,8 @@ def open(
         velocities follows from length and time.
     dt : float, ps, optional
         Time between neighbouring frames of a file, in place of the file's times. Each file begins at its own first
-        time (DCD: its first step times dt), or if it has none, after the file before. With `t0` and overlap="all"
-        nothing of the files' times is left: frames continue from file to file.
+        time (DCD: dt times its first step, counted in strides), or if it has none, after the file before. With `t0`
+        and overlap="all" nothing of the files' times is left: frames continue from file to file.
     time_offset : float, ps, optional
         Added to all times, as by MDAnalysis.
     t0 : float, ps, optional
