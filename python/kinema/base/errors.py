@@ -187,8 +187,12 @@ def from_os(doing: str, error: OSError, path: str | None = None) -> Error:
 @contextmanager
 def os_errors(doing: str, path: str | None = None) -> Iterator[None]:
     """Within the block, errors of the operating system become those of `from_os`."""
-    with os_errors(doing, path):
+    try:
         yield
+    except OSError as error:
+        if isinstance(error, Error):
+            raise
+        raise from_os(doing, error, path) from None
 
 
 def missing_package(

@@ -6,7 +6,9 @@
 use std::sync::Arc;
 
 use super::scan::UniformFrames;
-use super::{Arrangement, Decoded, Decoder, Format, FormatInfo, Header, Request, Scratch, Segment, Wanted};
+use super::{
+    Arrangement, Decoded, Decoder, Format, FormatInfo, Header, Request, Scratch, Segment, SegmentBytes, Wanted,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{BlockMut, Fields, MadePositions, Making, Real, Scales, VectorsMut};
 use crate::index::{Index, Spacing, UniformIndex};
@@ -138,16 +140,8 @@ impl Decoder for MadeDecoder {
         Ok(())
     }
 
-    fn decode(
-        &self,
-        segment: &Segment,
-        _: &[u8],
-        wanted: &[Wanted],
-        request: &Request,
-        out: &mut BlockMut<'_>,
-        _: &mut Scratch,
-    ) -> Result<Decoded> {
-        let one = segment.first_wanted(wanted, NAME)?;
+    fn decode(&self, given: SegmentBytes<'_>, out: &mut BlockMut<'_>, _: &mut Scratch) -> Result<Decoded> {
+        let (one, request) = (given.first_wanted(NAME)?, given.request);
         let row = one.row as usize;
         let places = self.made.rows(one.frame, 1).as_chunks::<3>().0;
         let factor = request.scales.length;
