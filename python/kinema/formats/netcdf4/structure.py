@@ -56,13 +56,17 @@ class Structure:
         scale.attrs.create("_Netcdf4Dimid", np.int32(number))
         self._scales[name] = scale
 
-    def add_variable(self, name: str, dimensions: tuple[str, ...], storage: Storage, unit: str = "") -> Any:
-        """Adds an empty variable over dimensions."""
+    def add_variable(
+        self, name: str, dimensions: tuple[str, ...], storage: Storage, unit: str = "", factor: float | None = None
+    ) -> Any:
+        """Adds an empty variable over dimensions, whose values readers multiply by `factor`."""
         variable = create_dataset(self.root, name, storage)
         for axis, dimension in enumerate(dimensions):
             h5py.h5ds.attach_scale(variable.id, self._scales[dimension].id, axis)
         if unit:
             self.text(variable, "units", unit)
+        if factor is not None:
+            variable.attrs.create("scale_factor", np.float64(factor))
         return variable
 
     def remove_variable(self, name: str, dimensions: tuple[str, ...]) -> None:

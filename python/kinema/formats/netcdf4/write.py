@@ -289,10 +289,8 @@ def _make_field(file: Structure, name: str, options: NetcdfOptions, rows: int | 
     storage = options.layout.new_field(options.n_atoms, options.dtype, options.n_frames)
     if rows is not None and storage.chunks is not None:
         storage = replace(storage, chunks=(rows, *storage.chunks[1:]))
-    made = file.add_variable(variable, _OF_FIELD, storage, convention.units[name])
-    if name in convention.scale_factors:
-        made.attrs.create("scale_factor", np.float64(convention.scale_factors[name]))
-    return made
+    factor = convention.scale_factors.get(name)
+    return file.add_variable(variable, _OF_FIELD, storage, convention.units[name], factor)
 
 
 def _write_atoms(file: Structure, atoms: Atoms) -> None:

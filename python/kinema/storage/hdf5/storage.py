@@ -309,18 +309,24 @@ def dataset_in_memory(storage: Storage) -> Any:
 
 def write_dataset(
     parent: Any,
-    name: str,
+    name: str | None,
     values: NDArray[Any],
     *,
     dtype: np.dtype[Any] | None = None,
     like: Any = None,
     compact: bool = False,
+    grows: bool = False,
 ) -> Any:
-    """Creates a data set of fixed size with these values; with `compact`, in the object's header if small enough."""
+    """Creates a data set with these values, of fixed size unless `grows`.
+
+    With `compact` it lies in the object's header if it is small enough.
+    """
     kind = like.dtype if like is not None else values.dtype if dtype is None else dtype
     array = np.asarray(values, None if like is None else kind)
     small = compact and 0 < math.prod(array.shape) * kind.itemsize <= _COMPACT_BYTES
-    dataset = create_dataset(parent, name, Storage(array.shape, kind, compact=small), like=like)
+    fixed = Storage(array.shape, kind, compact=small)
+    storage = series_storage(kind, array.shape[1:], rows=len(array)) if grows else fixed
+    dataset = create_dataset(parent, name, storage, like=like)
     if array.size:
         dataset[...] = array
     return dataset

@@ -27,7 +27,7 @@ from kinema.formats.hdf5.series import CountedRows, Series
 from kinema.model.atom_table import Atoms
 from kinema.storage.hdf5.file import objects_below
 from kinema.storage.hdf5.rounding import rounding_within
-from kinema.storage.hdf5.storage import Storage, create_dataset, series_storage
+from kinema.storage.hdf5.storage import Storage, write_dataset
 
 
 class ExistingFile:
@@ -244,10 +244,10 @@ class ExistingFile:
             None if time is None else float(time.attrs.get("offset", 0.0)),
             None if time is None else float(time[()]),
         )
-        new: dict[str, h5py.Dataset] = {"step": self._make_series(stride.steps(0, rows))}
+        new: dict[str, h5py.Dataset] = {"step": write_dataset(self._h5, None, stride.steps(0, rows), grows=True)}
         times = stride.times(0, rows)
         if time is not None and times is not None:
-            new["time"] = self._make_series(times)
+            new["time"] = write_dataset(self._h5, None, times, grows=True)
             self.dialect.write(new["time"], "unit", text_of(time.attrs.get("unit")) or self.units.text("times"))
         del step, time
         self._h5.flush()
@@ -258,13 +258,6 @@ class ExistingFile:
                 element[name] = dataset
         self._h5.flush()
         commit()
-
-    def _make_series(self, values: NDArray[Any]) -> h5py.Dataset:
-        """Makes a data set without a name yet."""
-        dataset = create_dataset(self._h5, None, series_storage(values.dtype, rows=len(values)))
-        if len(values):
-            dataset[...] = values
-        return dataset
 
     def _unsupported(self, why: str) -> UnsupportedFormatError:
         return UnsupportedFormatError(f"cannot append: {why}", at=self.path, format="H5MD")
