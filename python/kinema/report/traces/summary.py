@@ -128,6 +128,8 @@ class TraceSummary:
     cache : CacheUse or None
     activity : mapping
         By kind (120,), the share of each part of the time in which the kind was active.
+    overlap : mapping
+        The same for "io_alone", "overlapped" and "compute_alone": I/O and computing, at once or not.
     notes : tuple of str
     """
 
@@ -153,6 +155,7 @@ class TraceSummary:
     files: tuple[FileRow, ...]
     cache: CacheUse | None
     activity: Mapping[str, list[float]]
+    overlap: Mapping[str, list[float]]
     notes: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
@@ -172,7 +175,7 @@ class TraceSummary:
 
     def plot(self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False) -> Figure:
         """A matplotlib figure of the activity over time, written to `path` (.png, .pdf, .svg) if one is given."""
-        from kinema.report import plotting
+        from kinema.report.figures import style
         from kinema.report.traces.picture import draw_summary
 
         if path is not None:
@@ -180,7 +183,7 @@ class TraceSummary:
             check_plot_path(path, overwrite=overwrite)
         figure = draw_summary(self)
         if path is not None:
-            plotting.write(figure, path)
+            style.write(figure, path)
         return figure
 
     def __str__(self) -> str:
@@ -204,7 +207,8 @@ def summarise(
     begins, ends = columns["start"], columns["start"] + columns["duration"]
     spans = {kind: union(begins[some], ends[some]) for kind in KINDS for some in (trace.matches(kind=kind),)}
     first, last = int(begins.min()), int(ends.max())
-    edges = np.linspace(first, max(last, first + _MOMENTS), _MOMENTS + 1).astype(np.int64)
+    # from zero: floating-point numbers do not have all ns since 1970
+    edges = first + np.linspace(0, max(last - first, _MOMENTS), _MOMENTS + 1).astype(np.int64)
     doing: _Doing = {
         **{kinds: trace.matches(kind=kinds) for kinds in _SPLIT},
         _OPENING: trace.matches(kind=_IO, name=OPENING),
@@ -242,8 +246,24 @@ def summarise(
         activity={
             kind: spans[kind].shares(edges).round(4).tolist() for kind in (APPLICATION, POSIX, COMPUTE, WAIT, BATCH)
         },
+        overlap=_overlap(begins, ends, doing_io, computing, edges),
         notes=trace.notes,
     )
+
+
+def _overlap(
+    begins: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    doing_io: NDArray[np.bool_],
+    computing: NDArray[np.bool_],
+    edges: NDArray[np.int64],
+) -> Mapping[str, list[float]]:
+    """Shares of each part of the time with I/O alone, with I/O and computing at once, and with computing alone."""
+    io, compute, either = (
+        union(begins[some], ends[some]).shares(edges) for some in (doing_io, computing, doing_io | computing)
+    )
+    shares = {"io_alone": either - compute, "overlapped": io + compute - either, "compute_alone": either - io}
+    return {name: values.clip(min=0.0).round(4).tolist() for name, values in shares.items()}
 
 
 def _distinct(numbers: NDArray[np.int64]) -> int:
