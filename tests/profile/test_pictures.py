@@ -72,7 +72,7 @@ def test_the_timeline_shows_who_did_what_when() -> None:
     figure = report(one, one).plot(kind="timeline")
     (axes,) = figure.axes
     first = [
-        ("start", 0, 0.0, 1.0), ("start", 1, 0.0, 1.0),
+        ("start", 0, 0.0, 1.0), ("start", 1, 0.0, 1.0), ("plan", 0, 1.0, 3.0), ("plan", 1, 1.0, 3.0),
         ("io", 0, 10.0, 11.0), ("decode", 0, 11.0, 13.0), ("compute", 0, 13.0, 17.0),
         ("io", 1, 20.0, 20.5), ("decode", 1, 20.5, 20.75), ("compute", 1, 20.75, 20.875),
     ]  # fmt: skip

@@ -72,13 +72,13 @@ class ScalingPoint:
 class Scaling:
     """Series of points by label, for each quantity.
 
-    `print(scaling)` prints a table. Of a run t_total is the time of the slowest rank, and other quantities are means
+    `print(scaling)` prints a table. The t_total of a run is the time of the slowest rank; other quantities are means
     over ranks.
 
     Attributes
     ----------
     points : {label: {quantity: points}}
-        Of QUANTITIES in `kinema.report.quantities`.
+        For each of QUANTITIES in `kinema.report.quantities`.
     quantity : str
         The quantity whose S and E are printed and drawn.
     R_comp_IO : {label: ratio}

@@ -18,11 +18,14 @@ from kinema.report.scaling import Scaling, ScalingPoint
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw_scaling", "draw_speed_up"]
+__all__ = ["draw_scaling", "draw_speed_up", "note_gaps"]
 
 # distance between points with the same number of workers, and the most for all of them
 _APART = 0.02
 _ALL_APART = 0.08
+# gaps that a picture names, and letters of a line
+_NAMED_GAPS = 6
+_LINE = 190
 
 
 def draw_scaling(scaling: Scaling) -> Figure:
@@ -123,3 +126,26 @@ def draw_speed_up(
         speed_axes.set_ylim(bottom=0)
     efficiency_axes.set_ylim(0, max(1.15, efficiency_axes.get_ylim()[1]))
     return numbers
+
+
+def note_gaps(figure: Figure, gaps: Sequence[tuple[int, str]]) -> None:
+    """Adds the runs that have no time to a picture of scaling: numbers of workers, and in words which and why.
+
+    Each is a cross at its number of workers, at the bottom of the first panel, and a line above the picture.
+    """
+    if not gaps:
+        return
+    axes = figure.axes[0]
+    over_workers = axes.get_xlabel().startswith("workers")
+    if over_workers:
+        numbers = sorted({n for n, _ in gaps})
+        axes.plot(
+            numbers, [0.02] * len(numbers), "x", color="black", markersize=6, transform=axes.get_xaxis_transform(),
+            clip_on=False, label="gap",
+        )  # fmt: skip
+    mark = "x" if over_workers else "no time"
+    lines = [f"{mark}: {plot_text(words)}" for _, words in gaps[:_NAMED_GAPS]]
+    if len(gaps) > _NAMED_GAPS:
+        lines.append(f"and {len(gaps) - _NAMED_GAPS} more in results.jsonl")
+    lines = [line if len(line) <= _LINE else f"{line[:_LINE]}..." for line in lines]
+    figure.suptitle("\n".join(lines), x=0.01, ha="left", fontsize=8)

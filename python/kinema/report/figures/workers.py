@@ -109,7 +109,8 @@ def stack_phases(
 
 
 def draw_timeline(report: Report) -> Figure:
-    """Each worker's activity over time: I/O, decoding and computing of its blocks in turn; then the next pass."""
+    """Each worker's activity over time: start and planning; I/O, decoding and computing of its blocks in turn; then the
+    next pass."""
     n_workers = _rows_for(report)
     figure = Figure(figsize=(9.0, min(10.0, 1.6 + 0.34 * max(2, n_workers))), layout="constrained")
     axes = figure.subplots()
@@ -118,11 +119,15 @@ def draw_timeline(report: Report) -> Figure:
     shown: set[str] = set()
     for one in report.timings.passes:
         for worker in one.workers:
-            if worker.start > 0:
-                axes.broken_barh(
-                    [(offset, worker.start)], (worker.worker - height / 2, height), color=PHASE_COLOURS["start"], lw=0
-                )
-                shown.add("start")
+            begin = offset
+            for phase in ("start", "plan"):
+                seconds = getattr(worker, phase) / worker.threads
+                if seconds > 0:
+                    axes.broken_barh(
+                        [(begin, seconds)], (worker.worker - height / 2, height), color=PHASE_COLOURS[phase], lw=0
+                    )
+                    shown.add(phase)
+                begin += seconds
         for phase, bars in _bars_of_blocks(one.blocks, offset).items():
             for worker_number, spans in bars.items():
                 axes.broken_barh(

@@ -5,7 +5,7 @@ It imports matplotlib, and so is imported only when a picture is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +19,7 @@ from kinema.report.traces.text import format_bytes, format_ns, size_classes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from kinema.report.traces.summary import TraceSummary
+    from kinema.report.traces.summary import TimeSplit, TraceSummary
 
 __all__ = ["byte_unit", "draw_columns", "draw_summary", "time_unit"]
 
@@ -34,11 +34,13 @@ _NAMES = {
 }
 _OPERATIONS = {"read": "#0072B2", "write": "#D55E00", "copy": "#CC79A7"}
 # the parts of the whole time, in the order of a bar
-_PARTS = (
-    ("unoverlapped_io", "I/O alone", "#E69F00"),
-    ("overlapped", "I/O and compute at once", "#8DB600"),
-    ("unoverlapped_compute", "compute alone", "#009E73"),
-    ("neither", "neither", "#D9D9D9"),
+_PARTS: tuple[tuple[str, Callable[[TimeSplit], int], str], ...] = (
+    ("start-up, before the first work", lambda job: job.start_up, "#EFEFEF"),
+    ("I/O alone", lambda job: job.unoverlapped_io, "#E69F00"),
+    ("I/O and compute at once", lambda job: job.overlapped, "#8DB600"),
+    ("compute alone", lambda job: job.unoverlapped_compute, "#009E73"),
+    ("neither", lambda job: job.neither - job.start_up - job.ending, "#C0C0C0"),
+    ("end, after the last work", lambda job: job.ending, "#8F8F8F"),
 )
 _SIZE_COLOURS = ("#C6DBEF", "#9ECAE1", "#6BAED6", "#3182BD", "#08519C")
 _FUNCTIONS = 8
@@ -194,8 +196,8 @@ def _draw_parts(axes: Axes, summaries: Sequence[TraceSummary]) -> None:
     unit, scale = time_unit(most)
     for place, one in enumerate(summaries):
         left = 0.0
-        for name, _, colour in _PARTS:
-            ns = getattr(one.job, name)
+        for _, part, colour in _PARTS:
+            ns = part(one.job)
             axes.barh(place, ns / scale, 0.66, left, color=colour, linewidth=0)
             if ns > _WORDS * most:
                 axes.text(left + ns / scale / 2, place, format_ns(ns), ha="center", va="center", fontsize=8)
@@ -207,8 +209,8 @@ def _draw_parts(axes: Axes, summaries: Sequence[TraceSummary]) -> None:
     _rows(axes, summaries, 1.14 * most / scale)
     axes.set_xlabel(f"time ({unit})")
     axes.set_title("what the time went to", fontsize=10, loc="left")
-    handles = [Patch(color=colour, label=name) for _, name, colour in _PARTS]
-    axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=4, frameon=False, fontsize=8)
+    handles = [Patch(color=colour, label=name) for name, _, colour in _PARTS]
+    axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=3, frameon=False, fontsize=8)
 
 
 def _draw_io(axes: Axes, summaries: Sequence[TraceSummary]) -> None:

@@ -85,6 +85,8 @@ _TIMES: tuple[tuple[str, tuple[str, ...], Callable[[TimeSplit], int]], ...] = (
     ("I/O and compute at once", (COMPUTE,), lambda split: split.overlapped),
     ("wait", (WAIT,), lambda split: split.wait),
     ("neither I/O nor compute", (APPLICATION, POSIX, COMPUTE), lambda split: split.neither),
+    ("  start-up: before the first work", (APPLICATION, POSIX, COMPUTE), lambda split: split.start_up),
+    ("  end: after the last work", (APPLICATION, POSIX, COMPUTE), lambda split: split.ending),
 )
 
 

@@ -1,4 +1,7 @@
-"""Pictures of published tables: the time of each rank by phase, speed-up and efficiency. It imports matplotlib."""
+"""Pictures of published tables: the time of each rank by phase, speed-up and efficiency.
+
+It imports matplotlib.
+"""
 
 from __future__ import annotations
 
