@@ -35,6 +35,11 @@ __all__ = [
 
 # quantities that have a column beside the one that is asked for
 _SHOWN = ("t_total", "t_start", *PARTS)
+# values that `kinema scaling` notes where they are not the usual ones
+_VARIED = (
+    "source", "page_cache", "gather", "schedule", "ranks_per_node", "oversubscribe", "task", "reader", "analysis",
+    "times", "storage", "stripes",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -214,11 +219,7 @@ def label_of(report: Report) -> str:
     extra = report.extra
     words = [report.timings.runner or "runs", str(extra.get("format", report.input["format"]))]
     usual = ("", "warm", "file")
-    words += [
-        f"{name.replace('_', ' ')} {extra[name]}"
-        for name in ("source", "page_cache", "gather", "schedule", "ranks_per_node", "oversubscribe")
-        if extra.get(name, "") not in usual
-    ]
+    words += [f"{name.replace('_', ' ')} {extra[name]}" for name in _VARIED if extra.get(name, "") not in usual]
     if report.timings.access != "direct":
         words.append(f"access {report.timings.access}")
     if extra.get("workload", 1) != 1:

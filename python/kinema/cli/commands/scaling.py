@@ -284,12 +284,11 @@ def _print_outcomes(command: Command, outcomes: "list[ExperimentRun]", output: P
     from kinema.report import scaling_of
     from kinema.report.figures.scaling import draw_scaling, note_gaps
     from kinema.report.figures.style import write
-    from kinema.studies.labels import labels_of
     from kinema.studies.splitting import paid_off
 
     gaps = [one for one in outcomes if one.report is None]
     reports = [one.report for one in outcomes if one.report is not None]
-    measured = scaling_of(reports, quantity=quantity, labels=labels_of(reports)) if reports else None
+    measured = scaling_of(reports, quantity=quantity) if reports else None
     picture = output / _PICTURE
     if measured is not None:
         figure = draw_scaling(measured)

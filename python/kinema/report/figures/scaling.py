@@ -77,7 +77,7 @@ def _draw_times(scaling: Scaling, n_workers: int) -> Figure:
     points = [points[0] for points in scaling.series.values()]
     axes.barh(
         [plot_text(label) for label in scaling.series], [point.mean for point in points], 0.7,
-        xerr=[point.deviation for point in points], color=series_style(0)["color"], capsize=3,
+        xerr=[point.deviation for point in points], color=[series_style(number)["color"] for number in range(len(points))], capsize=3,
     )  # fmt: skip
     axes.invert_yaxis()
     axes.set_xlabel("time t (s)")
