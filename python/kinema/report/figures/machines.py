@@ -83,7 +83,7 @@ def draw_machines(speeds: Sequence[Speeds]) -> Figure:
     lines = ["Colour and line: platform; marker: method. MB are 1e6 bytes."]
     if repeats > 1:
         lines.append(f"Median, and range of {counted(repeats, 'repeat')}.")
-    lines += [plot_text(f"Measured on {platform}.") for platform in platforms]
+    lines.append(plot_text(f"Measured on {'; '.join(platforms)}."))
     lines += [plot_text(f"No result of {method}: {reason}.") for reason, method in sorted(gaps)]
     add_legend_and_caption(figure, handles, lines)
     return figure
@@ -106,10 +106,14 @@ def _draw_kind(axes: Axes, speeds: Sequence[Speeds], platforms: Mapping[str, int
         for n, (_, slowest, fastest) in one.points.items():
             if fastest > slowest:
                 axes.vlines(n * shift, slowest, fastest, color=colour, linewidth=1)
-        for n in one.gaps:
+    for n in numbers:
+        # the crosses of one number of processors stand side by side
+        missing = [one for one in speeds if n in one.gaps]
+        for place, one in enumerate(missing):
             axes.annotate(
-                "\u00d7", (n, 0.0), xytext=(9 * (at - (len(speeds) - 1) / 2), 1), xycoords=("data", "axes fraction"),
-                textcoords="offset points", ha="center", va="bottom", color=colour, fontsize=13, annotation_clip=False,
+                "\u00d7", (n, 0.0), xytext=(9 * (place - (len(missing) - 1) / 2), 1),
+                xycoords=("data", "axes fraction"), textcoords="offset points", ha="center", va="bottom", fontsize=13,
+                color=series_style(platforms[one.platform])["color"], annotation_clip=False,
             )  # fmt: skip
     number_axis(axes, numbers)
     axes.set_xlabel("number of processors")
