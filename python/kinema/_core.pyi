@@ -513,6 +513,14 @@ class CachedFile:
         """Fewer bytes than asked for at the end of the file."""
     def readinto_at(self, offset: int, buffer: Any) -> int: ...
 
+class Throttle:
+    """A limit of `rate` bytes a second for all processes that name the file `state`, which is made if needed. Bytes that would
+    have passed in 0.1 s while nobody used it pass at once."""
+
+    def __init__(self, rate: int, state: str) -> None: ...
+    def reserve(self, n_bytes: int) -> float:
+        """Seconds for which the caller is to sleep: then as many bytes have passed."""
+
 class FilePool:
     """Open files that trajectories and archives share: at most `most` between reads, the one unused for longest is closed first.
     A file that is opened again and is another one, or shorter, is a CorruptFileError."""

@@ -170,6 +170,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<node_cache::PyCachedFile>()?;
     module.add_class::<node_cache::PyPrefetch>()?;
     module.add_class::<rows::PyFilePool>()?;
+    module.add_class::<rows::PyThrottle>()?;
     module.add_class::<rows::PyRows>()?;
     module.add_class::<rows::PyUnchangedFiles>()?;
     module.add_function(wrap_pyfunction!(moments::column_moments, module)?)?;

@@ -234,7 +234,9 @@ def _lines(report: Report) -> list[str]:
     between = max(0.0, timings.whole - timings.wall)
     wanted = report.input.get("bytes_wanted", 0)
     access = "" if timings.access == "direct" else f", access {timings.access}"
+    emulated = report.run.get("emulated")
     lines = [
+        *([] if emulated is None else [_emulated_line(emulated)]),
         f"{', '.join(dict.fromkeys(report.run['analyses']))} of {files[0]['path']}{more} ({report.input['format']}, "
         f"{report.input['n_atoms']:,} atoms, {report.run['atoms']:,} of them used), runner {timings.runner}{access}",
         f"once: topology {format_seconds(opening.get('topology', 0.0))}, "
@@ -252,6 +254,14 @@ def _lines(report: Report) -> list[str]:
     lines += [f"straggler: {one}" for one in report.stragglers] or ["stragglers: none"]
     lines += [f"slow file: {one}" for one in report.slow_files]
     return lines + [f"advice: {one}" for one in report.advice]
+
+
+def _emulated_line(emulated: Mapping[str, Any]) -> str:
+    """Says that nothing was measured, and where the parameters are."""
+    return (
+        f"emulated, not measured: {emulated['name']}, nodes {emulated['nodes']} ({emulated['description']}); its "
+        "parameters and their sources are in the report's run.emulated"
+    )
 
 
 def _described(found: Quantities) -> list[tuple[str, Any]]:

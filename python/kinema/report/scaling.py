@@ -35,10 +35,10 @@ __all__ = [
 
 # quantities that have a column beside the one that is asked for
 _SHOWN = ("t_total", "t_start", *PARTS)
-# values that `kinema scaling` notes where they are not the usual ones
+# names in `Report.extra` that are part of a label
 _VARIED = (
-    "source", "page_cache", "gather", "schedule", "ranks_per_node", "oversubscribe", "task", "reader", "analysis",
-    "times", "storage", "stripes",
+    "lab", "nodes", "task", "reader", "analysis", "times", "storage", "stripes", "source", "page_cache", "gather",
+    "schedule", "ranks_per_node", "oversubscribe",
 )  # fmt: skip
 
 

@@ -62,6 +62,16 @@ class Setting:
         """Whether the runs read the files that the user has named, or copies of them."""
         return self.source == "file" and (self.format == "as is" or self.task == "convert")
 
+    @property
+    def varied(self) -> dict[str, Any]:
+        """Values that are not as usual, by name, for the labels of series."""
+        names = (
+            "format", "source", "gather", "oversubscribe", "ranks_per_node", "reader", "times", "storage", "stripes",
+            "task", "analysis",
+        )  # fmt: skip
+        found = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in found.items() if value != getattr(_USUAL, name)}
+
     def __str__(self) -> str:
         """In words: runner, files, and what is not as usual."""
         words = [] if self.task == TASKS[0] else [self.task]

@@ -27,7 +27,7 @@ from kinema.studies.launching import child_environment, in_one_line, mpi_launche
 from kinema.studies.results_log import ResultsLog, read_results
 from kinema.studies.run_files import RunFiles, RunInput
 
-__all__ = ["ExperimentRun", "run_design"]
+__all__ = ["ExperimentRun", "run_design", "run_name"]
 
 _REPORTS = "reports"
 
@@ -105,7 +105,7 @@ def run_design(
             for setting in design.settings():
                 launcher = launchers[setting.ranks_per_node] if setting.runner == "mpi" else _no_launcher
                 for workers in design.workers_of(setting):
-                    name = _name(setting, workers, repeat)
+                    name = run_name(setting, workers, repeat)
                     report = place / _REPORTS / f"{name}.json"
                     if name in kept:
                         yield ExperimentRun(setting, workers, repeat, kept[name]["job_seconds"], Report.load(report))
@@ -137,7 +137,7 @@ def _kept_runs(design: Design, place: Path) -> dict[str, Mapping[str, Any]]:
     return kept
 
 
-def _name(setting: Setting, workers: int, repeat: int) -> str:
+def run_name(setting: Setting, workers: int, repeat: int) -> str:
     """The name of a run's report, without the values that are as usual."""
     words = [setting.source, setting.format, setting.access, f"x{setting.workload}", setting.gather or setting.runner]
     usual = Setting("", "", 1, "", "")
@@ -225,20 +225,7 @@ class _Program:
             "page_cache": design.page_cache,
             "workers": self.workers,
         }
-        usual = Setting("as is", "file", 1, "", "direct")
-        names = (
-            "format",
-            "source",
-            "gather",
-            "oversubscribe",
-            "ranks_per_node",
-            "reader",
-            "times",
-            "storage",
-            "stripes",
-        )
-        varied = {name: getattr(setting, name) for name in (*names, "task", "analysis")}
-        found |= {name: value for name, value in varied.items() if value != getattr(usual, name)}
+        found |= setting.varied
         if design.schedule and setting.runner not in ("serial", "threads"):
             found["schedule"] = design.schedule
         if opened.kept_frames is not None:

@@ -15,9 +15,11 @@ from kinema.cli.options import shared as options
 from kinema.cli.options.analyses import StatedTimes, TrajectoryFiles, takes_groups
 from kinema.cli.word_lists import list_of_numbers, list_of_words, named_words
 from kinema.studies.design import FORMATS, MOST_RUNS, PAGE_CACHES, READERS, RMSD, SOURCES, TASKS, Design
+from kinema.studies.lab import PLATFORMS
 
 if TYPE_CHECKING:
     from kinema.studies import ExperimentRun
+    from kinema.studies.lab.experiment import Laboratory
 
 _RUNS = "Runs"
 _PICTURE = "scaling.png"
@@ -162,7 +164,7 @@ class ScalingRuns:
         str | None,
         typer.Option(
             "--stripes",
-            help="On Lustre or BeeGFS: targets of each file, 1,3,48.",
+            help="On Lustre, BeeGFS or --lab: targets of each file, 1,3,48.",
             show_default=False,
             rich_help_panel=_RUNS,
         ),
@@ -219,6 +221,53 @@ class ScalingRuns:
         )
 
 
+_LAB = "Laboratory"
+
+
+@dataclass(frozen=True)
+class LaboratoryOptions:
+    """Options of the laboratory, which runs the ranks of an emulated cluster in virtual time."""
+
+    lab: Annotated[
+        str | None,
+        typer.Option(
+            "--lab",
+            help=f"Emulate a cluster: {', '.join(PLATFORMS)} or FILE.toml.",
+            show_default=False,
+            rich_help_panel=_LAB,
+        ),
+    ] = None
+    nodes: Annotated[
+        int | None,
+        typer.Option(
+            "--nodes",
+            **numbers.whole(1, numbers.MOST_WORKERS),
+            help="Its nodes; a core for each rank by default.",
+            show_default=False,
+            rich_help_panel=_LAB,
+        ),
+    ] = None
+    cpu_per_frame: Annotated[
+        str,
+        typer.Option(
+            "--cpu-per-frame",
+            help="measured, paper (2020), or microseconds of decoding and computing: 20,3.",
+            rich_help_panel=_LAB,
+        ),
+    ] = "measured"
+
+    def laboratory(self) -> "Laboratory | None":
+        """The emulated cluster, if there is one. Raises ArgumentError for its options without `--lab`."""
+        from kinema.studies.lab.experiment import Laboratory
+        from kinema.studies.lab.platform import read_platform
+
+        if self.lab is None:
+            if self.nodes is not None:
+                raise ArgumentError("--nodes describes an emulated cluster: it needs --lab")
+            return None
+        return Laboratory(read_platform(self.lab), self.nodes, self.cpu_per_frame)
+
+
 def _numbers(option: str, text: str | None) -> tuple[int, ...]:
     """The numbers of an option; none if it is not given."""
     return () if text is None else list_of_numbers(option, text)
@@ -230,6 +279,7 @@ def scaling(
     inputs: ScalingInputs,
     opened: StatedTimes,
     runs: ScalingRuns,
+    emulated: LaboratoryOptions,
     quantity: Annotated[
         str,
         typer.Option(
@@ -259,15 +309,17 @@ def scaling(
         raise ArgumentError("--runner mpi starts mpiexec for each run; start kinema scaling itself without it")
     if resume and force:
         raise ArgumentError("--continue keeps results and --force replaces them, and both are given; use one")
+    laboratory = emulated.laboratory()
     design = runs.design(inputs, opened)
     if dry_run:
         _print_estimate(command, design)
         return
     from kinema.studies import run_design
 
+    run = run_design if laboratory is None else laboratory.run
     outcomes = list(
-        run_design(design, output, command.print_progress, overwrite=force, resume=resume, beside=[output / _PICTURE])
-    )  # fmt: skip
+        run(design, output, command.print_progress, overwrite=force, resume=resume, beside=[output / _PICTURE])
+    )
     _print_outcomes(command, outcomes, output, quantity)
     if any(one.report is None for one in outcomes):
         raise typer.Exit(exit_codes.PROBLEMS)
