@@ -9,7 +9,6 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -18,6 +17,7 @@ from matplotlib.lines import Line2D
 from kinema.base.errors import ArgumentError
 from kinema.base.printable import counted, plot_text
 from kinema.report.figures.style import (
+    LINES,
     add_legend_and_caption,
     decades_axis,
     make_panels,
@@ -72,7 +72,7 @@ def draw_machines(speeds: Sequence[Speeds]) -> Figure:
         decades_axis(axes, min(found) * 0.7, max(found))
         axes.set_title(_wrapped(kind), fontsize=10, loc="left")
     handles = [
-        Line2D([], [], color=series_style(at)["color"], linestyle=_line_of(at), label=_wrapped(name))
+        Line2D([], [], color=series_style(at)["color"], linestyle=LINES[at % len(LINES)], label=_wrapped(name))
         for name, at in platforms.items()
     ]
     handles += [
@@ -106,7 +106,7 @@ def _draw_kind(axes: Axes, speeds: Sequence[Speeds], platforms: Mapping[str, int
         shift = 1 + _APART * (at - (len(speeds) - 1) / 2) if len(numbers) > 1 else 1.0
         axes.plot(
             [n * shift for n in known], values, color=colour, marker=marker, linewidth=1.4, markersize=6,
-            linestyle=_line_of(platforms[one.platform]), label=plot_text(f"{one.platform}, {one.method}"),
+            linestyle=LINES[platforms[one.platform] % len(LINES)], label=plot_text(f"{one.platform}, {one.method}"),
         )  # fmt: skip
         for n, (_, slowest, fastest) in one.points.items():
             if fastest > slowest:
@@ -128,7 +128,3 @@ def _draw_kind(axes: Axes, speeds: Sequence[Speeds], platforms: Mapping[str, int
 
 def _wrapped(text: str) -> str:
     return textwrap.fill(plot_text(text), _LETTERS)
-
-
-def _line_of(number: int) -> Any:
-    return ("-", "--", "-.", ":")[number % 4]
