@@ -22,9 +22,10 @@ from kinema.execution.record import RunRecord
 from kinema.formats.all_formats import format_named
 from kinema.report import stored
 from kinema.report.advice import Circumstances, advise
-from kinema.report.machine import file_systems, machine_facts
+from kinema.report.machine import machine_facts
 from kinema.report.places import Places
 from kinema.report.quantities import Quantities, quantities_of
+from kinema.report.storage_facts import file_systems, storage_facts
 from kinema.report.stragglers import SlowFile, Straggler, find_slow_files, find_stragglers
 from kinema.storage.output_checks import check_not_input, check_plot_path, check_remade
 from kinema.storage.output_file import write_whole
@@ -49,9 +50,10 @@ class Report:
     Attributes
     ----------
     machine : mapping
-        Processor, cores, memory, versions.
+        Processor, cores, memory, versions of libraries, load, batch job (`kinema.report.machine`).
     input : mapping
-        "files" (path, format, size, fingerprint), "file_systems", "topology", "format", "n_atoms", "n_frames".
+        "files" (path, format, size, fingerprint), "file_systems", "storage" (of `storage_facts`), "topology", "format",
+        "n_atoms", "n_frames".
     run : mapping
         "analyses", "atoms" (of all selections together), "command", "runner", "access", "plan" (in words), "date".
     timings : Timings
@@ -159,6 +161,7 @@ def report_of(run: RunRecord, *, extra: Mapping[str, Any] | None = None) -> Repo
                 for part in parts
             ],
             "file_systems": file_systems(run.trajectory.paths),
+            "storage": storage_facts(run.trajectory.paths),
             "topology": run.trajectory.topology_name,
             "format": run.trajectory.format,
             "n_atoms": run.trajectory.n_atoms,

@@ -14,7 +14,8 @@ from typing import Any
 from kinema._core import __version__
 from kinema.ml import Dataset, SampleDataset, Subset
 from kinema.report import plotting
-from kinema.report.machine import file_systems, machine_facts
+from kinema.report.machine import machine_facts
+from kinema.report.storage_facts import file_systems, storage_facts
 from kinema.storage.output_checks import check_remade
 from kinema.storage.output_file import temporary_folder, write_whole
 from kinema.studies import files
@@ -117,10 +118,19 @@ def run_study(
     notify(f"{len(samples):,} of {samples.of:,} samples of {samples.sample_bytes:,} bytes, in {len(LAYOUTS)} layouts")
     with temporary_folder(room / "kinema-loading", alone=False) as made:
         rows, stored, limit = _measure(design, data, samples, Path(made), notify)
-        system = ", ".join(file_systems([made]))
+        stored_in = [os.path.join(made, "samples")]
+        system, storage = ", ".join(file_systems(stored_in)), storage_facts(stored_in)
     best = recommended(design, rows, stored, samples, limit)
     study = LoadingStudy(
-        design, samples, tuple(rows), stored, limit, best, machine_facts(), system, tuple(_notes(samples, design))
+        design,
+        samples,
+        tuple(rows),
+        stored,
+        limit,
+        best,
+        machine_facts() | {"storage": storage},
+        system,
+        tuple(_notes(samples, design)),
     )
     figure = draw_loading(rows, limit, (best.layout, best.order), *_titles(study))
     plotting.write(figure, place / _PICTURE)

@@ -79,8 +79,10 @@ def carry_out(comm: MPI.Intracomm, settings: dict[str, Any]) -> None:
     measured = {"seconds": seconds, "cpu": cpu, "phases": phases, "peak": peak_memory(), "base": base, "share": share}
     found = comm.gather(measured | {"node": MPI.Get_processor_name()})
     if found is not None:
-        library = " ".join(MPI.Get_library_version().split("\n")[0].split("\0")[0].split())
-        result = {"ranks": found, "bytes": sum(map(os.path.getsize, files_of(settings["path"]))), "mpi": library}
+        from kinema.report.machine import mpi_library
+
+        size = sum(map(os.path.getsize, files_of(settings["path"])))
+        result = {"ranks": found, "bytes": size, "mpi": mpi_library()}
         Path(settings["result"]).write_text(json.dumps(result), encoding="utf-8")
 
 

@@ -12,7 +12,8 @@ from typing import Any
 from kinema._core import __version__
 from kinema.base.printable import counted
 from kinema.report import plotting
-from kinema.report.machine import file_systems, machine_facts
+from kinema.report.machine import machine_facts
+from kinema.report.storage_facts import file_systems, storage_facts
 from kinema.storage.output_file import temporary_folder, write_whole
 from kinema.studies.launching import child_environment
 from kinema.studies.results_log import marked
@@ -80,7 +81,10 @@ def run_study(
         notify(f"{counted(system.n_atoms, 'particle')}: whole cells, where {design.particles:,} were asked for")
     made = [place / name for name in (_REPORT, _RESULTS, _PICTURE)]
     runs = list(run_write_design(design, place, notify, overwrite=overwrite, beside=made))
-    study = WriteStudy(design, system, runs, _peers(design, place, notify), machine_facts(), _file_system(place))
+    paths = [str(place / _RESULTS)]
+    machine = machine_facts() | {"storage": storage_facts(paths)}
+    peers = _peers(design, place, notify)
+    study = WriteStudy(design, system, runs, peers, machine, ", ".join(file_systems(paths)))
     text = report_text(study, _PICTURE)
     plotting.write(draw_strategies(study), place / _PICTURE)
     write_whole(place / _REPORT, lambda file: file.write(marked(text).encode()))
@@ -96,8 +100,3 @@ def _peers(design: WriteDesign, place: Path, notify: Callable[[str], None]) -> l
     notify("formatted writes of Fortran and Python")
     with temporary_folder(place / "peers") as folder:
         return formatted_writes(Path(folder), design.particles, child_environment(), design.time_limit)
-
-
-def _file_system(place: Path) -> str:
-    """The kind of the folder's file system."""
-    return ", ".join(file_systems([str(place / _RESULTS)]))
