@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from kinema.base.comparison import LEAST_REPEATS
 from kinema.base.errors import ArgumentError
 from kinema.cli import numbers
 from kinema.cli.command_line import Command
@@ -81,7 +82,7 @@ class BenchWriteRuns:
     ] = 600.0
     repeats: Annotated[
         int, typer.Option("--repeats", **numbers.whole(1, 100_000), help="Runs of each kind.", rich_help_panel=_RUNS)
-    ] = 1
+    ] = LEAST_REPEATS
     verify: Annotated[
         bool, typer.Option("--verify", help="Each rank reads another's data; timed apart.", rich_help_panel=_RUNS)
     ] = False

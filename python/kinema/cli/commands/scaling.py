@@ -146,6 +146,7 @@ def scaling(
 ) -> None:
     """RMSD on several numbers of workers, repeated: S(N), E(N) with deviations, where the time went, R_comp/IO."""
     from kinema.report import plotting, scaling_of
+    from kinema.report.verdicts import verdicts_of
     from kinema.studies import run_design
 
     command: Command = context.obj
@@ -154,13 +155,18 @@ def scaling(
     design = runs.design(inputs, opened)
     picture = output / "scaling.png"
     outcomes = list(run_design(design, output, command.print_progress, overwrite=force, beside=[picture]))
-    measured = scaling_of([outcome.report for outcome in outcomes])
+    reports = [outcome.report for outcome in outcomes]
+    measured, verdicts = scaling_of(reports), verdicts_of(reports)
     plotting.write(plotting.draw_scaling(measured), picture)
     command.print_result(
         lambda: {
             "runs": [outcome.as_dict() for outcome in outcomes],
             "scaling": measured.as_dict(),
+            "fastest": [one.as_dict() for one in verdicts],
             "picture": str(picture),
         },
-        lambda: f"{measured}\nwritten: {output / 'results.jsonl'}, {picture}, {output / 'reports'}",
+        lambda: (
+            "\n".join(map(str, [measured, *verdicts]))
+            + f"\nwritten: {output / 'results.jsonl'}, {picture}, {output / 'reports'}"
+        ),
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
+from kinema.base.comparison import LEAST_REPEATS
 from kinema.base.errors import ArgumentError
 from kinema.formats.all_formats import format_named
 from kinema.formats.strategies import STRATEGIES, strategies_of
@@ -145,7 +146,7 @@ class WriteDesign:
     ranks: tuple[int, ...] = (1, 2)
     hints: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     time_limit: float = 600.0
-    repeats: int = 1
+    repeats: int = LEAST_REPEATS
     verify: bool = False
     page_cache: str = "drop"
     ranks_per_node: int | None = None

@@ -114,6 +114,8 @@ class _Driver:
         reason = self._refusal(setting, scratch)
         if reason:
             return WriteRun(setting, repeat, reason)
+        if setting.strategy == PNETCDF and self.pnetcdf.reason:
+            return WriteRun(setting, repeat, self.pnetcdf.reason, missing=True)
         with temporary_folder(scratch / f"{setting.records}-{setting.strategy}-n{setting.ranks}") as folder:
             return self._start(setting, repeat, Path(folder), size)
 
@@ -130,7 +132,7 @@ class _Driver:
         free = shutil.disk_usage(scratch).free
         if needed > free:
             return f"no room: the file takes about {needed:,} bytes, and {free:,} are free"
-        return self.pnetcdf.reason if setting.strategy == PNETCDF else ""
+        return ""
 
     @cached_property
     def pnetcdf(self) -> PnetcdfProgram:
@@ -151,9 +153,10 @@ class _Driver:
         if ended.code is None:
             return replace(failed, reason=f"out of time: not done after {self.design.time_limit:g} s")
         if ended.code != 0 or not answer.exists():
-            said = [one.read_text(encoding="utf-8") for one in sorted(folder.glob("reason-??????"))]
+            missing = sorted(folder.glob("missing-??????"))
+            said = [one.read_text(encoding="utf-8") for one in (*missing, *sorted(folder.glob("reason-??????")))]
             why = said[0] if said else f"{said_last(ended.printed)} (exit {ended.code})"
-            return replace(failed, reason=_short(why.replace(f"{folder}/", "")))
+            return replace(failed, reason=_short(why.replace(f"{folder}/", "")), missing=bool(missing))
         run = WriteRun.from_result(setting, repeat, ended.seconds, json.loads(answer.read_text(encoding="utf-8")))
         if setting.strategy in WITHOUT_ATOMS:
             return run
@@ -180,7 +183,7 @@ class _Driver:
             "bytes": size,
             "warm_bytes": warm_bytes,
             "result": str(answer),
-            "reason": str(folder / "reason"),
+            "reasons": str(folder),
         }
         settings_file = folder / "settings.json"
         try:

@@ -140,7 +140,7 @@ def _draw_kind(axes: Axes, study: WriteStudy, kind: str, limits: tuple[float, fl
 
 
 def _is_drawn(cell: WriteCell) -> bool:
-    return cell.setting.strategy != PLACER
+    return cell.setting.strategy != PLACER and not cell.is_missing
 
 
 def _mark_missing(axes: Axes, missing: list[tuple[int, str]]) -> None:

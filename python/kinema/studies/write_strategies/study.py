@@ -19,7 +19,7 @@ from kinema.studies.launching import child_environment
 from kinema.studies.results_log import marked
 from kinema.studies.write_strategies.design import WriteDesign
 from kinema.studies.write_strategies.experiment import run_write_design, system_of
-from kinema.studies.write_strategies.findings import findings_of
+from kinema.studies.write_strategies.findings import findings_of, recommendations
 from kinema.studies.write_strategies.peers import FormattedWrite, formatted_writes
 from kinema.studies.write_strategies.plotting import draw_strategies
 from kinema.studies.write_strategies.report import report_text
@@ -60,6 +60,7 @@ class StudyFiles:
             "file_system": study.file_system,
             "cells": [cell.as_dict() for cell in study.cells.values()],
             "findings": [one.as_dict() for one in findings_of(study)],
+            "recommendations": [one.as_dict() for one in recommendations(study)],
             "peers": [one.as_dict() for one in study.peers],
             "lost": [asdict(one) for one in study.lost()],
             "runs": [run.as_dict() for run in study.runs],

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from kinema.base.comparison import LEAST_REPEATS
 from kinema.base.resources import parse_memory
 from kinema.cli import numbers
 from kinema.cli.command_line import Command
@@ -42,8 +43,11 @@ def bench(
         typer.Option("--batches", **numbers.COUNT, help="Most batches per loop.", show_default=False),
     ] = None,
     time_limit: Annotated[
-        float, typer.Option("--time-limit", **numbers.decimal(1e-3, 1e7), help="Approximate seconds per loop.")
-    ] = 3.0,
+        float, typer.Option("--time-limit", **numbers.decimal(1e-3, 1e7), help="Approximate seconds per run of a loop.")
+    ] = 1.0,
+    repeats: Annotated[
+        int, typer.Option("--repeats", **numbers.whole(1, 100_000), help="Runs of each loop.")
+    ] = LEAST_REPEATS,
     size: Annotated[str, typer.Option("--size", help="Most bytes of samples to write in each layout.")] = "256 MiB",
     page_cache: Annotated[
         str,
@@ -66,6 +70,7 @@ def bench(
         batch=batch,
         batches=batches,
         time_limit=time_limit,
+        repeats=repeats,
         size=parse_memory(size),
         page_cache=page_cache,
     )
