@@ -70,6 +70,7 @@ def test_every_option_reaches_the_experiment(tmp_path: Path, monkeypatch: pytest
         "--ranks-per-node 12 --particles all --input-units length=nm,time=ps --timestep 2 --t0 5 --no-stored "
         "--node-cache nc --external any --format XTC"
     ).split()
+    words += ["--launcher", "srun '--mpi=a b'"]
     with pytest.raises(SystemExit, match="0"):
         main(["scaling", *words, "-o", str(tmp_path / "out"), "--quiet", "--force"])
     expected = Design(
@@ -78,15 +79,15 @@ def test_every_option_reaches_the_experiment(tmp_path: Path, monkeypatch: pytest
         gathers=("collective", "one-sided"), oversubscribes=(1, 3), accesses=("direct", "frame"), memory="2GiB",
         schedule="static", page_cache="copy", ranks_per_node=12, particles="all", units={"length": "nm", "time": "ps"},
         dt=2.0, t0=5.0, stored=False, node_cache="nc", external="any",
-        format="XTC",
+        format="XTC", launcher=("srun", "--mpi=a b"),
     )  # fmt: skip
     options = {"overwrite": True, "beside": [tmp_path / "out/scaling.png"]}
     assert seen == [(expected, tmp_path / "out", options)]
     stated = {"particles": "all", "units": {"length": "nm", "time": "ps"}, "dt": 2.0, "t0": 5.0}
     assert expected.stated == stated | {"stored": False, "node_cache": "nc", "external": "any", "format": "XTC"}
-    # none of them is what it would be anyhow
+    # none of them is what it would be anyhow, and a scheduler is not for this runner
     usual = asdict(Design(files=("md.xtc",)))
-    assert [name for name, value in asdict(expected).items() if value == usual[name]] == []
+    assert [name for name, value in asdict(expected).items() if value == usual[name]] == ["scheduler"]
 
 
 def test_results_are_whole_at_any_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

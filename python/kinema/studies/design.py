@@ -65,6 +65,8 @@ class Design:
     page_cache : "warm": files are read once before each run; "drop": the system is asked to drop them from its cache;
         "copy": each run reads a fresh copy, which is dropped from the cache too
     ranks_per_node : for the runner with MPI
+    scheduler : for the runner with Dask: address or file of the scheduler of a cluster that is there
+    launcher : for the runner with MPI: words of the program that starts ranks; empty for mpiexec
     """
 
     files: tuple[str, ...]
@@ -94,6 +96,8 @@ class Design:
     stored: bool = True
     node_cache: str | None = None
     external: str = "folder"
+    scheduler: str | None = None
+    launcher: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         pieces = next(filter(None, self.oversubscribes), None)
@@ -124,6 +128,9 @@ class Design:
             raise ArgumentError(f"ranks per node are for the runner mpi, and this is {self.runner}")
         if self.ranks_per_node is not None and self.ranks_per_node < 1:
             raise ArgumentError(f"ranks per node must be at least 1, found {self.ranks_per_node}")
+        for option, value, runner in (("a scheduler", self.scheduler, "dask"), ("a launcher", self.launcher, "mpi")):
+            if value and self.runner != runner:
+                raise ArgumentError(f"{option} is for the runner {runner}, and this is {self.runner}")
         if self.runner == "serial" and self.workers != (1,):
             raise ArgumentError("the serial runner has one worker")
 

@@ -65,7 +65,7 @@ def run_design(
     Raises ArgumentError, WorkerError with the last line of a failed run, and as opening the files does.
     """
     place = Path(folder)
-    launcher = mpi_launcher(design.ranks_per_node) if design.runner == "mpi" else _no_launcher
+    launcher = mpi_launcher(design.ranks_per_node, design.launcher) if design.runner == "mpi" else _no_launcher
     results = ResultsLog(place, "reports", overwrite=overwrite, remade=beside)
     with ExitStack() as stack:
         stack.enter_context(results)
@@ -157,6 +157,7 @@ def _one(
             "workload": setting.workload,
             "schedule": design.schedule,
             "gather": setting.gather,
+            "scheduler": design.scheduler,
             "oversubscribe": setting.oversubscribe,
             "access": setting.access,
             "memory": design.memory,

@@ -23,6 +23,11 @@ def main(path: str) -> None:
     """Carries out the run that the settings file describes, and writes its report."""
     settings: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
     options = {name: settings[name] for name in ("schedule", "gather", "oversubscribe") if settings[name]}
+    if settings["scheduler"] is not None:
+        from kinema.runners.dask.runner import Dask
+
+        _run(settings, Dask(settings["scheduler"], **options))
+        return
     if settings["runner"] != "mpi":
         _run(settings, choose_runner(settings["runner"], **options))
         return

@@ -1,5 +1,6 @@
 """`kinema scaling`: the publications' experiments on your own files. The runs are `kinema.studies`."""
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -8,10 +9,12 @@ import typer
 
 from kinema.base.choices import GATHER, SCHEDULE
 from kinema.base.errors import ArgumentError
+from kinema.base.printable import counted
 from kinema.cli import numbers
 from kinema.cli.command_line import Command
 from kinema.cli.options import shared as options
 from kinema.cli.options.analyses import StatedTimes, TrajectoryFiles, takes_groups
+from kinema.cli.options.clusters import ClusterRuns, words_of
 from kinema.cli.word_lists import list_of_numbers, list_of_words
 from kinema.studies.design import FORMATS, PAGE_CACHES, SOURCES, Design
 
@@ -105,7 +108,7 @@ class ScalingRuns:
         ),
     ] = None
 
-    def design(self, inputs: ScalingInputs, opened: StatedTimes) -> Design:
+    def design(self, inputs: ScalingInputs, opened: StatedTimes, clusters: ClusterRuns) -> Design:
         """The experiment. Raises ArgumentError for options that do not fit together."""
         return Design(
             files=tuple(map(str, inputs.paths)),
@@ -130,6 +133,7 @@ class ScalingRuns:
             schedule=self.schedule or "",
             page_cache=self.page_cache,
             ranks_per_node=self.ranks_per_node,
+            **clusters.arguments,
         )
 
 
@@ -139,6 +143,7 @@ def scaling(
     inputs: ScalingInputs,
     opened: StatedTimes,
     runs: ScalingRuns,
+    clusters: ClusterRuns,
     output: Annotated[
         Path, typer.Option("-o", "--output", help="Folder for reports, results.jsonl and scaling.png.")
     ] = Path("scaling-output"),
@@ -150,9 +155,15 @@ def scaling(
     from kinema.studies import run_design
 
     command: Command = context.obj
+    if clusters.collect is not None:
+        _collect(command, clusters.collect, force)
+        return
     if command.ranks is not None and runs.runner == "mpi":
         raise ArgumentError("--runner mpi starts mpiexec for each run; start kinema scaling itself without it")
-    design = runs.design(inputs, opened)
+    design = runs.design(inputs, opened, clusters)
+    if clusters.batch is not None:
+        _write_jobs(command, design, clusters, output, force)
+        return
     picture = output / "scaling.png"
     outcomes = list(run_design(design, output, command.print_progress, overwrite=force, beside=[picture]))
     reports = [outcome.report for outcome in outcomes]
@@ -168,5 +179,47 @@ def scaling(
         lambda: (
             "\n".join(map(str, [measured, *verdicts]))
             + f"\nwritten: {output / 'results.jsonl'}, {picture}, {output / 'reports'}"
+        ),
+    )
+
+
+def _write_jobs(command: Command, design: Design, clusters: ClusterRuns, output: Path, force: bool) -> None:
+    """Writes the job scripts of --batch, and submits them if asked to."""
+    from kinema.studies.batch import submit_jobs, write_jobs
+
+    system, options = clusters.batch or "", words_of("--batch-options", clusters.batch_options)
+    nodes = list_of_numbers("--nodes", clusters.nodes or "1")
+    jobs = write_jobs(design, output, system, nodes, options, overwrite=force)
+    lines = [f"written: {job.script}" for job in jobs]
+    if clusters.submit:
+        jobs = list(submit_jobs(jobs, system))
+        lines += [f"submitted: job {job.number} on {counted(job.nodes, 'node')}" for job in jobs]
+    command.print_result(
+        lambda: [{"nodes": job.nodes, "script": str(job.script), "job": job.number or None} for job in jobs],
+        lambda: "\n".join([*lines, f"afterwards: kinema scaling --collect {shlex.quote(str(output))}"]),
+    )
+
+
+def _collect(command: Command, folder: Path, force: bool) -> None:
+    """Shows the reports of jobs."""
+    from kinema.report import plotting, scaling_of
+    from kinema.report.verdicts import verdicts_of
+    from kinema.storage.output_checks import check_remade
+    from kinema.studies.batch import collect_jobs
+
+    picture = folder / "scaling.png"
+    check_remade(picture, overwrite=force)
+    found = collect_jobs(folder)
+    measured, verdicts = scaling_of(found.reports), verdicts_of(found.reports)
+    plotting.write(plotting.draw_scaling(measured), picture)
+    command.print_result(
+        lambda: {
+            "scaling": measured.as_dict(),
+            "fastest": [one.as_dict() for one in verdicts],
+            "gaps": list(found.gaps),
+            "picture": str(picture),
+        },
+        lambda: "\n".join(
+            [*map(str, [measured, *verdicts]), *(f"gap: {gap}" for gap in found.gaps), f"written: {picture}"]
         ),
     )
