@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from itertools import combinations
+from pathlib import Path
+
 import numpy as np
+import pytest
 
 from kinema.base.comparison import Comparison, Times, compare, is_faster
 from kinema.base.timings import PassTimings, Timings, WorkerTimings
@@ -43,6 +48,36 @@ def test_what_is_said_of_a_comparison() -> None:
     assert compare({"a": times(*[1.0] * 5)}).in_words() == "a: nothing to compare it with"
     assert compare({"a": times(1.0)}).in_words() == "not judged: 1 repeat, at least 5 are needed"
     assert compare({}).winner is None
+
+
+# -- recorded times ----------------------------------------------------------------------------------------------------
+
+RECORDED = Path(__file__).resolve().parents[1] / "data/recorded_times"
+
+
+def draws(name: str) -> list[dict[str, Times]]:
+    """Twenty runs of five repeats; loop "x: a" is the same as "x: b"."""
+    found = json.loads((RECORDED / f"{name}.json").read_text())
+    assert len(found) == 20
+    return [{loop: times(*seconds) for loop, seconds in run.items()} for run in found]
+
+
+@pytest.mark.parametrize("name", ["busy", "overloaded"])
+def test_twenty_draws_of_noise_never_contradict_each_other(name: str) -> None:
+    """Of each pair of loops, twins or not, one may win in some draws, and never the other in others."""
+    runs = draws(name)
+    for pair in combinations(runs[0], 2):
+        assert len({compare({loop: run[loop] for loop in pair}).winner for run in runs} - {None}) <= 1, pair
+    # all of them together, as one command compares them
+    assert len({compare(run).winner for run in runs} - {None}) <= 1
+
+
+def test_a_planted_difference_of_two_is_found_in_all_draws() -> None:
+    for run in draws("busy"):
+        first, second = run
+        for planted, other in ((first, second), (second, first)):
+            halved = {number: seconds / 2 for number, seconds in run[planted].items()}
+            assert compare({other: run[other], planted: halved}).winner == planted
 
 
 # -- series of `kinema scaling` ---------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """Which of several ways is faster, by repeated times: the one rule of everything that recommends.
 
-One way is faster than another if it took less time in every repeat, in at least `LEAST_REPEATS` of them, and if its
-mean gain is larger than the spread of the gains, two standard deviations. A gain is the logarithm of the ratio of the
-two times of a repeat, so a machine that slows down for a while does not count. Repeats must be interleaved.
+One way is faster than another if it won in every repeat, in at least `LEAST_REPEATS` of them, by more than the spread
+of the gains (their standard deviation). A gain is the logarithm of the ratio of the two times of a repeat, so a
+machine that slows down for a while does not count. Repeats must be interleaved.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ Times = Mapping[int, float]
 """Seconds of one way by the number of the repeat; a repeat without a time is left out."""
 
 LEAST_REPEATS = 5
-# standard deviations
-_SPREAD = 2.0
 
 
 @dataclass(frozen=True)
@@ -84,6 +82,4 @@ def compare(times: Mapping[K, Times]) -> Comparison[K]:
 def is_faster(one: Times, other: Times) -> bool:
     """Whether `one` is faster than `other` by the rule of this module."""
     gains = [math.log(other[repeat] / one[repeat]) for repeat in one if repeat in other]
-    if len(gains) < LEAST_REPEATS or min(gains) <= 0:
-        return False
-    return float(np.mean(gains)) > _SPREAD * float(np.std(gains, ddof=1))
+    return len(gains) >= LEAST_REPEATS and min(gains) > 0 and min(gains) > float(np.std(gains, ddof=1))

@@ -127,6 +127,25 @@ def test_the_recommendation_follows_from_the_rates(files: list[str]) -> None:
     )  # fmt: skip
 
 
+def test_twenty_runs_never_give_two_recommendations_that_contradict(files: list[str]) -> None:
+    """By recorded times of one loop, measured twice; then with one of the two at twice the speed."""
+    design = design_of(files)
+    samples = take_samples(SampleDataset(files), design)
+    sizes = {layout.name: 1000 for layout in LAYOUTS} | {AS_THEY_ARE: 1000}
+    recorded = json.loads((Path(__file__).resolve().parents[2] / "data/recorded_times/busy.json").read_text())
+    for gain, expected in ((1.0, None), (2.0, "HDF5, contiguous"), (0.5, AS_THEY_ARE)):
+        found = set()
+        for run in recorded:
+            rows = [
+                LoopRow(layout, "Kinema", "random", tuple(LoopRun(1, one * slower, one, 0.1, 0.0) for one in seconds))
+                for layout, slower, seconds in zip(
+                    (AS_THEY_ARE, "HDF5, contiguous"), (gain, 1.0), run.values(), strict=True
+                )
+            ]
+            found.add(recommended(design, rows, sizes, samples, 2000).layout)
+        assert found == {expected} if expected else len(found - {""}) <= 1
+
+
 def test_what_makes_no_experiment_is_refused(files: list[str], tmp_path: Path) -> None:
     out = tmp_path / "out"
     with pytest.raises(ArgumentError, match="two batches of 101 samples are needed, and the data set has 200"):
