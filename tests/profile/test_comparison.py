@@ -64,7 +64,7 @@ def draws(name: str) -> list[dict[str, Times]]:
 
 @pytest.mark.parametrize("name", ["busy", "overloaded"])
 def test_twenty_draws_of_noise_never_contradict_each_other(name: str) -> None:
-    """Of each pair of loops, twins or not, one may win in some draws, and never the other in others."""
+    """One loop of a pair, twins or not, may win in some draws, and never the other in others."""
     runs = draws(name)
     for pair in combinations(runs[0], 2):
         assert len({compare({loop: run[loop] for loop in pair}).winner for run in runs} - {None}) <= 1, pair

@@ -1,4 +1,4 @@
-"""What a report says of the machine, of libraries and of the place where files lie; what makes runs incomparable."""
+"""Reports name the machine, libraries and storage of a run, and runs that differ in them are not compared."""
 
 from __future__ import annotations
 

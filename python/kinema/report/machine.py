@@ -22,7 +22,7 @@ from kinema.base.resources import default_workers, physical_memory
 __all__ = ["LIBRARIES", "hdf5_library", "machine_facts", "mpi_library"]
 
 LIBRARIES = ("mpi", "mpi4py", "hdf5", "h5py", "dask", "MDAnalysis", "compiler")
-"""Names of facts that are versions of libraries, besides those of Kinema, Python and NumPy."""
+"""Names of facts that are versions of libraries, besides Kinema, Python and NumPy."""
 
 # variables of Slurm, PBS, LSF and Grid Engine
 _JOBS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID")

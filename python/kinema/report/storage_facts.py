@@ -117,7 +117,7 @@ def stripes(path: str, type: str) -> tuple[int, int] | None:
 
 
 def _answer(*words: str) -> str:
-    """What a program prints; nothing if it is missing, fails, or does not answer in time."""
+    """The output of a program; nothing if it is missing, fails, or does not answer in time."""
     program = shutil.which(words[0])
     if program is None:
         return ""

@@ -1,7 +1,7 @@
 """Which series of runs is the fastest, by the rule of `kinema.base.comparison`; each number of workers by itself.
 
-Series are compared if they do the same work from the same source: those of `--formats`, `--access`, `--gather` and the
-like, not those of `--workload` and `--source`.
+Series are compared if they do the same work from the same source: they may differ in `--formats`, `--access` or
+`--gather`, but not in `--workload` and `--source`.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from kinema.base.errors import ArgumentError, CorruptFileError, Error, FileNotFound, WorkerError, says_enough
 from kinema.base.input_files import read_regular
@@ -203,7 +204,9 @@ def _load(path: Path) -> tuple[int, Design]:
     """Number of nodes and design of a job."""
     try:
         found = json.loads(read_regular(str(path), "design of a job", most=_MOST_BYTES))
-        fields = {name: tuple(value) if isinstance(value, list) else value for name, value in found["design"].items()}
+        fields: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in found["design"].items()
+        }
         return int(found["nodes"]), Design(**fields)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, Error):

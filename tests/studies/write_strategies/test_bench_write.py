@@ -75,7 +75,7 @@ def a_run(
 
 
 def a_study(*runs: WriteRun, repeats: int = 5, **changed: Any) -> WriteStudy:
-    """Of runs that were repeated, each time a little slower."""
+    """A study whose runs were repeated, each time a little slower."""
     strategies = tuple({run.setting.strategy: None for run in runs if run.setting.strategy not in WITHOUT_ATOMS})
     ranks = tuple(sorted({run.setting.ranks for run in runs}))
     design = WriteDesign(strategies=strategies, ranks=ranks, repeats=repeats, **changed)

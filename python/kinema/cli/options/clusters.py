@@ -47,7 +47,9 @@ class ClusterRuns:
     ] = None
     nodes: Annotated[
         str | None,
-        typer.Option("--nodes", help="Of --batch: 1,2,4.", show_default="1", rich_help_panel=_CLUSTERS),
+        typer.Option(
+            "--nodes", help="Numbers of nodes for --batch: 1,2,4.", show_default="1", rich_help_panel=_CLUSTERS
+        ),
     ] = None
     batch_options: Annotated[
         str | None,

@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -173,8 +174,8 @@ def _measure(
     runs: list[list[LoopRun]] = [[] for _ in loops]
     limit = 0.0
     for repeat in range(design.repeats):
-        for done, (name, paths, loop) in zip(runs, loops, strict=True):
-            done.append(measured(loop, samples, design, lambda paths=paths: _forget(design, paths)))  # type: ignore[misc]
+        for done, (name, listed, loop) in zip(runs, loops, strict=True):
+            done.append(measured(loop, samples, design, partial(_forget, design, listed)))
             rate = done[-1].samples / done[-1].seconds
             notify(f"repeat {repeat}, {name}: {loop.program}, {loop.order}: {rate:,.0f} samples/s")
         limit = max(limit, _plain_read(design, plain, len(samples)))

@@ -20,7 +20,7 @@ class Stage:
     files : {"npz", "h5", "one"}
         An NPZ for each sample, an HDF5 file for each sample, or one HDF5 file of all.
     loop : {"NumPy", "h5py", "Kinema", "torch"}
-        What reads: NumPy and h5py on a pool of threads, Kinema's loader, or torch's DataLoader over Kinema's data set.
+        The reader: NumPy and h5py on a pool of threads, Kinema's loader, or torch's DataLoader over Kinema's data set.
     node_cache : bool
         Whether the files are read through a cache on the node, which is empty before the first epoch.
     talk : str

@@ -56,7 +56,7 @@ def main(settings_file: str, rank: int) -> None:
 
 
 def checksum(fields: Sequence[str], values: Values) -> int:
-    """Of the bytes of a batch."""
+    """Checksum of the bytes of a batch."""
     found = 0
     for name in fields:
         found = zlib.crc32(np.ascontiguousarray(values[name]).tobytes(), found)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from kinema.base.printable import counted
 from kinema.report.traces import TraceSummary
 from kinema.studies.training_stages.design import TALK, Stage, TalkFigures
@@ -55,11 +53,20 @@ class StageRow:
         job, reads = found.job, found.operations["read"]
         sizes = [one.sizes.max for one in found.functions if one.kind == "posix" and one.sizes is not None]
         waited = sum(one.time for one in found.functions if one.name == "fetch.iter")
-        seconds = np.array([
-            job.total, job.application_io, job.posix_io, job.unoverlapped_io, job.unoverlapped_compute, waited,
-        ]) * 1e-9  # fmt: skip
         mean = reads.bytes / reads.count if reads.count else 0.0
-        return cls(stage, *seconds.tolist(), reads.bytes, reads.count, mean, int(max(sizes, default=0)))
+        return cls(
+            stage=stage,
+            total=job.total * 1e-9,
+            application_io=job.application_io * 1e-9,
+            posix_io=job.posix_io * 1e-9,
+            unoverlapped_io=job.unoverlapped_io * 1e-9,
+            unoverlapped_compute=job.unoverlapped_compute * 1e-9,
+            waited=waited * 1e-9,
+            bytes=reads.bytes,
+            reads=reads.count,
+            mean_read=mean,
+            largest_read=int(max(sizes, default=0)),
+        )
 
     @property
     def bandwidth(self) -> float:

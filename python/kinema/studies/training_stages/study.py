@@ -167,7 +167,7 @@ def _write(samples: Samples, folder: Path, kinds: set[str]) -> dict[str, Path]:
 def _run(stage: Stage, design: StagesDesign, samples: Samples, path: Path, folder: Path) -> TraceSummary:
     """Runs the ranks of a stage, compares their first batches with the samples, and summarises their trace."""
     with temporary_folder(folder / "stage", alone=False) as made:
-        settings = {
+        settings: dict[str, Any] = {
             "files": stage.files, "loop": stage.loop, "path": str(path), "fields": list(samples.arrays),
             "samples": len(samples), "batch": design.batch, "step": design.step, "epochs": design.epochs,
             "workers": design.workers, "ranks": design.ranks, "seed": design.seed, "trace": f"{made}/trace",

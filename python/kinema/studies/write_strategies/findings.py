@@ -1,4 +1,4 @@
-"""What the numbers of a run say: whether it agrees with the DL_POLY paper's findings, and which strategy to use.
+"""Conclusions from the numbers of a run: whether it agrees with the DL_POLY paper, and which strategy to use.
 
 Each number of ranks is judged by itself.
 """
@@ -196,7 +196,7 @@ def _verdict(agreeing: list[bool]) -> str:
 
 @dataclass(frozen=True)
 class StrategyAdvice:
-    """What is recommended for one kind of file on one number of ranks.
+    """The recommendation for one kind of file on one number of ranks.
 
     Attributes
     ----------

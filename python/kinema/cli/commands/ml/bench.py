@@ -71,14 +71,20 @@ def bench(
     ] = None,
     epochs: Annotated[
         int | None,
-        typer.Option("--epochs", **numbers.COUNT, help="Of --step.", show_default="2", rich_help_panel=_STAGES),
+        typer.Option(
+            "--epochs",
+            **numbers.COUNT,
+            help="Epochs of the stages of --step.",
+            show_default="2",
+            rich_help_panel=_STAGES,
+        ),
     ] = None,
     workers: Annotated[
         int | None,
         typer.Option(
             "--workers",
             **numbers.whole(1, numbers.MOST_WORKERS),
-            help="Of --step: threads that read for a rank.",
+            help="Threads that read for a rank of --step.",
             show_default="6",
             rich_help_panel=_STAGES,
         ),
@@ -88,7 +94,7 @@ def bench(
         typer.Option(
             "--ranks",
             **numbers.whole(1, numbers.MOST_WORKERS),
-            help="Of --step: processes that train.",
+            help="Processes that train, with --step.",
             show_default="1",
             rich_help_panel=_STAGES,
         ),
@@ -110,7 +116,7 @@ def bench(
         "page_cache": page_cache,
     }
     of_stages = {"epochs": epochs, "workers": workers, "ranks": ranks}
-    given = {name: value for name, value in of_stages.items() if value is not None}
+    given: dict[str, Any] = {name: value for name, value in of_stages.items() if value is not None}
     study: LoadingStudy | StagesStudy
     if step is not None:
         if batches is not None:
