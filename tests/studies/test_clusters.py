@@ -139,7 +139,6 @@ def test_a_batch_system_that_refuses_or_is_missing(
         list(submit_jobs(jobs, "pbs"))
 
 
-@pytest.mark.processes
 def test_jobs_from_the_command_to_their_reports(walk: Path, programs: Path, tmp_path: Path) -> None:
     put(programs, "sbatch", SBATCH)
     put(programs, "srun", SRUN)

@@ -87,7 +87,6 @@ def test_a_rank_that_fails_or_does_not_end_is_an_error() -> None:
         study._trained(stage, [hangs], 0.5, lambda: None)
 
 
-@pytest.mark.processes
 def test_the_command_writes_report_results_and_picture(samples: str, tmp_path: Path) -> None:
     scratch, out = tmp_path / "scratch", tmp_path / "out"
     scratch.mkdir()
