@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -84,7 +85,7 @@ def test_points_and_deviations_of_scaling() -> None:
     from kinema.report import plotting
 
     def run(n: int, seconds: float) -> Report:
-        workers = tuple(worker(number) for number in range(n))
+        workers = tuple(replace(worker(number), total=SECONDS["start"] + seconds) for number in range(n))
         return report(PassTimings(seconds, 100, workers, np.empty((0, 7))))
 
     scaling = scaling_of([run(1, 9.0), run(1, 11.0), run(4, 2.0), run(4, 3.0)])

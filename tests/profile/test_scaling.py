@@ -20,6 +20,7 @@ from kinema.base.errors import ArgumentError, FileIOError, UnsupportedFormatErro
 from kinema.cli.in_process import call_kinema
 from kinema.cli.stopping import Terminated
 from kinema.report import Report, scaling_of
+from kinema.report.names_2020 import NAMES_2020
 from kinema.report.scaling import scaling_points
 from kinema.runners import PassTimings, Timings, WorkerTimings
 from kinema.studies import Design, files, run_design
@@ -462,6 +463,17 @@ def test_report_commands(walk: Path, tmp_path: Path) -> None:
     told = kinema("report", *paths, "--plot", tmp_path / "scaling.pdf").stdout
     assert "threads, XTC: R_comp/IO" in told
     assert (tmp_path / "scaling.pdf").read_bytes().startswith(b"%PDF")
+    assert " t_IO (s) " in kinema("report", *paths, "--quantity", "t_IO").stdout
+    assert "t_unaccounted" in kinema("report", paths[0], "--names", "2020").stdout
+    table = kinema("report", *paths, "--names", "2020", "--output-format", "csv").stdout.splitlines()
+    assert table[0] == "report,name,sum_of,mean_s,deviation_s,largest_s" and len(table) == 1 + 2 * len(NAMES_2020)
+    for wrong in (
+        ["--quantity", "t_IO"],
+        ["--output-format", "csv"],
+        ["--names", "2020", "--plot", tmp_path / "n.png"],
+    ):
+        kinema("report", paths[0], *wrong, code=2)
+    assert "t_nothing" in kinema("report", *paths, "--quantity", "t_nothing", code=2).stderr
     labelled = kinema("report", *paths, "--label", "a=*one.json", "--label", "b=*two.json").stdout
     assert "threads, XTC, a: R_comp/IO" in labelled and "threads, XTC, b: R_comp/IO" in labelled
     for wrong in ("a=nothing.json", "a"):

@@ -34,6 +34,7 @@ __all__ = ["draw_bars", "draw_scaling", "draw_speed_up", "draw_timeline", "serie
 # distinguishable also without colour vision (after Okabe and Ito): work in colours, loss in greys
 _COLOURS = {
     "start": "#56B4E9",
+    "plan": "#A6761D",
     "open": "#0072B2",
     "io": "#E69F00",
     "decode": "#F0E442",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from kinema.base.errors import ArgumentError, CorruptFileError, Error
 from kinema.base.input_files import read_regular
-from kinema.base.printable import printable
+from kinema.base.printable import printable, three_digits
 from kinema.base.resources import default_workers
 from kinema.base.timings import Timings, format_seconds
 from kinema.cache.counts import CacheCounts
@@ -24,7 +24,7 @@ from kinema.report import stored
 from kinema.report.advice import Circumstances, advise
 from kinema.report.machine import machine_facts
 from kinema.report.places import Places
-from kinema.report.quantities import Quantities, quantities_of
+from kinema.report.quantities import PARTS, Quantities, quantities_of
 from kinema.report.storage_facts import file_systems, storage_facts
 from kinema.report.stragglers import SlowFile, Straggler, find_slow_files, find_stragglers
 from kinema.storage.output_checks import check_not_input, check_plot_path, check_remade
@@ -259,12 +259,12 @@ def _lines(report: Report) -> list[str]:
 
 def _described(found: Quantities) -> list[tuple[str, Any]]:
     """Names as the publications write them."""
-    names = ("t_opening_topology", "t_opening_trajectory", "t_IO", "t_comp", "t_end_loop", "t_wait", "t_comm")
+    names = ("t_total", *PARTS, "t_start", "t_open_topology", "t_open_trajectory")
     described = [(name, getattr(found, name)) for name in names]
     about = " (estimate)" if found.R_comp_IO_is_estimate else ""
     return [
         *described,
-        ("t_comm with waiting", found.t_comm_with_wait),
+        ("t_communication with waiting", found.t_communication_with_wait),
         (f"R_comp/IO{about}", found.R_comp_IO),
         ("R_comp/comm", found.R_comp_comm),
         ("R_comp/comm with waiting", found.R_comp_comm_with_wait),
@@ -274,7 +274,7 @@ def _described(found: Quantities) -> list[tuple[str, Any]]:
 def _quantity(name: str, value: float | None) -> str:
     if value is None:
         return f"{name} -"
-    return f"{name} {value:.3g}" if name.startswith("R_") else f"{name} {format_seconds(value)}"
+    return f"{name} {three_digits(value)}" + ("" if name.startswith("R_") else " s")
 
 
 def _block_line(name: str, values: Mapping[str, float]) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kinema.base.comparison import Comparison, compare
 from kinema.base.printable import counted
+from kinema.report.quantities import checked_quantity
 from kinema.report.scaling import label_of
 
 if TYPE_CHECKING:
@@ -45,8 +46,12 @@ class SeriesVerdict:
         }
 
 
-def verdicts_of(reports: Sequence[Report], quantity: str = "t_rounds") -> tuple[SeriesVerdict, ...]:
-    """Verdicts on reports of one experiment, wherever several series can be compared. `quantity` as in `scaling_of`."""
+def verdicts_of(reports: Sequence[Report], quantity: str = "t_total") -> tuple[SeriesVerdict, ...]:
+    """Verdicts on reports of one experiment, wherever several series can be compared. `quantity` as in `scaling_of`.
+
+    Times of 0 are left out: nothing was measured.
+    """
+    quantity = checked_quantity(quantity)
     groups: dict[tuple[int, str], dict[str, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
     for report in reports:
         extra = report.extra
@@ -54,7 +59,8 @@ def verdicts_of(reports: Sequence[Report], quantity: str = "t_rounds") -> tuple[
         about = f", work x{extra['workload']}" if extra.get("workload", 1) != 1 else ""
         about += f", source {extra['source']}" if extra.get("source", "file") != "file" else ""
         times = groups[n, about][label_of(report)]
-        times[int(extra.get("repeat", len(times)))] = getattr(report.quantities, quantity)
+        if (seconds := getattr(report.quantities, quantity)) > 0:
+            times[int(extra.get("repeat", len(times)))] = seconds
     return tuple(
         SeriesVerdict(n, about, compare(series)) for (n, about), series in sorted(groups.items()) if len(series) > 1
     )

@@ -211,6 +211,6 @@ def _summary(outcome: ExperimentRun) -> str:
     return (
         f"{setting.source}, {setting.format}, {setting.access}, work x{setting.workload}, "
         f"{counted(outcome.workers, 'worker')}{fewer}, repeat {outcome.repeat}: "
-        f"{format_seconds(found.t_rounds)} of {format_seconds(outcome.job_seconds)}, "
-        f"t_IO {format_seconds(found.t_IO)}, t_comp {format_seconds(found.t_comp)}"
+        f"{format_seconds(found.t_total)} of {format_seconds(outcome.job_seconds)}, "
+        f"t_IO {format_seconds(found.t_IO)}, t_compute {format_seconds(found.t_compute)}"
     )

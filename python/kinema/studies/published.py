@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError, CorruptFileError, FileNotFound, from_os
 from kinema.base.input_files import read_regular
-from kinema.base.printable import printable
+from kinema.base.printable import printable, three_digits
 from kinema.report.scaling import ScalingPoint, mean_and_deviation, scaling_points
 from kinema.report.stragglers import THRESHOLD
 
@@ -37,6 +37,8 @@ _RANK_COLUMNS = ("t_comp", "t_IO", "t_IO_plus_t_comp", "t_end_loop", "t_init")
 # the rows of each run in the second table that agree with the summary; the other three are not documented
 _TOTALS = {"t_tot": 0, "t_comm": 3, "t_block_RMSD": 5}
 _ROWS = 6
+# columns of a summary that are numbers of something
+_COUNTS = ("ranks", "repeats", "stragglers")
 _MOST_BYTES = 64 << 20
 
 
@@ -196,8 +198,9 @@ class Published:
 def _with_deviation(row: Mapping[str, float], name: str) -> str:
     """A value of a summary with its deviation, which has the publication's name."""
     short = {"t_tot_max": "std_tot_max", "speed_up": "std_S", "efficiency": "std_E"}.get(name, f"std_{name}")
-    deviation = f" ± {row[short]:.3g}" if short in row else ""
-    return f"{row[name]:.6g}{deviation}"
+    deviation = f" ± {three_digits(row[short])}" if short in row else ""
+    number = str(row[name]) if name in _COUNTS else three_digits(row[name])
+    return number + deviation
 
 
 def read_published(folder: str | os.PathLike[str]) -> list[Published]:

@@ -49,6 +49,33 @@ def report(
         Path | None,
         typer.Option("--published", help="Folder with the publications' per-rank tables, instead of reports."),
     ] = None,
+    quantity: Annotated[
+        str | None,
+        typer.Option(
+            "--quantity",
+            **options.QUANTITY,
+            help="Time whose S(N) and E(N) are shown, of several reports: t_total, t_IO, t_compute and others.",
+            show_default="t_total",
+        ),
+    ] = None,
+    names: Annotated[
+        str | None,
+        typer.Option(
+            "--names",
+            **options.one_of(("2020",)),
+            help="Instead: the run's times by the names of the publication of 2020, and what each is the sum of.",
+            show_default=False,
+        ),
+    ] = None,
+    output_format: Annotated[
+        str | None,
+        typer.Option(
+            "--output-format",
+            **options.one_of(("csv",)),
+            help="Format of the table of --names; text by default.",
+            show_default=False,
+        ),
+    ] = None,
     force: options.Force = False,
 ) -> None:
     """Say where the time of runs went, which worker was slow and what to do; for several runs also S(N) and E(N).
@@ -58,9 +85,13 @@ def report(
     from kinema.report.traces.lines import is_trace
 
     command: Command = context.obj
+    if output_format is not None and names is None:
+        raise ArgumentError("--output-format is of the table of --names")
     if published is not None:
-        if files or label or timeline is not None:
-            raise ArgumentError("--published reads tables of its own; leave out reports, --label and --timeline")
+        if files or label or timeline is not None or quantity is not None or names is not None:
+            raise ArgumentError(
+                "--published reads tables of its own; leave out reports, --label, --timeline, --quantity and --names"
+            )
         _print_published(command, published, plot, force)
         return
     if not files:
@@ -69,12 +100,18 @@ def report(
             "or tables with --published"
         )
     files, labels = _each_once(files, _labels(files, label or []))
+    if names is not None and (plot is not None or timeline is not None or quantity is not None):
+        raise ArgumentError("--names prints a table; leave out --plot, --timeline and --quantity")
     if any(map(is_trace, files)):
+        if names is not None or quantity is not None:
+            raise ArgumentError("--names and --quantity are of reports, not of traces")
         if timeline is not None or not all(map(is_trace, files)):
             raise ArgumentError("reports and traces are not of one kind; --timeline is of a report")
         _print_traces(command, files, labels, plot, force)
+    elif names is not None:
+        _print_names(command, files, output_format)
     else:
-        _print_reports(command, files, labels, plot, timeline, force)
+        _print_reports(command, files, labels, plot, timeline, quantity, force)
 
 
 def _print_reports(
@@ -83,6 +120,7 @@ def _print_reports(
     labels: list[str | None],
     plot: Path | None,
     timeline: Path | None,
+    quantity: str | None,
     force: bool,
 ) -> None:
     from kinema.report import Report
@@ -93,11 +131,13 @@ def _print_reports(
             check_plot_path(picture, overwrite=force)
     reports = [Report.load(file) for file in files]
     if len(reports) == 1:
+        if quantity is not None:
+            raise ArgumentError("--quantity is of several reports, whose times are compared; one has all quantities")
         _print_report(command, reports[0], plot, timeline, force)
         return
     if timeline is not None:
         raise ArgumentError("--timeline is of one report; name that one alone")
-    _print_scaling(command, reports, labels, plot)
+    _print_scaling(command, reports, labels, quantity or "t_total", plot)
 
 
 def _each_once(files: list[Path], labels: list[str | None]) -> tuple[list[Path], list[str | None]]:
@@ -142,10 +182,26 @@ def _print_report(command: Command, report: "Report", plot: Path | None, timelin
     command.print_result(report.as_dict, lambda: report)
 
 
-def _print_scaling(command: Command, reports: list["Report"], labels: list[str | None], plot: Path | None) -> None:
+def _print_names(command: Command, files: list[Path], output_format: str | None) -> None:
+    from kinema.report import Report
+    from kinema.report.names_2020 import named_times, names_as_csv, names_as_text
+
+    found = {str(file): named_times(Report.load(file).timings) for file in files}
+
+    def text() -> str:
+        if output_format == "csv":
+            return names_as_csv(found)
+        return "\n\n".join(f"{file}\n{names_as_text(times)}" for file, times in found.items())
+
+    command.print_result(lambda: {file: [one.as_dict() for one in times] for file, times in found.items()}, text)
+
+
+def _print_scaling(
+    command: Command, reports: list["Report"], labels: list[str | None], quantity: str, plot: Path | None
+) -> None:
     from kinema.report import scaling_of
 
-    scaling = scaling_of(reports, labels=labels)
+    scaling = scaling_of(reports, quantity=quantity, labels=labels)
     if plot is not None:
         from kinema.report import plotting
 

@@ -144,6 +144,14 @@ def scaling(
     opened: StatedTimes,
     runs: ScalingRuns,
     clusters: ClusterRuns,
+    quantity: Annotated[
+        str,
+        typer.Option(
+            "--quantity",
+            **options.QUANTITY,
+            help="Time whose S(N) and E(N) are shown: t_total, t_IO, t_compute and others.",
+        ),
+    ] = "t_total",
     output: Annotated[
         Path, typer.Option("-o", "--output", help="Folder for reports, results.jsonl and scaling.png.")
     ] = Path("scaling-output"),
@@ -156,7 +164,7 @@ def scaling(
 
     command: Command = context.obj
     if clusters.collect is not None:
-        _collect(command, clusters.collect, force)
+        _collect(command, clusters.collect, quantity, force)
         return
     if command.ranks is not None and runs.runner == "mpi":
         raise ArgumentError("--runner mpi starts mpiexec for each run; start kinema scaling itself without it")
@@ -167,7 +175,7 @@ def scaling(
     picture = output / "scaling.png"
     outcomes = list(run_design(design, output, command.print_progress, overwrite=force, beside=[picture]))
     reports = [outcome.report for outcome in outcomes]
-    measured, verdicts = scaling_of(reports), verdicts_of(reports)
+    measured, verdicts = scaling_of(reports, quantity=quantity), verdicts_of(reports, quantity)
     plotting.write(plotting.draw_scaling(measured), picture)
     command.print_result(
         lambda: {
@@ -200,7 +208,7 @@ def _write_jobs(command: Command, design: Design, clusters: ClusterRuns, output:
     )
 
 
-def _collect(command: Command, folder: Path, force: bool) -> None:
+def _collect(command: Command, folder: Path, quantity: str, force: bool) -> None:
     """Shows the reports of jobs."""
     from kinema.report import plotting, scaling_of
     from kinema.report.verdicts import verdicts_of
@@ -210,7 +218,7 @@ def _collect(command: Command, folder: Path, force: bool) -> None:
     picture = folder / "scaling.png"
     check_remade(picture, overwrite=force)
     found = collect_jobs(folder)
-    measured, verdicts = scaling_of(found.reports), verdicts_of(found.reports)
+    measured, verdicts = scaling_of(found.reports, quantity=quantity), verdicts_of(found.reports, quantity)
     plotting.write(plotting.draw_scaling(measured), picture)
     command.print_result(
         lambda: {

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from kinema.base.printable import printable
+from kinema.base.printable import align_columns, printable
 from kinema.report.traces.kinds import APPLICATION, COMPUTE, OPERATIONS, POSIX, TRANSFERS, WAIT
 from kinema.report.traces.tables import SIZES, Distribution, FunctionRow
 
@@ -48,19 +48,6 @@ def size_classes() -> list[str]:
     ends = [format_bytes(one).replace(" ", " ") for one in SIZES]
     middle = [f"{low} to {high}" for low, high in pairwise(ends)]
     return [f"below {ends[0]}", *middle, f"{ends[-1]} and more"]
-
-
-def align_columns(rows: Sequence[Sequence[str]], *, left: int = 1, indent: str = "  ") -> list[str]:
-    """Lines with aligned columns: the first `left` columns to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        indent
-        + "  ".join(
-            cell.ljust(width) if number < left else cell.rjust(width)
-            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
 
 
 def summary_text(one: TraceSummary) -> str:
