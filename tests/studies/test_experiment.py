@@ -209,6 +209,7 @@ def test_schedule_gather_and_ranks_reach_the_ranks(walk: Path, tmp_path: Path) -
         ("HYDRA build details", ["-ppn", "12"]),
         ("Intel(R) MPI Library", ["-ppn", "12"]),
         ("mpirun (Open MPI) 5.0", ["--map-by", "ppr:12:node"]),
+        ("slurm 23.02.6", ["--ntasks-per-node=12"]),
     ],
 )
 def test_ranks_per_node_in_the_words_of_each_launcher(

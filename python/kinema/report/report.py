@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -247,6 +247,8 @@ def _lines(report: Report) -> list[str]:
         *str(timings).splitlines(),
         "quantities: " + ", ".join(_quantity(name, value) for name, value in _described(found)),
     ]
+    if where := ", ".join(_where(report)):
+        lines.append(f"where: {where}")
     if wanted and timings.bytes_read:
         lines.append(f"bytes read: {timings.bytes_read / wanted:.2f} times the bytes of the atoms used")
     if report.run.get("node_cache") is not None:
@@ -255,6 +257,16 @@ def _lines(report: Report) -> list[str]:
     lines += [f"straggler: {one}" for one in report.stragglers] or ["stragglers: none"]
     lines += [f"slow file: {one}" for one in report.slow_files]
     return lines + [f"advice: {one}" for one in report.advice]
+
+
+def _where(report: Report) -> Iterator[str]:
+    """Facts about the machine, libraries and storage; reports of earlier versions have fewer."""
+    machine = report.machine
+    yield from (str(machine[name]) for name in ("host", "processor") if machine.get(name))
+    for one in report.input.get("storage", ()):
+        yield from (str(one[name]) for name in ("file_system", "disk") if one.get(name))
+        yield from (f"stripes {words}" for words in one.get("stripes", ()))
+    yield from (f"{name} {machine[name]}" for name in ("mpi", "hdf5", "load", "job") if machine.get(name))
 
 
 def _described(found: Quantities) -> list[tuple[str, Any]]:

@@ -234,12 +234,13 @@ def test_every_option_reaches_the_design(tmp_path: Path, monkeypatch: pytest.Mon
         "--particles 880 --strategies serial,gather --ranks 1,3 --records ascii --formats xtc,dcd --hints cb_nodes=2 "
         "--time-limit 5 --repeats 2 --verify --page-cache warm --ranks-per-node 8 --no-peers --step-time 0.5 --every 10"
     ).split()
+    words += ["--launcher", "srun --mpi=pmix"]
     with pytest.raises(SystemExit, match="0"):
         main(["bench-write", *words, "-o", str(tmp_path / "out"), "--quiet", "--force"])
     expected = WriteDesign(
         particles=880, records=("ascii", "xtc", "dcd"), strategies=("serial", "gather"), ranks=(1, 3),
         hints={"cb_nodes": ("2",)}, time_limit=5.0, repeats=2, verify=True, page_cache="warm", ranks_per_node=8,
-        step_time=0.5, every=10, peers=False,
+        step_time=0.5, every=10, peers=False, launcher=("srun", "--mpi=pmix"),
     )  # fmt: skip
     assert seen == [expected]
 

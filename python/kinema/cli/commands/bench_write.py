@@ -10,6 +10,7 @@ from kinema.base.comparison import LEAST_REPEATS
 from kinema.base.errors import ArgumentError
 from kinema.cli import numbers
 from kinema.cli.command_line import Command
+from kinema.cli.options import clusters
 from kinema.cli.options import shared as options
 from kinema.cli.options.analyses import takes_groups
 from kinema.cli.options.shared import one_of
@@ -105,6 +106,7 @@ class BenchWriteRuns:
             rich_help_panel=_RUNS,
         ),
     ] = None
+    launcher: clusters.Launcher = None
     peers: Annotated[
         bool,
         typer.Option("--peers/--no-peers", help="PnetCDF; formatted writes of Fortran, Python.", rich_help_panel=_RUNS),
@@ -145,6 +147,7 @@ class BenchWriteRuns:
             verify=self.verify,
             page_cache=self.page_cache,
             ranks_per_node=self.ranks_per_node,
+            launcher=clusters.words_of("--launcher", self.launcher),
             step_time=self.step_time,
             every=self.every,
             peers=self.peers,

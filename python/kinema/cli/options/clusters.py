@@ -9,9 +9,19 @@ import typer
 from kinema.base.errors import ArgumentError
 from kinema.base.frozen_dataclass import dataclass
 
-__all__ = ["ClusterRuns", "words_of"]
+__all__ = ["ClusterRuns", "Launcher", "words_of"]
 
 _CLUSTERS = "Clusters"
+
+Launcher = Annotated[
+    str | None,
+    typer.Option(
+        "--launcher",
+        help="With MPI: the program that starts ranks, with its options: 'srun --mpi=pmix'; mpiexec by default.",
+        show_default=False,
+        rich_help_panel=_CLUSTERS,
+    ),
+]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -27,15 +37,7 @@ class ClusterRuns:
             rich_help_panel=_CLUSTERS,
         ),
     ] = None
-    launcher: Annotated[
-        str | None,
-        typer.Option(
-            "--launcher",
-            help="With MPI: the program that starts ranks, with its options: 'srun --mpi=pmix'; mpiexec by default.",
-            show_default=False,
-            rich_help_panel=_CLUSTERS,
-        ),
-    ] = None
+    launcher: Launcher = None
     batch: Annotated[
         str | None,
         typer.Option(

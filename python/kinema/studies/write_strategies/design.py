@@ -134,6 +134,7 @@ class WriteDesign:
     page_cache : state of files when they are read back: "warm", as they lie in memory, or "drop": the system is
         asked to drop them
     ranks_per_node : placement by the launcher
+    launcher : words of the program that starts ranks; empty for mpiexec
     step_time, every : seconds per step of a simulation, and steps between two configurations
     peers : formatted writes by Fortran and by Python are timed too, and ("all",) strategies include PnetCDF
     seed : of velocities, displacements, and the order of atoms
@@ -150,6 +151,7 @@ class WriteDesign:
     verify: bool = False
     page_cache: str = "drop"
     ranks_per_node: int | None = None
+    launcher: tuple[str, ...] = ()
     step_time: float | None = None
     every: int | None = None
     peers: bool = True

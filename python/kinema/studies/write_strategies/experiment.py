@@ -75,7 +75,8 @@ def run_write_design(
     Raises FileNotFound without mpiexec, ArgumentError for a folder that holds results, and as making files does.
     """
     place = Path(folder)
-    launcher, checks = mpi_launcher(design.ranks_per_node), FileChecks(system_of(design), design.page_cache)
+    launcher = mpi_launcher(design.ranks_per_node, design.launcher)
+    checks = FileChecks(system_of(design), design.page_cache)
     with ResultsLog(place, overwrite=overwrite, remade=beside) as log, temporary_folder(place / "files") as scratch:
         driver = _Driver(design, launcher, checks, Path(scratch))
         for repeat in range(design.repeats):
