@@ -144,10 +144,10 @@ def test_tables_of_2021(both: tuple[Published, Published]) -> None:
 
 @needs_data
 def test_pictures(both: tuple[Published, Published], tmp_path: Path) -> None:
-    from kinema.report import plotting
-    from kinema.studies.plotting import draw_publications
+    from kinema.report.figures.style import write
+    from kinema.studies.publications.plotting import draw_publications
 
-    plotting.write(draw_publications(both), tmp_path / "both.png")
+    write(draw_publications(both), tmp_path / "both.png")
     assert (tmp_path / "both.png").stat().st_size > 1000
 
 
@@ -236,7 +236,7 @@ def test_slow_ranks_are_named_that_others_waited_for(tmp_path: Path) -> None:
 
 
 def test_the_picture_of_tables(tmp_path: Path) -> None:
-    from kinema.studies.plotting import draw_publications
+    from kinema.studies.publications.plotting import draw_publications
 
     write_tables(tmp_path)
     # of three repeats the one that took the median time

@@ -98,7 +98,7 @@ WEIGHTS: tuple[str, ...] = ("none", "mass")
 PARTS: tuple[str, ...] = (
     "t_open", "t_plan", "t_IO", "t_compute", "t_wait", "t_communication", "t_end_loop", "t_unaccounted",
 )  # fmt: skip
-# t_start is no part of t_total; those after PARTS are parts of some of them
+# t_start is not a part of t_total; those after PARTS are parts of some of them
 QUANTITIES: tuple[str, ...] = (
     "t_total", "t_start", *PARTS, "t_open_topology", "t_open_trajectory", "t_read", "t_decode", "t_put", "t_get",
     "t_gather",

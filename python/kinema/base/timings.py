@@ -263,7 +263,7 @@ class PassTimings:
         """Makes the timings from a result of the core's `run_into`; `plan`: seconds of planning before it; `wall`: of
         the pass with both."""
         wall = plan + timings["wall"] if wall is None else wall
-        workers = tuple(WorkerTimings(**worker | {"plan": plan, "total": wall}) for worker in timings["workers"])
+        workers = tuple(replace(WorkerTimings(**worker), plan=plan, total=wall) for worker in timings["workers"])
         block_column(timings["blocks"], "start")[:] += plan
         return cls(wall, frames, workers, timings["blocks"], restored)
 

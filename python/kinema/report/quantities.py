@@ -41,8 +41,8 @@ class Quantities:
     t_total : of the slowest worker, from opening to gathered results; the sum of the parts from t_open to t_unaccounted
     t_start : until a worker could begin: interpreters and imports of processes, communicators of ranks, Dask's cluster;
         no part of t_total
-    t_open : opening; once in the leading process, which all workers wait for, and in each worker. Of it
-        `t_open_topology`, and `t_open_trajectory`: headers, finding frames, opening files
+    t_open : opening; once in the leading process, which all workers wait for, and in each worker; parts:
+        `t_open_topology`, and `t_open_trajectory` (headers, finding frames, opening files)
     t_plan : planning, in the leading process, which all workers wait for, and in each worker
     t_IO : reading bytes and decoding them, as in the publications; of it `t_read` and `t_decode`
     t_compute : kernels and transforms
@@ -108,8 +108,8 @@ def checked_quantity(name: str) -> str:
 def rank_quantities(timings: Timings) -> Mapping[str, NDArray[np.float64]]:
     """Seconds of each worker, by QUANTITIES: arrays (workers,), in the order of the workers' numbers.
 
-    They are sums over passes. Seconds of a worker with several threads are means over its threads. What the leading
-    process does once (opening, planning) counts for each worker, because all of them wait for it.
+    They are sums over passes. Seconds of a worker with several threads are means over its threads. Opening and planning
+    of the leading process count for each worker, because all of them wait for it.
     """
     numbers = sorted({worker.worker for worker in timings.workers})
     place = {number: at for at, number in enumerate(numbers)}

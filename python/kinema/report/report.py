@@ -121,9 +121,9 @@ class Report:
         `kind`: "bars", where the time of each worker went; "timeline", the blocks of each worker.
         `overwrite` replaces a file that Kinema did not write.
         """
-        from kinema.report import plotting
+        from kinema.report.figures import style, workers
 
-        kinds = {"bars": plotting.draw_bars, "timeline": plotting.draw_timeline}
+        kinds = {"bars": workers.draw_bars, "timeline": workers.draw_timeline}
         if kind not in kinds:
             raise ArgumentError(f"kind must be one of {', '.join(map(repr, kinds))}, found {kind!r}")
         if path is not None:
@@ -131,7 +131,7 @@ class Report:
             check_plot_path(path, overwrite=overwrite)
         figure = kinds[kind](self)
         if path is not None:
-            plotting.write(figure, path)
+            style.write(figure, path)
         return figure
 
     def _check_not_input(self, path: str | os.PathLike[str]) -> None:
@@ -237,7 +237,9 @@ def _lines(report: Report) -> list[str]:
     between = max(0.0, timings.whole - timings.wall)
     wanted = report.input.get("bytes_wanted", 0)
     access = "" if timings.access == "direct" else f", access {timings.access}"
+    emulated = report.run.get("emulated")
     lines = [
+        *([] if emulated is None else [_emulated_line(emulated)]),
         f"{', '.join(dict.fromkeys(report.run['analyses']))} of {files[0]['path']}{more} ({report.input['format']}, "
         f"{report.input['n_atoms']:,} atoms, {report.run['atoms']:,} of them used), runner {timings.runner}{access}",
         f"once: topology {format_seconds(opening.get('topology', 0.0))}, "
@@ -257,6 +259,14 @@ def _lines(report: Report) -> list[str]:
     lines += [f"straggler: {one}" for one in report.stragglers] or ["stragglers: none"]
     lines += [f"slow file: {one}" for one in report.slow_files]
     return lines + [f"advice: {one}" for one in report.advice]
+
+
+def _emulated_line(emulated: Mapping[str, Any]) -> str:
+    """Says that nothing was measured, and where the parameters are."""
+    return (
+        f"emulated, not measured: {emulated['name']}, nodes {emulated['nodes']} ({emulated['description']}); its "
+        "parameters and their sources are in the report's run.emulated"
+    )
 
 
 def _where(report: Report) -> Iterator[str]:

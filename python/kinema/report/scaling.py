@@ -24,10 +24,23 @@ from kinema.report.quantities import PARTS, QUANTITIES, checked_quantity, rank_q
 if TYPE_CHECKING:
     from kinema.report.report import Report
 
-__all__ = ["Scaling", "ScalingPoint", "label_of", "mean_and_deviation", "scaling_of", "scaling_points"]
+__all__ = [
+    "Scaling",
+    "ScalingPoint",
+    "group_reports",
+    "label_of",
+    "mean_and_deviation",
+    "scaling_of",
+    "scaling_points",
+]
 
 # quantities that have a column beside the one that is asked for
 _SHOWN = ("t_total", "t_start", *PARTS)
+# names in `Report.extra` that are part of a label
+_VARIED = (
+    "lab", "nodes", "task", "reader", "analysis", "times", "storage", "stripes", "source", "page_cache", "gather",
+    "schedule", "ranks_per_node", "oversubscribe",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -65,13 +78,13 @@ class ScalingPoint:
 class Scaling:
     """Series of points by label, for each quantity.
 
-    `print(scaling)` prints a table. Of a run t_total is the time of the slowest rank, and other quantities are means
+    `print(scaling)` prints a table. The t_total of a run is the time of the slowest rank; other quantities are means
     over ranks.
 
     Attributes
     ----------
     points : {label: {quantity: points}}
-        Of QUANTITIES in `kinema.report.quantities`.
+        For each of QUANTITIES in `kinema.report.quantities`.
     quantity : str
         The quantity whose S and E are printed and drawn.
     R_comp_IO : {label: ratio}
@@ -158,22 +171,9 @@ def scaling_of(
     Raises ArgumentError for no reports, labels that are not one for each report, reports without workers, another
     quantity, and series whose runs did not read the same number of frames.
     """
-    if not reports:
-        raise ArgumentError("scaling needs reports of at least one run")
     quantity = checked_quantity(quantity)
-    if labels is not None and len(labels) != len(reports):
-        raise ArgumentError(f"labels are one for each report, expected {len(reports)}, found {len(labels)}")
-    by_label: dict[str, dict[int, list[Report]]] = defaultdict(lambda: defaultdict(list))
-    for report, label in zip(reports, _labels(reports, labels or [None] * len(reports)), strict=True):
-        if not report.n_workers:
-            raise ArgumentError("a report has no workers: all of its results came from a checkpoint")
-        by_label[label][_workers_of(report)].append(report)
     points, ratios = {}, {}
-    for label, groups in by_label.items():
-        frames = {report.timings.frames_read for group in groups.values() for report in group}
-        if len(frames) > 1:
-            found = ", ".join(f"{n:,}" for n in sorted(frames))
-            raise ArgumentError(f"{label}: runs of different work cannot be compared, found {found} frames")
+    for label, groups in group_reports(reports, labels).items():
         points[label] = _points_of(groups)
         alone = [report.quantities for report in groups.get(1, [])]
         measured = [one.R_comp_IO for one in alone if one.R_comp_IO is not None and not one.R_comp_IO_is_estimate]
@@ -196,16 +196,33 @@ def _points_of(groups: Mapping[int, Sequence[Report]]) -> dict[str, tuple[Scalin
     }
 
 
+def group_reports(
+    reports: Sequence[Report], labels: Sequence[str | None] | None = None
+) -> Mapping[str, Mapping[int, list[Report]]]:
+    """The reports by series and number of workers; series, `labels` and errors as in `scaling_of`."""
+    if not reports:
+        raise ArgumentError("scaling needs reports of at least one run")
+    if labels is not None and len(labels) != len(reports):
+        raise ArgumentError(f"labels are one for each report, expected {len(reports)}, found {len(labels)}")
+    by_label: dict[str, dict[int, list[Report]]] = defaultdict(lambda: defaultdict(list))
+    for report, label in zip(reports, _labels(reports, labels or [None] * len(reports)), strict=True):
+        if not report.n_workers:
+            raise ArgumentError("a report has no workers: all of its results came from a checkpoint")
+        by_label[label][_workers_of(report)].append(report)
+    for label, groups in by_label.items():
+        frames = {report.timings.frames_read for group in groups.values() for report in group}
+        if len(frames) > 1:
+            found = ", ".join(f"{n:,}" for n in sorted(frames))
+            raise ArgumentError(f"{label}: runs of different work cannot be compared, found {found} frames")
+    return by_label
+
+
 def label_of(report: Report) -> str:
     """Name of a series: runner, format, the values that `kinema scaling` varies, and the access if it is not direct."""
     extra = report.extra
     words = [report.timings.runner or "runs", str(extra.get("format", report.input["format"]))]
     usual = ("", "warm", "file")
-    words += [
-        f"{name.replace('_', ' ')} {extra[name]}"
-        for name in ("source", "page_cache", "gather", "schedule", "ranks_per_node", "oversubscribe")
-        if extra.get(name, "") not in usual
-    ]
+    words += [f"{name.replace('_', ' ')} {extra[name]}" for name in _VARIED if extra.get(name, "") not in usual]
     if report.timings.access != "direct":
         words.append(f"access {report.timings.access}")
     if extra.get("workload", 1) != 1:

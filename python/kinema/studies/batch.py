@@ -28,6 +28,7 @@ from kinema.storage.output_file import write_whole
 from kinema.studies.design import Design
 from kinema.studies.experiment import run_design
 from kinema.studies.launching import child_environment, said_last
+from kinema.studies.results_log import read_results
 
 __all__ = ["BATCH_SYSTEMS", "BatchJob", "BatchResults", "collect_jobs", "submit_jobs", "write_jobs"]
 
@@ -115,11 +116,13 @@ def write_jobs(
         raise ArgumentError(f"nodes must be whole numbers from 1 on, found {', '.join(map(str, nodes)) or 'none'}")
     if any(not word.isprintable() for word in options):
         raise ArgumentError("options of the batch system are words in one line")
-    per_node = design.ranks_per_node
-    if design.runner == "mpi" and per_node is None:
-        raise ArgumentError("a job on several nodes needs the number of ranks per node")
-    if design.runner != "mpi" and tuple(nodes) != (1,):
-        raise ArgumentError(f"the runner {design.runner} uses one node, found nodes {', '.join(map(str, nodes))}")
+    per_node = design.ranks_per_node[0]
+    if "mpi" not in design.runners:
+        if tuple(nodes) != (1,):
+            runners = ", ".join(design.runners)
+            raise ArgumentError(f"the runner {runners} uses one node, found nodes {', '.join(map(str, nodes))}")
+    elif design.runners != ("mpi",) or per_node is None or len(design.ranks_per_node) > 1:
+        raise ArgumentError("jobs on several nodes have the runner mpi alone, and one number of ranks per node")
     jobs = [BatchJob(number, Path(folder).resolve() / f"nodes-{number}") for number in dict.fromkeys(nodes)]
     for job in jobs:
         if job.folder.exists() and not overwrite:
@@ -189,15 +192,21 @@ def collect_jobs(folder: str | os.PathLike[str]) -> BatchResults:
         nodes, design = _load(path)
         found = [Report.load(one) for one in sorted((path.parent / "reports").glob("*.json"))]
         reports += found
-        expected = len(list(design.settings())) * len(design.workers) * design.repeats
-        if len(found) < expected:
-            said = path.parent / _OUTPUT
-            why = said_last(said.read_text(errors="replace")) if said.exists() else "the job has not begun"
-            number = f"{len(found)} of {expected} runs have a report"
-            gaps.append(f"{counted(nodes, 'node')}: {number}: {printable(why)}")
+        if len(found) < design.n_runs:
+            number = f"{len(found)} of {design.n_runs} runs have a report"
+            gaps.append(f"{counted(nodes, 'node')}: {number}: {printable(_reason(path.parent))}")
     if not reports:
         raise ArgumentError(f"{place}: no job has a report yet; {'; '.join(gaps)}")
     return BatchResults(tuple(reports), tuple(gaps))
+
+
+def _reason(folder: Path) -> str:
+    """Why a job has fewer reports than runs: the reason of its first gap, or the last line of its output."""
+    reasons = [str(line["reason"]) for line in read_results(folder) if line.get("reason")]
+    if reasons:
+        return reasons[0]
+    output = folder / _OUTPUT
+    return said_last(output.read_text(errors="replace")) if output.exists() else "the job has not begun"
 
 
 def _load(path: Path) -> tuple[int, Design]:
@@ -215,9 +224,9 @@ def _load(path: Path) -> tuple[int, Design]:
 
 
 def main(folder: str) -> None:
-    """Carries out the experiment of a job's folder. Results of an earlier start of the same job are replaced."""
+    """Carries out the experiment of a job's folder; a job that is started again continues where it was ended."""
     _, design = _load(Path(folder) / _DESIGN)
-    for _ in run_design(design, folder, lambda text: print(text, flush=True), overwrite=True):
+    for _ in run_design(design, folder, lambda text: print(text, flush=True), resume=True):
         pass
 
 

@@ -281,7 +281,7 @@ class RunnerTests:
             assert str(timings)
 
     def _check_quantities(self, timings: Timings) -> None:
-        """Each has one meaning on all runners: the parts add up to t_total, and t_start is no part of it."""
+        """Each has one meaning on all runners: the parts add up to t_total, and t_start is not one of them."""
         found = rank_quantities(timings)
         assert np.sum([found[name] for name in PARTS], axis=0) == pytest.approx(found["t_total"])
         opening = sum(timings.opening.values())

@@ -310,7 +310,7 @@ mod tests {
         block
     }
 
-    /// What `see` gives for each call of a visit of the atoms 1 and 3.
+    /// Values of `see`, one for each call of a visit of the atoms 1 and 3.
     fn seen<T>(block: &Block, fields: Fields, mut see: impl FnMut(&Frames<'_>) -> T) -> Vec<T> {
         let pair = AtomSelection::from_sorted(vec![1, 3], N_ATOMS).expect("two atoms");
         let needs = Needs { fields, atom_sets: vec![pair, AtomSelection::all(N_ATOMS)] };

@@ -42,15 +42,15 @@ class ClusterRuns:
         str | None,
         typer.Option(
             "--batch",
-            help="slurm or pbs: write a job script for each number of --nodes, and run nothing.",
+            help="slurm or pbs: write a job script for each number of --batch-nodes, and run nothing.",
             show_default=False,
             rich_help_panel=_CLUSTERS,
         ),
     ] = None
-    nodes: Annotated[
+    batch_nodes: Annotated[
         str | None,
         typer.Option(
-            "--nodes", help="Numbers of nodes for --batch: 1,2,4.", show_default="1", rich_help_panel=_CLUSTERS
+            "--batch-nodes", help="Numbers of nodes for --batch: 1,2,4.", show_default="1", rich_help_panel=_CLUSTERS
         ),
     ] = None
     batch_options: Annotated[
@@ -79,7 +79,7 @@ class ClusterRuns:
     def arguments(self) -> dict[str, Any]:
         """Arguments of a `Design`. Raises ArgumentError for options that do not fit together."""
         if self.batch is None:
-            for name, value in (("--nodes", self.nodes), ("--batch-options", self.batch_options)):
+            for name, value in (("--batch-nodes", self.batch_nodes), ("--batch-options", self.batch_options)):
                 if value is not None:
                     raise ArgumentError(f"{name} is for the scripts of --batch, and there are none")
             if self.submit:

@@ -53,6 +53,17 @@ def one_of(values: Sequence[str]) -> dict[str, Any]:
 QUANTITY: dict[str, Any] = one_of(QUANTITIES) | {"metavar": "NAME"}
 
 
+def _quantities(text: str) -> str:
+    """Returns the text if all of its words are quantities, else raises typer.BadParameter."""
+    for word in text.split(","):
+        QUANTITY["parser"](word.strip())
+    return text
+
+
+# the same, or several, separated by commas
+QUANTITIES_LIST: dict[str, Any] = {"parser": _quantities, "metavar": "NAME[,NAME]"}
+
+
 def byte_count(text: str) -> str:
     """Returns the text if it names a number of bytes, else raises typer.BadParameter."""
     try:

@@ -13,7 +13,7 @@ from kinema.report.traces.tables import SIZES, Distribution, FunctionRow
 if TYPE_CHECKING:
     from kinema.report.traces.summary import TimeSplit, TraceSummary
 
-__all__ = ["columns_text", "size_classes", "summary_text"]
+__all__ = ["column_rows", "columns_text", "size_classes", "summary_text"]
 
 _NOT_TRACED = "-"
 _FUNCTIONS = 24
@@ -85,6 +85,8 @@ _TIMES: tuple[tuple[str, tuple[str, ...], Callable[[TimeSplit], int]], ...] = (
     ("I/O and compute at once", (COMPUTE,), lambda split: split.overlapped),
     ("wait", (WAIT,), lambda split: split.wait),
     ("neither I/O nor compute", (APPLICATION, POSIX, COMPUTE), lambda split: split.neither),
+    ("  start-up: before the first work", (APPLICATION, POSIX, COMPUTE), lambda split: split.start_up),
+    ("  end: after the last work", (APPLICATION, POSIX, COMPUTE), lambda split: split.ending),
 )
 
 
@@ -205,6 +207,11 @@ def _epochs(one: TraceSummary) -> list[str]:
 
 def columns_text(summaries: Sequence[TraceSummary]) -> str:
     """Several traces side by side: a column each."""
+    return "\n".join(map(printable, align_columns(column_rows(summaries), indent="")))
+
+
+def column_rows(summaries: Sequence[TraceSummary]) -> list[list[str]]:
+    """The cells of `columns_text`: a row for each fact, after its name a cell for each trace; the first has labels."""
     rows = [["", *(one.label for one in summaries)]]
 
     def add(name: str, of: Callable[[TraceSummary], str], *kinds: str) -> None:
@@ -231,7 +238,7 @@ def columns_text(summaries: Sequence[TraceSummary]) -> str:
     names = dict.fromkeys((row.category, row.name) for one in summaries for row in one.functions)
     for key in names:
         add(" ".join(key), lambda one, key=key: _count(one, key))  # type: ignore[misc]
-    return "\n".join(map(printable, align_columns(rows, indent="")))
+    return rows
 
 
 def _median(one: TraceSummary, operation: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from kinema._core import __version__
 from kinema.base.printable import counted
-from kinema.report import plotting
+from kinema.report.figures import style
 from kinema.report.machine import machine_facts
 from kinema.report.storage_facts import file_systems, storage_facts
 from kinema.storage.output_file import temporary_folder, write_whole
@@ -87,7 +87,7 @@ def run_study(
     peers = _peers(design, place, notify)
     study = WriteStudy(design, system, runs, peers, machine, ", ".join(file_systems(paths)))
     text = report_text(study, _PICTURE)
-    plotting.write(draw_strategies(study), place / _PICTURE)
+    style.write(draw_strategies(study), place / _PICTURE)
     write_whole(place / _REPORT, lambda file: file.write(marked(text).encode()))
     files = StudyFiles(study, text)
     found = json.dumps({"kinema": __version__, **files.as_dict()}, allow_nan=False, indent=1)

@@ -8,11 +8,17 @@ import typer
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import emit
 from kinema.cli.command_line import Command
+from kinema.cli.commands.report.figures import FigureInputs, print_figure, print_table
 from kinema.cli.options import shared as options
+from kinema.cli.options.shared import one_of
 from kinema.storage.output_checks import check_not_input, check_plot_path
+from kinema.studies.publications import FIGURES, TABLES
 
 if TYPE_CHECKING:
     from kinema.report import Report
+
+
+_FIGURES = "Figures and tables of the publications"
 
 
 def report(
@@ -47,14 +53,63 @@ def report(
     ] = None,
     published: Annotated[
         Path | None,
-        typer.Option("--published", help="Folder with the publications' per-rank tables, instead of reports."),
+        typer.Option(
+            "--published",
+            help="Folder with the publications' tables, instead of reports; with --figure or --table, beside them.",
+        ),
+    ] = None,
+    figure: Annotated[
+        str | None,
+        typer.Option(
+            "--figure",
+            **one_of(FIGURES),
+            help="Figure of the publications, written to --plot; machines: of reports and results.json of "
+            "bench-write; timeline: of traces.",
+            show_default=False,
+            rich_help_panel=_FIGURES,
+        ),
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            "--baseline",
+            metavar="SERIES",
+            help="Series that speedup measures against: its label, or a part of it; its own by default.",
+            show_default=False,
+            rich_help_panel=_FIGURES,
+        ),
+    ] = None,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--exclude",
+            metavar="RUN",
+            help="Leave out reports whose paths match, or runs: '*, 72 ranks, repeat 5'; may be repeated.",
+            show_default=False,
+            rich_help_panel=_FIGURES,
+        ),
+    ] = None,
+    table: Annotated[
+        str | None,
+        typer.Option(
+            "--table",
+            **one_of(TABLES),
+            help="Table of a publication, by its year and number.",
+            show_default=False,
+            rich_help_panel=_FIGURES,
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="File of --table: .csv or .md.", rich_help_panel=_FIGURES),
     ] = None,
     quantity: Annotated[
         str | None,
         typer.Option(
             "--quantity",
-            **options.QUANTITY,
-            help="Time whose S(N) and E(N) are shown, of several reports: t_total, t_IO, t_compute and others.",
+            **options.QUANTITIES_LIST,
+            help="Time whose S(N) and E(N) are shown, of several reports: t_total, t_IO, t_compute and others; with "
+            "--figure several, for timings and speedup.",
             show_default="t_total",
         ),
     ] = None,
@@ -80,11 +135,28 @@ def report(
 ) -> None:
     """Say where the time of runs went, which worker was slow and what to do; for several runs also S(N) and E(N).
 
-    For traces, say how files were used: times, calls, sizes.
+    For traces, say how files were used: times, calls, sizes. --figure and --table make the figures and tables of the
+    publications.
     """
     from kinema.report.traces.lines import is_trace
 
     command: Command = context.obj
+    if figure is not None or table is not None:
+        given, labels = _each_once(files or [], _labels(files or [], label or []))
+        inputs = FigureInputs(given, labels, published, exclude or [])
+        if timeline is not None or names is not None or output_format is not None:
+            raise ArgumentError("--timeline and --names are apart; leave out --figure and --table")
+        if table is not None:
+            if any(one is not None for one in (figure, plot, quantity, baseline)):
+                raise ArgumentError("--table makes a table; leave out --figure, --plot, --quantity and --baseline")
+            print_table(command, inputs, table, output, force=force)
+        else:
+            if output is not None:
+                raise ArgumentError("--output is of --table; the picture of --figure is --plot")
+            print_figure(command, inputs, str(figure), plot, quantity=quantity, baseline=baseline, force=force)
+        return
+    if any(one is not None for one in (baseline, output)) or exclude:
+        raise ArgumentError("--baseline and --exclude belong to --figure, --output to --table")
     if output_format is not None and names is None:
         raise ArgumentError("--output-format is of the table of --names")
     if published is not None:
@@ -203,9 +275,10 @@ def _print_scaling(
 
     scaling = scaling_of(reports, quantity=quantity, labels=labels)
     if plot is not None:
-        from kinema.report import plotting
+        from kinema.report.figures.scaling import draw_scaling
+        from kinema.report.figures.style import write
 
-        plotting.write(plotting.draw_scaling(scaling), plot)
+        write(draw_scaling(scaling), plot)
     command.print_result(scaling.as_dict, lambda: scaling)
 
 
@@ -240,10 +313,10 @@ def _print_published(command: Command, folder: Path, plot: Path | None, force: b
         check_plot_path(plot, overwrite=force)
     tables = read_published(folder)
     if plot is not None:
-        from kinema.report import plotting
-        from kinema.studies.plotting import draw_publications
+        from kinema.report.figures.style import write
+        from kinema.studies.publications.plotting import draw_publications
 
-        plotting.write(draw_publications(tables), plot)
+        write(draw_publications(tables), plot)
     command.print_result(
         lambda: [{"title": table.title, "summary": table.summary()} for table in tables],
         lambda: "\n\n".join(map(str, tables)),
