@@ -46,7 +46,7 @@ class Step(Protocol):
         """First failure. With the same `folder`, a call begins at the test that failed in the last call."""
 
     def fails(self, tree: Tree, test: str) -> bool:
-        """Whether one test fails by itself."""
+        """Whether one test fails by itself; not if it cannot be built."""
 
     def is_sound(self, tree: Tree, test: str) -> bool:
         """Whether a test passes in a tree without a fault."""
@@ -94,7 +94,8 @@ class Pytest:
     def fails(self, tree: Tree, test: str) -> bool:
         with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
             if self.built:
-                return Pytest((test,), built=True).first_failure(tree, Path(folder), ()) is not None
+                failure = Pytest((test,), built=True).first_failure(tree, Path(folder), ())
+                return failure is not None and failure.built
             ended = _pytest(["-p", "no:cacheprovider", test], tree)
         return ended.code != 0 and "ERROR: not found" not in ended.output
 
@@ -161,7 +162,7 @@ class Cargo:
 
     def fails(self, tree: Tree, test: str) -> bool:
         if self._build(tree).code != 0:
-            return True
+            return False
         return self._run(tree, ["--include-ignored", "--exact", test.split(": ")[-1]]).code != 0
 
     def is_sound(self, tree: Tree, test: str) -> bool:

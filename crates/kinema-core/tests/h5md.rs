@@ -1,11 +1,9 @@
 //! Chunks of any shape into frames: random layouts against a plain array, which bytes are read, and damage.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use common::{Random, folder};
+use crate::common::{Random, folder};
 use kinema_core::container::hdf5::array::{Array, ArrayDescription, NOT_STORED};
 use kinema_core::container::hdf5::filters::{FilterScratch, Pipeline, StoredFilter};
 use kinema_core::container::hdf5::number::Number;
@@ -15,10 +13,10 @@ use kinema_core::frame::{BlockMut, Fields, RowsMut, Stamp, Units, VectorsMut};
 use kinema_core::pipeline::Progress;
 use kinema_core::pipeline::arrays::{self, ArrayRequest};
 use kinema_core::pipeline::kernels;
-use kinema_core::plan::{Job, Plan};
+use kinema_core::plan::{Access, Job, Plan};
 use kinema_core::reduce::{Frames, Kernel, Needs, ResultArray, Stack};
 use kinema_core::selection::{AtomSelection, FrameSelection};
-use kinema_core::source::{Extent, Files, Gather, MemorySource, OpenSource, ReadLog};
+use kinema_core::source::{Extent, Files, Gather, MAX_GAP, MemorySource, OpenSource, ReadLog};
 use kinema_core::trajectory::{OpenOptions, Trajectory};
 use kinema_core::{Error, ErrorKind, Result};
 
@@ -304,8 +302,8 @@ fn any_layout_gives_the_frames_and_atoms_that_are_asked_for() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// Sums in an order-sensitive way, and counts.
-struct Chain(AtomSelection);
+/// Sums positions in an order-sensitive way, and counts; it may need other fields as well.
+struct Chain(AtomSelection, Fields);
 
 impl Kernel for Chain {
     type Partial = (f64, u64);
@@ -314,7 +312,7 @@ impl Kernel for Chain {
         "chain/1"
     }
     fn needs(&self) -> Needs {
-        Needs { fields: Fields::POSITIONS, atom_sets: vec![self.0.clone()] }
+        Needs { fields: self.1, atom_sets: vec![self.0.clone()] }
     }
     fn empty(&self) -> (f64, u64) {
         (0.0, 0)
@@ -365,7 +363,7 @@ fn blocks_over_several_leaves_give_the_bits_of_frames_that_stand_alone() {
             let described = described(17, 900, field(description, false, None, 1.0));
             let trajectory = open(folder.join("a.h5md"), &file, described, None).unwrap();
             let jobs = [Job {
-                kernel: Arc::new(Chain(AtomSelection::from_sorted(vec![1, 2, 11], 17).unwrap())),
+                kernel: Arc::new(Chain(AtomSelection::from_sorted(vec![1, 2, 11], 17).unwrap(), Fields::POSITIONS)),
                 stack: Stack::default(),
             }];
             for (workers, memory) in [(1, 0), (3, 0), (1, 2_105_000)] {
@@ -374,6 +372,15 @@ fn blocks_over_several_leaves_give_the_bits_of_frames_that_stand_alone() {
                     FrameSelection::Stride { start: 899, step: -1, count: 900 },
                 ] {
                     let plan = Plan::new(&trajectory, frames.clone(), &jobs, workers, memory).unwrap();
+                    assert_eq!(plan.coupled_frames, if filtered { chunk[0] } else { 1 });
+                    // few, so that few chunks are decoded twice
+                    let is_coupled = chunk[0] > 1 && (filtered || chunk[1] < 17);
+                    let tasks = match (workers, is_coupled) {
+                        (1, _) => 1,
+                        (_, true) => workers as u64,
+                        _ => 48,
+                    };
+                    assert_eq!(plan.task_leaves, plan.n_leaves().div_ceil(tasks), "{layout:?}, {workers} workers");
                     let told_so = plan.notes.iter().any(|note| note.contains("decoded about"));
                     assert_eq!(told_so, plan.block_frames < plan.coupled_frames, "{}", plan.explain(None));
                     let outcome = kernels::run(&trajectory, &plan, &jobs, 0..plan.n_leaves(), &Progress::default());
@@ -392,6 +399,46 @@ fn blocks_over_several_leaves_give_the_bits_of_frames_that_stand_alone() {
                 }
             }
         }
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_plan_counts_the_bytes_that_are_read_for_those_that_are_used() {
+    let folder = folder("useful");
+    let mut file = SIGNATURE.to_vec();
+    let mut field_of = |chunk| {
+        let layout = Layout {
+            shape: [40, 8, 3],
+            chunk: Some(chunk),
+            number: "<f4",
+            filtered: false,
+            partial_unfiltered: false,
+            holes: None,
+            in_order: true,
+        };
+        // beyond the gap that is read with what lies on both of its sides
+        file.resize(file.len() + MAX_GAP as usize + 1, 0);
+        field(layout.write(&mut Random(3), &mut file).0, false, None, 1.0)
+    };
+    let mut described = described(8, 40, field_of([10, 8, 3]));
+    described.vectors[1] = Some(Field { name: "velocities", ..field_of([1, 8, 3]) });
+    let trajectory = open(folder.join("a.h5md"), &file, described, None).unwrap();
+    let frames = FrameSelection::Stride { start: 0, step: 1, count: 40 };
+    let both = Fields::POSITIONS | Fields::VELOCITIES;
+    for (fields, access, atoms, expected) in [
+        (Fields::POSITIONS, Access::Direct, 0..8, 1.0),
+        (both, Access::Direct, 0..8, 1.0),
+        (Fields::POSITIONS, Access::Frame, 0..2, 4.0),
+        (both, Access::Frame, 2..4, 4.0),
+        (Fields::CELL, Access::Frame, 0..8, 0.0),
+    ] {
+        let atoms = AtomSelection::from_sorted(atoms.collect(), 8).unwrap();
+        let jobs = [Job { kernel: Arc::new(Chain(atoms, fields)), stack: Stack::default() }];
+        let plan = Plan::with_access(&trajectory, frames.clone(), &jobs, 1, 0, access).unwrap();
+        assert_eq!(plan.read_per_useful, expected, "{}", plan.explain(None));
+        let said = format!("{expected:.2} bytes read for each byte that is used");
+        assert_eq!(plan.explain(None).contains(&said), expected > 0.0, "{}", plan.explain(None));
     }
     std::fs::remove_dir_all(folder).unwrap();
 }

@@ -1,13 +1,11 @@
 //! The pipeline over real files: the same bits whatever the workers, limits that hold, errors with their place.
 
-mod common;
-
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use common::dcd_builder::Builder;
-use common::folder;
+use crate::common::dcd_builder::Builder;
+use crate::common::folder;
 use kinema_core::frame::{BlockMut, Fields, RowsMut, Stamp, Units, VectorsMut};
 use kinema_core::pipeline::Progress;
 use kinema_core::pipeline::arrays::{self, ArrayRequest};
@@ -200,23 +198,32 @@ fn the_same_bits_for_any_access_and_blocks_as_it_says() {
 #[test]
 fn what_is_loaded_must_fit_and_one_byte_less_is_refused() {
     let (trajectory, folder) = trajectory("loads", 1000, &[64], 64);
-    let jobs = [Job { kernel: Arc::new(kernel(&[1], 1000)), stack: doubled() }];
-    let plan = |workers, pieces, memory| {
-        let access = Access::InMemory { pieces };
-        Plan::with_access(&trajectory, all(&trajectory), &jobs, workers, memory, access)
-    };
-    // buffers of the reader; a frame of all atoms and its stamps; of one atom, gathered and transformed
-    let (reading, row, gathered) = (2 << 20, 12_000 + 60, 2 * (12 + 60));
-    for (workers, pieces, frames) in [(1, 0, 64), (2, 0, 32), (4, 0, 16), (1, 4, 16), (2, 8, 8)] {
-        let needed = workers * (reading + frames * row + gathered);
-        assert_eq!(plan(workers as usize, pieces, needed).unwrap().block_frames, frames, "{workers}, {pieces}");
-        let error = plan(workers as usize, pieces, needed - 1).err().unwrap();
-        assert_eq!(error.kind(), ErrorKind::MemoryLimit);
-        let holds = format!("holds {frames} frames of 1000 atoms for each of {workers} worker");
-        assert!(error.to_string().contains(&holds), "{error}");
-        assert!(error.to_string().contains(&format!("at least {needed} bytes")), "{error}");
+    for (stack, copies, said) in [(doubled(), 2, "\ntransforms of single analyses: double"), (Stack::default(), 1, "")]
+    {
+        let jobs = [Job { kernel: Arc::new(kernel(&[1], 1000)), stack }];
+        let plan = |workers, pieces, memory| {
+            let access = Access::InMemory { pieces };
+            Plan::with_access(&trajectory, all(&trajectory), &jobs, workers, memory, access)
+        };
+        // buffers of the reader; a frame of all atoms and its stamps; of one atom, gathered, and transformed if asked for
+        let (reading, row, gathered) = (2 << 20, 12_000 + 60, copies * (12 + 60));
+        for (workers, pieces, frames) in [(1, 0, 64), (2, 0, 32), (4, 0, 16), (1, 4, 16), (2, 8, 8)] {
+            let needed = workers * (reading + frames * row + gathered);
+            assert_eq!(plan(workers as usize, pieces, needed).unwrap().block_frames, frames, "{workers}, {pieces}");
+            let error = plan(workers as usize, pieces, needed - 1).err().unwrap();
+            assert_eq!(error.kind(), ErrorKind::MemoryLimit);
+            let holds = format!("holds {frames} frames of 1000 atoms for each of {workers} worker");
+            assert!(error.to_string().contains(&holds), "{error}");
+            let needs = format!("at least {needed} bytes ({} MiB)", needed.div_ceil(1 << 20));
+            assert!(error.to_string().contains(&needs), "{error}");
+        }
+        // what one worker could load is refused for two: fewer workers than were asked for would load other pieces
+        let error = plan(2, 0, reading + 64 * row + gathered).err().unwrap();
+        assert!(error.to_string().contains("for each of 2 workers"), "{error}");
+        let explained = plan(1, 0, 1 << 30).unwrap().explain(None);
+        assert!(explained.contains("access \"in-memory\""));
+        assert_eq!(explained.find("\ntransforms").map_or("", |at| &explained[at..]), said);
     }
-    assert!(plan(1, 0, 1 << 30).unwrap().explain(None).contains("access \"in-memory\""));
     std::fs::remove_dir_all(folder).unwrap();
 }
 
@@ -333,6 +340,9 @@ fn a_memory_limit_costs_workers_first_and_is_refused_when_one_frame_does_not_fit
     assert!(tight.explain(None).contains("2 instead of 4 workers"), "{}", tight.explain(None));
     let error = plan(1000).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::MemoryLimit);
+    // buffers of the reader, and a frame of one atom
+    let expected = format!("for one frame of this selection, expected at least {} bytes, found 1000", (2 << 20) + 72);
+    assert!(error.to_string().contains(&expected), "{error}");
     std::fs::remove_dir_all(folder).unwrap();
 }
 

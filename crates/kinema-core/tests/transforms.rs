@@ -1,13 +1,11 @@
 //! Stacks of transforms over real files: a transform that looks back gives the same bits wherever reading begins.
 
-mod common;
-
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use common::dcd_builder::Builder;
-use common::folder;
+use crate::common::dcd_builder::Builder;
+use crate::common::folder;
 use kinema_core::frame::{BlockMut, Fields, RowsMut, Stamp, Units, VectorsMut};
 use kinema_core::pipeline::Progress;
 use kinema_core::pipeline::arrays::{self, ArrayRequest};
@@ -244,6 +242,11 @@ fn kernels_see_the_same_frames_at_every_boundary_of_leaves_and_under_a_stride() 
             }
         }
     }
+    // buffers of the reader, a frame of three atoms, and a MiB of frames that must be seen first
+    let jobs = [Job { kernel: Arc::new(Bits(atoms.clone())), stack: Stack::default() }];
+    let error = Plan::new(&changed, all(&changed), &jobs, 1, 1).err().unwrap();
+    let expected = format!("at least {} bytes", (2 << 20) + 96 + (1 << 20) / 96 * 96);
+    assert!(error.to_string().contains(&expected), "{error}");
     let cumulative = Cumulative { before_stations: HashMap::new(), applied: Arc::default() };
     let own = Job { kernel: Arc::new(Bits(atoms)), stack: Stack::new(vec![stage(cumulative, &[])]).unwrap() };
     let error = Plan::new(&plain, all(&plain), &[own], 1, 0).err().unwrap();

@@ -257,6 +257,30 @@ fn a_prefix_of_a_frame_is_decoded_or_asks_for_more() {
 }
 
 #[test]
+fn a_block_for_other_atoms_and_atoms_of_another_file_are_refused() {
+    let source = memory(&small_file("water"));
+    let (decoder, scan) = opened(&source).expect("sound headers");
+    let n_atoms = decoder.header().n_atoms;
+    let wanted = [Wanted { frame: 0, row: 0 }];
+    for (of, width, is_refused) in [(n_atoms, 2, false), (n_atoms, 1, true), (n_atoms, 3, true), (n_atoms + 1, 2, true)]
+    {
+        let request = request(AtomSelection::from_sorted(vec![1, 5], of).expect("two atoms"));
+        let mut segments = Vec::new();
+        decoder.segments(&scan.index, &wanted, &request, &mut segments).expect("in the index");
+        let mut bytes = vec![0; segments[0].whole.len as usize];
+        source.read_exact_at(segments[0].whole.offset, &mut bytes).expect("in memory");
+        let mut block = Block::default();
+        block.reset([0], width, request.fields);
+        let mut scratch = Scratch::default();
+        let decoded = decoder.decode(&segments[0], &bytes, &wanted, &request, &mut block.as_mut(), &mut scratch);
+        let error = decoded.err().map(|error| (error.kind(), error.to_string()));
+        let expected = "the block is not made for this selection of atoms";
+        assert_eq!(error.is_some(), is_refused, "{of} atoms, {width} in the block");
+        assert!(error.is_none_or(|(kind, text)| kind == ErrorKind::Internal && text.contains(expected)));
+    }
+}
+
+#[test]
 fn without_positions_only_headers_are_read() {
     let log = ReadLog::default();
     let source = memory(&small_file("mixed")).recorded(&log);

@@ -312,7 +312,7 @@ class Analysis(Computation):
             check_plot_path(path, overwrite=overwrite)
         figure = self._figure(self.table().from_one().change_units(output_unit, output_time_unit))
         if path is not None:
-            from kinema.report.plotting import write
+            from kinema.report.figures.style import write
 
             write(figure, path, self.provenance().lines())
         return figure

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::container::text::{Words, parse_i64};
-use crate::format::scan::{scan, scan_range, scan_with_ranges};
+use crate::format::scan::{WINDOW, scan, scan_range, scan_with_ranges};
 use crate::format::{Scan, ScanOptions};
 use crate::index::{Index, TableIndex};
 use crate::source::{MemorySource, Source};
@@ -209,6 +209,43 @@ fn lost_and_added_lines_are_damage_of_their_frames() {
             assert_eq!(self::starts(&ranged(&damaged, Some(4), &cuts, true).unwrap().index), found);
         }
     }
+}
+
+#[test]
+fn a_head_after_long_damage_is_found_wherever_it_lies_in_a_window_of_the_search() {
+    let (bytes, starts) = file(&mut Random(7), &[3, 3, 3, 3], "\n");
+    let (fault, next) = (starts[1], starts[2]);
+    // the search begins with the end of the head before the damage
+    let searched = starts[0] + "frame 3 0".len() as u64;
+    for back in 0..10 {
+        for windows in [1, 2] {
+            let start = searched + windows * WINDOW - back;
+            let mut damaged = bytes[..fault as usize].to_vec();
+            damaged.resize(start as usize - 1, b'x');
+            damaged.push(b'\n');
+            damaged.extend(&bytes[next as usize..]);
+            let expected = [starts[0], fault, start, start + starts[3] - next, damaged.len() as u64];
+            for workers in [1, 3] {
+                let scan = scanned(&damaged, Some(3), workers, true).unwrap();
+                assert_eq!((self::starts(&scan.index), scan.damaged), (expected.to_vec(), vec![1]), "{back} bytes");
+            }
+        }
+    }
+}
+
+#[test]
+fn progress_is_reported_now_and_then_and_at_the_end() {
+    let (bytes, starts) = file(&mut Random(8), &[1; 9000], "\n");
+    let reports = std::sync::Mutex::new(Vec::new());
+    let progress = |done| {
+        reports.lock().unwrap().push(done);
+        Ok(())
+    };
+    let source = MemorySource::new("test.toy", &bytes[..]);
+    let options = ScanOptions { previous: None, workers: 1, progress: &progress, skip_damaged: false };
+    scan(&source, &TextHeads(Toy { n_atoms: None }), &options, 1).unwrap();
+    let len = bytes.len() as u64;
+    assert_eq!(reports.into_inner().unwrap(), [starts[4096], starts[8192], len, len]);
 }
 
 #[test]

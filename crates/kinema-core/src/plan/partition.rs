@@ -259,6 +259,8 @@ mod tests {
         assert_eq!(partition.task_end(0, 1000, TaskRequest { most: 20, ..request(33) }), 16);
         assert_eq!(partition.share_boundary(60, 60), 70);
         assert_eq!(partition.share_boundary(500, 250), 500);
+        // a file that begins with the first leaf within reach
+        assert_eq!(partition.share_boundary(40, 40), 30);
         // for any request
         assert_eq!(partition.task_end(3, 9, TaskRequest { share: u64::MAX, most: 0, fair: 0, left: 0, threads: 0 }), 4);
         assert_eq!(partition.cost(u64::MAX), 0);

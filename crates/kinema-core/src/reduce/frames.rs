@@ -292,3 +292,84 @@ impl<'a> Frame<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::Block;
+
+    const N_ATOMS: u32 = 4;
+
+    /// Frames 10, 11 and so on, of as many atoms as a selection of all has.
+    fn block(rows: usize, fields: Fields) -> Block {
+        let mut block = Block::default();
+        block.reset((0..rows as u64).map(|row| 10 + row), N_ATOMS as usize, fields);
+        for (vectors, first) in [(&mut block.positions, 0.0), (&mut block.velocities, 1e3), (&mut block.forces, 1e6)] {
+            vectors.iter_mut().enumerate().for_each(|(i, value)| *value = first + i as f32);
+        }
+        block
+    }
+
+    /// Values of `see`, one for each call of a visit of the atoms 1 and 3.
+    fn seen<T>(block: &Block, fields: Fields, mut see: impl FnMut(&Frames<'_>) -> T) -> Vec<T> {
+        let pair = AtomSelection::from_sorted(vec![1, 3], N_ATOMS).expect("two atoms");
+        let needs = Needs { fields, atom_sets: vec![pair, AtomSelection::all(N_ATOMS)] };
+        let mut sets = AtomSets::new(needs, &AtomSelection::all(N_ATOMS)).expect("blocks have the atoms");
+        let mut all = Vec::new();
+        let visited = sets.visit(&block.view(), &Workspace::default(), |frames| {
+            all.push(see(frames));
+            Ok(())
+        });
+        visited.expect("a block of these atoms and fields");
+        all
+    }
+
+    #[test]
+    fn a_set_has_its_atoms_of_each_field_and_none_of_a_field_that_is_not_needed() {
+        let fields = Fields::POSITIONS | Fields::VELOCITIES | Fields::FORCES;
+        let block = block(2, fields);
+        let atoms = [3.0, 4.0, 5.0, 9.0, 10.0, 11.0, 15.0, 16.0, 17.0, 21.0, 22.0, 23.0];
+        for (field, first) in [(Fields::POSITIONS, 0.0), (Fields::VELOCITIES, 1e3), (Fields::FORCES, 1e6)] {
+            let expected = atoms.map(|value| first + value);
+            let rows = seen(&block, fields, |frames| {
+                assert_eq!(frames.all(field, 0), expected);
+                frames.iter().map(|frame| (frame.number, frame.vectors(field, 0).to_vec())).collect::<Vec<_>>()
+            });
+            assert_eq!(rows, [[(10, expected[..6].to_vec()), (11, expected[6..].to_vec())]]);
+            for other in Fields::VECTORS.into_iter().filter(|other| *other != field) {
+                let sizes = seen(&block, field, |frames| [0, 1].map(|set| frames.all(other, set).len()));
+                assert_eq!(sizes, [[0, 0]], "{:?} are not needed", other.names());
+            }
+        }
+    }
+
+    #[test]
+    fn as_many_frames_are_gathered_together_as_stay_in_the_cache() {
+        // 24 bytes of two atoms in each frame
+        let most = GATHERED_BYTES / 24;
+        assert!(most > 1000);
+        for (rows, expected) in [(1, vec![1]), (most, vec![most]), (most + 3, vec![most, 3])] {
+            assert_eq!(seen(&block(rows, Fields::POSITIONS), Fields::POSITIONS, |frames| frames.rows()), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_not_finite_is_named_by_its_atom_its_field_and_its_frame() {
+        for (field, name) in
+            [(Fields::POSITIONS, "position"), (Fields::VELOCITIES, "velocity"), (Fields::FORCES, "force")]
+        {
+            let mut block = block(3, field);
+            let vectors = [&mut block.positions, &mut block.velocities, &mut block.forces];
+            // the y of atom 3 in the second frame, and of all that follow
+            vectors.into_iter().filter(|values| !values.is_empty()).for_each(|values| values[22..].fill(f32::NAN));
+            let errors = seen(&block, field, |frames| frames.not_finite(field, 0));
+            assert_eq!(errors[0].kind(), ErrorKind::Corrupt);
+            let text = errors[0].to_string();
+            assert!(text.contains(&format!("{name} of atom 4 (counted from 1) is not finite")), "{text}");
+            assert!(text.contains("frame 11"), "{text}");
+        }
+        let sound =
+            seen(&block(3, Fields::POSITIONS), Fields::POSITIONS, |frames| frames.not_finite(Fields::POSITIONS, 0));
+        assert_eq!(sound[0].to_string(), "sums over atoms are not finite");
+    }
+}

@@ -415,6 +415,71 @@ mod tests {
         assert_eq!(sums(&tree.into_nodes()), [(1 << N) - 1]);
     }
 
+    /// Holds up every merge until it is let go.
+    struct Held<'a> {
+        begun: &'a std::sync::Barrier,
+        let_go: &'a std::sync::Barrier,
+    }
+
+    impl Kernel for Held<'_> {
+        type Partial = String;
+        type Scratch = ();
+        fn id(&self) -> &'static str {
+            "held/1"
+        }
+        fn needs(&self) -> Needs {
+            Kernel::needs(&Trace)
+        }
+        fn empty(&self) -> String {
+            String::new()
+        }
+        fn accumulate(&self, _: &mut String, _: &Frames<'_>, _: &mut ()) -> Result<()> {
+            Ok(())
+        }
+        fn merge(&self, left: &mut String, right: String) -> Result<()> {
+            self.begun.wait();
+            self.let_go.wait();
+            Kernel::merge(&Trace, left, right)
+        }
+        fn finish(&self, _: String) -> Result<Vec<ResultArray>> {
+            Ok(Vec::new())
+        }
+        fn to_bytes(&self, partial: &String) -> Result<Vec<u8>> {
+            Kernel::to_bytes(&Trace, partial)
+        }
+        fn from_bytes(&self, bytes: &[u8]) -> Result<String> {
+            Kernel::from_bytes(&Trace, bytes)
+        }
+    }
+
+    #[test]
+    fn a_leaf_that_comes_while_serializing_waits_for_a_merge_is_in_the_sum_too() {
+        let (begun, let_go) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
+        let kernels: [&dyn AnyKernel; 2] = [&Held { begun: &begun, let_go: &let_go }, &Sum];
+        let tree = MergeTree::new(8);
+        tree.insert(&kernels, pair(2)).unwrap();
+        let (mut leaves, mut sum) = (Vec::new(), 0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| tree.insert(&kernels, pair(3)).unwrap());
+            begun.wait();
+            scope.spawn(|| {
+                tree.serialize(&kernels, |level, index, bytes| {
+                    leaves.push((level, index));
+                    sum += Kernel::from_bytes(&Sum, &bytes[1]).unwrap();
+                    Ok(())
+                })
+                .unwrap();
+            });
+            while !tree.lock().paused {
+                std::thread::yield_now();
+            }
+            // the first of the nodes, which has the sum
+            tree.insert(&kernels, pair(0)).unwrap();
+            let_go.wait();
+        });
+        assert_eq!((leaves, sum), (vec![(0, 0), (1, 1)], 0b1101));
+    }
+
     #[test]
     fn sums_of_a_tree_that_has_lost_leaves_are_never_serialized() {
         let kernels: [&dyn AnyKernel; 2] = [&Trace, &Sum];

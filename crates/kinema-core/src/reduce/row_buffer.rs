@@ -268,6 +268,9 @@ impl RunBuffer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Result;
+    use crate::frame::Fields;
+    use crate::reduce::{Frames, Kernel, Needs, ResultArray};
 
     #[test]
     fn rows_are_handed_out_once() {
@@ -362,5 +365,57 @@ mod tests {
         assert!(RowBuffer::<f64>::new(1 << 40, 1 << 20).is_none() && RowBuffer::<f64>::new(usize::MAX, 2).is_none());
         let empty = RowBuffer::<f64>::new(2, 0).unwrap();
         assert_eq!(empty.slice(0..2).unwrap().extend(2).1, [0.0_f64; 0]);
+    }
+
+    /// One number for each frame, in a buffer if there is one.
+    struct Rows;
+
+    impl Kernel for Rows {
+        type Partial = Option<RowSlice<f64>>;
+        type Scratch = ();
+        fn id(&self) -> &'static str {
+            "rows/1"
+        }
+        fn needs(&self) -> Needs {
+            Needs { fields: Fields::NONE, atom_sets: Vec::new() }
+        }
+        fn empty(&self) -> Self::Partial {
+            None
+        }
+        fn row_buffer(&self, n_frames: usize) -> Option<AnyRowBuffer> {
+            RowBuffer::<f64>::new(n_frames, 1).map(|buffer| buffer as AnyRowBuffer)
+        }
+        fn empty_in(&self, buffer: &AnyRowBuffer, frames: Range<usize>) -> Self::Partial {
+            buffer.clone().downcast::<RowBuffer<f64>>().ok()?.slice(frames)
+        }
+        fn accumulate(&self, _: &mut Self::Partial, _: &Frames<'_>, (): &mut ()) -> Result<()> {
+            Ok(())
+        }
+        fn merge(&self, _: &mut Self::Partial, _: Self::Partial) -> Result<()> {
+            Ok(())
+        }
+        fn finish(&self, _: Self::Partial) -> Result<Vec<ResultArray>> {
+            Ok(Vec::new())
+        }
+        fn to_bytes(&self, _: &Self::Partial) -> Result<Vec<u8>> {
+            Ok(Vec::new())
+        }
+        fn from_bytes(&self, _: &[u8]) -> Result<Self::Partial> {
+            Ok(None)
+        }
+    }
+
+    #[test]
+    fn a_run_hands_out_the_places_of_its_frames_from_its_first_one_on() {
+        let rows = |run: &RunBuffer, positions: Range<u64>| {
+            let partial = run.empty(&Rows, positions).downcast::<Option<RowSlice<f64>>>().unwrap();
+            partial.map(|slice| slice.start..slice.end)
+        };
+        let run = RunBuffer::new(&Rows, &(10..20));
+        assert_eq!(rows(&run, 10..13), Some(0..3));
+        assert_eq!(rows(&run, 15..20), Some(5..10));
+        // before the run, or after it
+        assert_eq!((rows(&run, 9..11), rows(&run, 20..21)), (None, None));
+        assert_eq!(rows(&RunBuffer::none(), 0..1), None);
     }
 }

@@ -388,3 +388,44 @@ impl Stack {
         Ok((atoms, fields))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_is_gathered_from_a_row_whatever_the_buffer_held() {
+        let block = AtomSelection::from_sorted(vec![2, 5, 6, 9], 10).expect("four atoms");
+        let row: Vec<f32> = (0..12).map(|i| i as f32).collect();
+        let mut buffer = vec![-1.0; 100];
+        for (atoms, expected) in [
+            (vec![5], vec![3.0, 4.0, 5.0]),
+            (vec![2, 9], vec![0.0, 1.0, 2.0, 9.0, 10.0, 11.0]),
+            (vec![], vec![]),
+            (vec![2, 5, 6, 9], row.clone()),
+        ] {
+            let set = AtomSelection::from_sorted(atoms, 10).expect("ascending");
+            assert_eq!(AtomMap::new(&set, &block).expect("in the block").gather(&row, &mut buffer), expected);
+        }
+    }
+
+    #[test]
+    fn a_run_up_has_the_frames_not_seen_yet_or_all_from_the_first_one_on() {
+        for (first, frame, seen, anew, start) in [
+            (10, 15, None, true, 10),
+            (10, 15, Some(12), false, 13),
+            (10, 15, Some(14), false, 15),
+            // the frame before the first one leaves the state with which that one begins
+            (10, 15, Some(9), false, 10),
+            (10, 15, Some(8), true, 10),
+            // a state of this frame or of a later one is of no use
+            (10, 15, Some(15), true, 10),
+            (10, 15, Some(u64::MAX), true, 10),
+            (15, 15, None, true, 15),
+            (20, 15, None, true, 15),
+        ] {
+            let frames = FrameSelection::Stride { start, step: 1, count: 15 - start };
+            assert_eq!(RunUp::new(first, frame, seen), RunUp { anew, frames }, "{first}, {seen:?}");
+        }
+    }
+}

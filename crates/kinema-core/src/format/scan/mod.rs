@@ -153,7 +153,7 @@ pub(super) const PARALLEL_FROM: u64 = 64 << 20;
 /// Frames up to this size are read with all that is between their headers: cheaper than a call for each.
 const SMALL_FRAME: u64 = 8 << 10;
 /// Bytes read at once if frames are small or a header is searched.
-const WINDOW: u64 = 256 << 10;
+pub(super) const WINDOW: u64 = 256 << 10;
 /// Frames, or bytes of text, between two reports of progress.
 const REPORT_EVERY: u64 = 4096;
 const REPORT_TEXT_EVERY: u64 = 64 << 20;

@@ -273,3 +273,31 @@ impl Runs<'_> {
         Ok(true)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::Scales;
+    use crate::selection::AtomSelection;
+
+    #[test]
+    fn neighbouring_blocks_are_one_run_and_one_run_from_the_start_needs_no_checkpoints() {
+        let known = AtomCheckpoints::new(95, 10, vec![1; 9], vec![7]).expect("nine checkpoints of one frame");
+        let blocks = |atoms: &[u32], fields| {
+            let atoms = AtomSelection::from_sorted(atoms.to_vec(), 95).expect("ascending");
+            let runs = runs(&known, &Request { fields, atoms, scales: Scales::NATIVE })?;
+            Some(runs.blocks.iter().map(|run| (run.start, run.end)).collect::<Vec<_>>())
+        };
+        for (atoms, expected) in [
+            (&[0, 5, 9][..], None),
+            (&[], None),
+            (&[0, 10], None),
+            (&[25, 31, 39, 40], Some(vec![(2, 5)])),
+            (&[3, 25, 94], Some(vec![(0, 1), (2, 3), (9, 10)])),
+            (&[19, 30], Some(vec![(1, 2), (3, 4)])),
+        ] {
+            assert_eq!(blocks(atoms, Fields::POSITIONS), expected, "{atoms:?}");
+            assert_eq!(blocks(atoms, Fields::CELL), None, "{atoms:?}");
+        }
+    }
+}

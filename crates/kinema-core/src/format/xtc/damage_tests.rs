@@ -2,7 +2,7 @@
 
 use super::scan::XtcHeaders;
 use crate::error::{ErrorKind, Result};
-use crate::format::scan::{scan, scan_range, scan_with_ranges};
+use crate::format::scan::{WINDOW, scan, scan_range, scan_with_ranges};
 use crate::format::{Scan, ScanOptions};
 use crate::index::Index;
 use crate::source::{Extent, MemorySource};
@@ -97,6 +97,26 @@ fn bytes_without_any_header_are_one_frame() {
     let scan = stepped(&bytes);
     assert_eq!((scan.damaged, extents(&scan.index)), (vec![7, 9], sound[..11].to_vec()));
     assert_eq!(scan.truncation.expect("the last frame").kind(), ErrorKind::Truncated);
+}
+
+#[test]
+fn a_header_after_long_damage_is_found_wherever_it_lies_in_a_window_of_the_search() {
+    let whole = MIXED.repeat(3);
+    let sound = extents(&scanned(&whole, 1, false).expect("sound").index);
+    let at = sound[5].offset as usize;
+    for words in [0, 1, 12, 13, 14, 500] {
+        // no zeros: those might be a hole, which is stepped over
+        let damage = vec![0x55; 2 * WINDOW as usize - 4 * words];
+        let bytes = [&whole[..at], &damage, &whole[at..]].concat();
+        let scan = stepped(&bytes);
+        assert_eq!(scan.damaged, [5], "{words}");
+        let moved = sound[5..].iter().map(|one| Extent { offset: one.offset + damage.len() as u64, ..*one });
+        let stretch = Extent { offset: at as u64, len: damage.len() as u64 };
+        assert!(
+            extents(&scan.index).into_iter().eq(sound[..5].iter().copied().chain([stretch]).chain(moved)),
+            "{words}"
+        );
+    }
 }
 
 #[test]

@@ -61,7 +61,7 @@ impl FrameHeaders for XtcHeaders {
 mod tests {
     use super::*;
     use crate::error::{ErrorKind, Result};
-    use crate::format::scan::{cut, scan, scan_range, scan_with_ranges};
+    use crate::format::scan::{HeaderScan, cut, scan, scan_range, scan_with_ranges};
     use crate::format::{Scan, ScanOptions};
     use crate::index::{Index, TableIndex};
     use crate::source::{MemorySource, ReadLog};
@@ -164,6 +164,32 @@ mod tests {
         // of no use once the file is shorter
         let shorter = scanned(MIXED, 1, Some(whole)).expect("sound").index;
         assert_eq!(shorter.n_frames(), 4);
+    }
+
+    #[test]
+    fn small_frames_are_read_together_and_of_large_ones_the_headers_alone() {
+        let log = ReadLog::default();
+        let reads = |headers: XtcHeaders, bytes: &[u8], workers| {
+            let source = MemorySource::new("test.xtc", bytes).recorded(&log);
+            let options = ScanOptions { previous: None, workers, progress: &|_| Ok(()), skip_damaged: false };
+            let scan = HeaderScan::scan(&headers, &source, &options, &[]).expect("sound");
+            (scan.index.n_frames(), log.take_extents())
+        };
+        let small = MIXED.repeat(100);
+        let (n_frames, of_small) = reads(HEADERS, &small, 1);
+        assert_eq!(n_frames, 400);
+        // four windows of 256 KiB and the rest, after the first header
+        assert_eq!(of_small.len(), 6);
+        // so small a file costs more on several threads
+        assert_eq!(reads(HEADERS, &small, 4).1, of_small);
+        let mut large = MIXED[..92].to_vec();
+        for (at, number) in [(4, 5000), (52, 5000), (88, 20_000)] {
+            large[at..at + 4].copy_from_slice(&i32::to_be_bytes(number));
+        }
+        large.resize(92 + 20_000, 0);
+        let (n_frames, of_large) = reads(XtcHeaders { n_atoms: 5000 }, &large.repeat(20), 1);
+        assert_eq!(n_frames, 20);
+        assert!(of_large.iter().map(|read| read.len).sum::<u64>() <= 20 * LONGEST_HEADER as u64, "{of_large:?}");
     }
 
     #[test]
