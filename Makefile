@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 TIMED := tools/timed.sh
 
 .DEFAULT_GOAL := help
-.PHONY: attack bytecode fuzz fuzz-long golden-fortran help mutants setup demo demo-follow test test-fast test-long test-rust test-python test-hdf5-mpi test-ml lint format bench same-bits coverage test-oldest docs release wheel sdist clean
+.PHONY: attack book bytecode fuzz fuzz-long golden-fortran help mutants setup demo demo-follow test test-fast test-long test-rust built-rust-tests test-python test-hdf5-mpi test-ml lint lint-rust lint-python format bench same-bits coverage test-oldest docs release wheel sdist clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | awk -F'\t' '{printf "make %-15s %s\n", $$1, $$2}'
@@ -60,17 +60,23 @@ demo: setup ## the papers' benchmark on this machine: MDAnalysis, Kinema, the ha
 demo-follow: setup ## a simulation runs, an analysis follows it, and its picture grows
 	$(BIN)/kinema demo --follow --force
 
-test: test-rust test-python ## all tests, Rust and Python
+# Two things at a time: packages are installed while the Rust tests are built, and these run while the extension is built.
+test: ## all tests, Rust and Python
+	$(MAKE) --jobs 2 $(VENV)/.stamp-packages built-rust-tests
+	$(MAKE) --jobs 2 test-rust $(VENV)/.stamp-checked
+	$(MAKE) test-python
 
 CARGO_TEST := cargo test --workspace --profile checked --quiet
+built-rust-tests: $(VENV)/.stamp-venv
+	$(TIMED) "build of the Rust tests" $(CARGO_TEST) --tests --no-run
+
 # The ignored ones are those that need the data files of the installed package MDAnalysisTests. Clippy compiles the examples.
 test-rust: $(VENV)/.stamp-packages
-	$(TIMED) "build of the Rust tests" $(CARGO_TEST) --tests --no-run
 	MDANALYSIS_TESTS_DATA=$$($(BIN)/python tools/test_data_folder.py) $(TIMED) "Rust tests" $(CARGO_TEST) --tests -- --include-ignored
 	$(TIMED) "Rust code of documents" $(CARGO_TEST) --doc -- --include-ignored
 
-# One more than cores: tests of processes, which wait, have lanes of their own (kinema.testing.programs.lanes).
-TEST_PROCESSES ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 1)')
+# Two more than cores: tests of processes, which wait, have lanes of their own (kinema.testing.programs.lanes).
+TEST_PROCESSES ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 2)')
 PYTEST := $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadscope --durations 0 --durations-min 10
 test-python: $(VENV)/.stamp-checked bytecode
 	$(TIMED) "Python tests" $(PYTEST)
@@ -116,6 +122,9 @@ coverage: $(VENV)/.stamp-packages bytecode ## lines of Python and Rust that the 
 	rm -f $(VENV)/.stamp-release $(VENV)/.stamp-checked
 	MDANALYSIS_TESTS_DATA=$$($(BIN)/python tools/test_data_folder.py) \
 		$(BIN)/python tools/measure_coverage.py $(COVERAGE) -- -n $(TEST_PROCESSES) --dist loadscope
+
+book: setup ## the publications' figures and tables, redone, in docs/figures.md; BOOK="--only 2021-fig"
+	PYTHONPATH=tools $(BIN)/python -m book $(BOOK)
 
 # Of its own, with Debian's Open MPI and an h5py that is built on its HDF5; the Rust half is that of .venv.
 HDF5_MPI := .venv-hdf5-mpi
@@ -163,9 +172,15 @@ docs: setup $(DOCS)/.stamp ## the documentation site, in dist/site; a warning is
 golden-fortran: ## golden values of formatted output, written anew by gfortran
 	$(PYTHON) crates/kinema-core/tests/data/make_fortran_golden.py
 
+# Both halves at a time: mypy has one thread, and clippy waits for single crates.
 lint: $(VENV)/.stamp-packages ## formatting, clippy, ruff, mypy, layers, circles, names, error messages, prose
+	$(MAKE) --jobs 2 --output-sync=target lint-rust lint-python
+
+lint-rust: $(VENV)/.stamp-packages
 	cargo fmt --all --check
 	$(TIMED) clippy cargo clippy --workspace --all-targets --profile checked --quiet -- -D warnings
+
+lint-python: $(VENV)/.stamp-packages
 	$(BIN)/ruff check $(PYTHON_FOLDERS)
 	$(BIN)/ruff format --check $(PYTHON_FOLDERS)
 	$(TIMED) mypy $(BIN)/mypy

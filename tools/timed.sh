@@ -3,6 +3,8 @@
 # The notes are lines of the file that KINEMA_TIMES names; without it nothing is noted.
 part=$1
 shift
+# a command is not a part of make: cargo would share its number of jobs
+unset MAKEFLAGS MFLAGS
 began=$(date +%s)
 "$@"
 code=$?

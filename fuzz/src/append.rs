@@ -9,8 +9,8 @@ use kinema_core::pipeline::Progress;
 use kinema_core::pipeline::encode::record_file::{Given, RecordFile, Values};
 use kinema_core::sink::{MemorySink, Sink};
 
-use crate::files::expand;
-use crate::records::opened;
+use super::files::expand;
+use super::records::opened;
 
 /// Formats whose files can be extended, chosen by the first byte of an input.
 const FORMATS: [&dyn Format; 5] = [&xtc::Xtc, &trr::Trr, &dcd::Dcd, &netcdf::Netcdf, &dlpoly::History];

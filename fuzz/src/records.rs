@@ -15,7 +15,7 @@ use kinema_core::source::{MemorySource, OpenSource, Source};
 use kinema_core::trajectory::{IndexPolicy, OpenOptions, Trajectory};
 use kinema_core::{ErrorKind, Result};
 
-use crate::files::expand;
+use super::files::expand;
 
 /// Records of all atoms are copied byte for byte, or refused. Records of the first and last atom alone are whole, and a
 /// second recoding keeps every byte of them.

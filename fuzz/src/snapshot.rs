@@ -8,8 +8,8 @@ use kinema_core::pipeline::reader::Reader;
 use kinema_core::selection::AtomSelection;
 use kinema_core::trajectory::{IndexPolicy, OpenOptions, Trajectory};
 
-use crate::files::expand;
-use crate::records::InMemory;
+use super::files::expand;
+use super::records::InMemory;
 
 /// Most atoms of a file: opening it takes memory for the atoms that its header claims, and a caller must agree to that.
 const MOST_ATOMS: u32 = 4096;

@@ -91,6 +91,12 @@ def formats() -> list[FormatInfo]: ...
 def format_of(head: bytes) -> str | None:
     """Name of the format of a file that begins with these bytes, of which 2,056 are looked at."""
 
+def made_file(seed: int, n_atoms: int, n_frames: int, kept: int) -> bytes:
+    """The file that stands for positions that each process makes in its memory when it opens the file.
+
+    Frame `i` is frame `i % kept`, of which all positions follow from the seed and the number. ArgumentError unless there
+    are atoms and frames, of which some are kept."""
+
 def zstd_head(encoded: bytes, most: int) -> bytes:
     """At most `most` bytes of what is in a zstd frame, of which the first bytes are given. CorruptFileError for bytes that
     are no such frame."""
@@ -506,6 +512,14 @@ class CachedFile:
     def read_at(self, offset: int, length: int) -> bytes:
         """Fewer bytes than asked for at the end of the file."""
     def readinto_at(self, offset: int, buffer: Any) -> int: ...
+
+class Throttle:
+    """A limit of `rate` bytes a second for all processes that name the file `state`, which is made if needed. Bytes that would
+    have passed in 0.1 s while nobody used it pass at once."""
+
+    def __init__(self, rate: int, state: str) -> None: ...
+    def reserve(self, n_bytes: int) -> float:
+        """Seconds for which the caller is to sleep: then as many bytes have passed."""
 
 class FilePool:
     """Open files that trajectories and archives share: at most `most` between reads, the one unused for longest is closed first.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ def report(*passes: PassTimings) -> Report:
 def test_bars_have_each_phase_in_its_colour_and_what_no_clock_saw() -> None:
     from matplotlib.colors import to_hex
 
-    from kinema.report import plotting
+    from kinema.report.figures.style import PHASE_COLOURS
 
     one = PassTimings(38.0, 20, (worker(0), worker(1)), np.empty((0, 7)))
     # rounds add up
@@ -41,7 +42,7 @@ def test_bars_have_each_phase_in_its_colour_and_what_no_clock_saw() -> None:
         found[label] = heights
         (colour,) = {to_hex(bar.get_facecolor()).upper() for bar in container.patches}
         phase = {"I/O": "io"}.get(label, label)
-        assert colour == plotting._COLOURS[phase]
+        assert colour == PHASE_COLOURS[phase]
     expected = {{"io": "I/O"}.get(name, name): {0: 2 * s, 1: 2 * s} for name, s in SECONDS.items()}
     assert found == expected | {"unaccounted": {0: 2 * REST, 1: 2 * REST}}
     # one on the other
@@ -53,9 +54,9 @@ def spans(axes: Any) -> list[tuple[str, int, float, float]]:
     """(phase, worker, begin, end) of all bars of a timeline."""
     from matplotlib.colors import to_hex
 
-    from kinema.report import plotting
+    from kinema.report.figures.style import PHASE_COLOURS
 
-    names = {colour.upper(): name for name, colour in plotting._COLOURS.items()}
+    names = {colour.upper(): name for name, colour in PHASE_COLOURS.items()}
     found = []
     for bars in axes.collections:
         for path in bars.get_paths():
@@ -71,7 +72,7 @@ def test_the_timeline_shows_who_did_what_when() -> None:
     figure = report(one, one).plot(kind="timeline")
     (axes,) = figure.axes
     first = [
-        ("start", 0, 0.0, 1.0), ("start", 1, 0.0, 1.0),
+        ("start", 0, 0.0, 1.0), ("start", 1, 0.0, 1.0), ("plan", 0, 1.0, 3.0), ("plan", 1, 1.0, 3.0),
         ("io", 0, 10.0, 11.0), ("decode", 0, 11.0, 13.0), ("compute", 0, 13.0, 17.0),
         ("io", 1, 20.0, 20.5), ("decode", 1, 20.5, 20.75), ("compute", 1, 20.75, 20.875),
     ]  # fmt: skip
@@ -81,15 +82,15 @@ def test_the_timeline_shows_who_did_what_when() -> None:
 
 
 def test_points_and_deviations_of_scaling() -> None:
-    from kinema.report import plotting
+    from kinema.report.figures.scaling import draw_scaling
 
     def run(n: int, seconds: float) -> Report:
-        workers = tuple(worker(number) for number in range(n))
+        workers = tuple(replace(worker(number), total=SECONDS["start"] + seconds) for number in range(n))
         return report(PassTimings(seconds, 100, workers, np.empty((0, 7))))
 
     scaling = scaling_of([run(1, 9.0), run(1, 11.0), run(4, 2.0), run(4, 3.0)])
     (points,) = scaling.series.values()
-    times, speeds, efficiencies = plotting.draw_scaling(scaling).axes
+    times, speeds, efficiencies = draw_scaling(scaling).axes
     for axes, name, deviation in (
         (times, "mean", "deviation"),
         (speeds, "speed_up", "speed_up_deviation"),

@@ -69,6 +69,9 @@ def test_what_comes_before_the_rounds_is_counted(walk: kn.Trajectory, monkeypatc
     monkeypatch.setattr(run_module, "choose_runner", slow)
     timings = one_report(walk).timings
     assert timings.whole >= 0.2 + timings.wall
+    assert quantities_of(timings).t_start >= timings.start >= 0.2
+    # and not in the time of the job
+    assert quantities_of(timings).t_total <= timings.whole + sum(timings.opening.values()) - 0.2
     # finding frames is told apart
     assert "frames" in timings.opening
 
@@ -95,18 +98,20 @@ def test_the_papers_quantities() -> None:
     report = Report({}, {}, {}, timings, (), (), ())
     found = report.quantities
     assert found.t_IO == 3.0
-    assert found.t_comp == 6.0
+    assert found.t_compute == 6.0
     assert found.R_comp_IO == 2.0
     assert found.R_comp_IO_is_estimate
     assert found.t_wait == 0.5
-    assert found.t_comm == 0.25
-    assert found.t_comm_with_wait == 0.75
+    assert found.t_communication == 0.25
+    assert found.t_communication_with_wait == 0.75
     assert found.R_comp_comm == 24.0
     assert found.R_comp_comm_with_wait == 8.0
-    assert found.t_opening_topology == 3.0
-    assert found.t_opening_trajectory == 2.0 + 1.5
+    assert found.t_open_topology == 3.0
+    assert found.t_open_trajectory == 2.0 + 0.5
+    assert found.t_open == 3.0 + 2.5
+    assert found.t_start == 1.0
     assert found.t_end_loop == 0.125
-    assert found.t_total == 18.0
+    assert found.t_total == 16.0
     assert found.t_unaccounted == pytest.approx(12.0 - 10.875 - 0.5)
 
 
@@ -157,11 +162,35 @@ def test_damaged_and_newer_reports_are_refused(walk: kn.Trajectory, tmp_path: Pa
         path.write_text(json.dumps({key: value for key, value in found.items() if key != name}))
         with pytest.raises(CorruptFileError, match="damaged"):
             Report.load(path)
-    path.write_text(json.dumps(found | {"version": 2}))
-    with pytest.raises(ArgumentError, match="expected 1, found 2"):
+    path.write_text(json.dumps(found | {"version": 3}))
+    with pytest.raises(ArgumentError, match="expected 1 to 2, found 3"):
         Report.load(path)
     with pytest.raises(FileNotFound):
         Report.load(tmp_path / "none.json")
+
+
+def test_reports_of_version_1_are_read(tmp_path: Path) -> None:
+    """They were written before planning was told apart, and before workers had a number of threads."""
+    old = Path(__file__).parents[1] / "data/reports/version-1.json"
+    report = Report.load(old)
+    found = report.quantities
+    assert (found.t_plan, report.timings.start, report.timings.plan) == (0.0, 0.0, 0.0)
+    stored = json.loads(old.read_text())
+    former = stored["quantities"]
+    assert found.t_compute == pytest.approx(former["t_comp"])
+    assert found.t_open + found.t_start == pytest.approx(former["t_opening_trajectory"])
+    with pytest.warns(DeprecationWarning, match="t_comm is t_communication now"):
+        assert found.t_comm == pytest.approx(former["t_comm"])
+    with pytest.raises(AttributeError, match="t_nothing"):
+        found.t_nothing  # noqa: B018
+    report.save(tmp_path / "new.json")
+    again = Report.load(tmp_path / "new.json")
+    assert again.quantities == found and again.as_dict()["version"] == 2
+    # seconds of a worker's threads were added up then as well
+    for worker in stored["rounds"][0]["workers"]:
+        worker["total"] = 2 * stored["rounds"][0]["wall"]
+    (tmp_path / "threads.json").write_text(json.dumps(stored))
+    assert [worker.threads for worker in Report.load(tmp_path / "threads.json").timings.workers] == [2, 2]
 
 
 def _places_of(found: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

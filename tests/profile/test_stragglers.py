@@ -53,7 +53,7 @@ def test_of_two_workers_the_slower() -> None:
     assert (found.worker, found.phase) == (1, "io")
 
 
-@pytest.mark.parametrize("phase", ["start", "communicate", "close"])
+@pytest.mark.parametrize("phase", ["start", "plan", "communicate", "close"])
 def test_what_does_not_depend_on_frames(phase: str) -> None:
     (found,) = find_stragglers([a_round(*map(worker, range(3)), worker(3, **{phase: 5.0}))])
     assert (found.worker, found.phase, found.times) == (3, phase, None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,22 +11,25 @@ import numpy as np
 import pytest
 
 import kinema as kn
+from kinema.base.choices import QUANTITIES
+from kinema.base.printable import three_digits
 from kinema.base.timings import TaskTimes, WorkerTaskTimes
 from kinema.report import Report, Straggler, scaling_of
 from kinema.report.advice import Circumstances, advise
+from kinema.report.names_2020 import named_times
 from kinema.report.quantities import quantities_of
 from kinema.report.stored import block_summary, report_as_dict
 from kinema.runners import PassTimings, Timings, WorkerTimings
 from kinema.testing import random_walk, write_xtc
 
 
-def worker(number: int, **more: float) -> WorkerTimings:
+def worker(number: int, *, threads: int = 1, **more: float) -> WorkerTimings:
     """Twelve seconds, of which no clock saw 0.5."""
     seconds = {
         "start": 1.0, "open": 0.5, "io": 2.0, "decode": 1.0, "compute": 6.0, "wait": 0.625, "communicate": 0.25,
         "close": 0.125, "total": 12.0, "cpu": 9.0,
     } | more  # fmt: skip
-    return WorkerTimings(number, frames=50, blocks=5, bytes_read=4800, reads=5, **seconds)
+    return WorkerTimings(number, frames=50, blocks=5, bytes_read=4800, reads=5, threads=threads, **seconds)
 
 
 def timings(*workers: WorkerTimings, tasks: TaskTimes | None = None) -> Timings:
@@ -50,39 +55,43 @@ def test_all_figures_of_a_report(report: Report) -> None:
     )
     assert lines[2] == "100 frames, 12.000 s, 8 frames/s, 2 workers, 9,600 bytes in 10 reads"
     assert lines[3].split() == [
-        "worker", "frames", "blocks", "start", "open", "io", "decode", "compute", "wait", "communicate", "close",
-        "unaccounted", "total", "cpu",
+        "worker", "frames", "blocks", "start", "plan", "open", "io", "decode", "compute", "wait", "communicate",
+        "close", "unaccounted", "total", "cpu",
     ]  # fmt: skip
     for number, line in enumerate(lines[4:6]):
-        expected = ["50", "5", "1", "0.5", "2", "1", "6", "0.625", "0.25", "0.125", "0.5", "12", "9"]
+        expected = ["50", "5", "1", "0", "0.5", "2", "1", "6", "0.625", "0.25", "0.125", "0.5", "12", "9"]
         assert [float(word) for word in line.split()] == [number, *map(float, expected)]
     assert lines[7] == (
-        "quantities: t_opening_topology 3.000 s, t_opening_trajectory 4.000 s, t_IO 3.000 s, t_comp 6.000 s, "
-        "t_end_loop 0.125 s, t_wait 0.625 s, t_comm 0.250 s, t_comm with waiting 0.875 s, R_comp/IO (estimate) 2, "
-        "R_comp/comm 24, R_comp/comm with waiting 6.86"
+        "quantities: t_total 16.5 s, t_open 6.00 s, t_plan 0 s, t_IO 3.00 s, t_compute 6.00 s, t_wait 0.625 s, "
+        "t_communication 0.250 s, t_end_loop 0.125 s, t_unaccounted 0.500 s, t_start 1.00 s, t_open_topology 3.00 s, "
+        "t_open_trajectory 3.00 s, t_communication with waiting 0.875 s, R_comp/IO (estimate) 2.00, R_comp/comm 24.0, "
+        "R_comp/comm with waiting 6.86"
     )
     assert lines[8] == "bytes read: 4.00 times the bytes of the atoms used"
     assert lines[9:] == ["stragglers: none", "advice: a word"]
     alone = replace(report, timings=timings(worker(0)))
-    assert "R_comp/IO 2, " in str(alone) and "estimate" not in str(alone)
+    assert "R_comp/IO 2.00, " in str(alone) and "estimate" not in str(alone)
 
 
 def test_shares_are_of_all_time() -> None:
     (line,) = [line for line in str(timings(worker(0), worker(1))).splitlines() if line.startswith("share")]
     assert line == (
-        "share: start 8%, open 4%, io 17%, decode 8%, compute 50%, wait 5%, communicate 2%, close 1%, unaccounted 4%"
+        "share: start 8%, plan 0%, open 4%, io 17%, decode 8%, compute 50%, wait 5%, communicate 2%, close 1%, "
+        "unaccounted 4%"
     )
 
 
 def test_one_worker_of_several_threads_gives_an_estimate() -> None:
-    assert quantities_of(timings(worker(0, total=24.0))).R_comp_IO_is_estimate
+    assert quantities_of(timings(worker(0, threads=2))).R_comp_IO_is_estimate
     assert not quantities_of(timings(worker(0))).R_comp_IO_is_estimate
 
 
 def test_rounds_add_up_and_workers_are_averaged() -> None:
     one = timings(worker(0), worker(1)).passes[0]
     found = quantities_of(Timings((one, one)))
-    assert (found.t_comp, found.t_IO, found.t_rounds, found.t_unaccounted) == (12.0, 6.0, 24.0, 1.0)
+    assert (found.t_compute, found.t_IO, found.t_start, found.t_unaccounted) == (12.0, 6.0, 2.0, 1.0)
+    # without starting
+    assert found.t_total == 22.0
 
 
 def test_dasks_times_side_by_side(report: Report) -> None:
@@ -191,26 +200,63 @@ def test_amplification_is_that_of_the_way_of_reading(access: str, blocks: float,
 # -- several runs -------------------------------------------------------------------------------------------------
 
 
-def run_of(n: int, seconds: float, *, threads: int = 1, whole: float = 0.0) -> Report:
-    """A run of which half is decoding, half computing."""
+def run_of(n: int, seconds: float, *, threads: int = 1, opening: float = 0.0) -> Report:
+    """A run of which half is decoding, half computing, after `opening` seconds of opening."""
     half = {"decode": seconds / 2, "compute": seconds / 2}
     rest = dict.fromkeys(("start", "open", "io", "wait", "communicate", "close"), 0.0)
-    workers = tuple(worker(number, **rest, **half, total=seconds * threads, cpu=seconds) for number in range(n))
-    times = Timings((PassTimings(seconds, 100, workers, np.empty((0, 7))),), whole=whole, runner="mpi")
+    workers = tuple(
+        worker(number, **rest, **half, total=seconds * threads, cpu=seconds, threads=threads) for number in range(n)
+    )
+    times = Timings((PassTimings(seconds, 100, workers, np.empty((0, 7))),), opening={"frames": opening}, runner="mpi")
     return Report({}, {"format": "XTC"}, {"analyses": ["RMSD"], "runner": "mpi"}, times, (), (), ())
 
 
 def test_the_table_of_several_runs() -> None:
     told = str(scaling_of([run_of(1, 9.0), run_of(1, 11.0), run_of(4, 2.0), run_of(4, 3.0)])).splitlines()
     assert told[0] == "mpi, XTC: R_comp/IO 1 (measured, one worker)"
-    assert told[1].split() == [
-        "N", "runs", "t", "(s)", "S", "E", "t_opening_trajectory", "t_IO", "t_comp", "t_wait", "t_comm", "t_unaccounted"
+    assert re.split("  +", told[1].strip()) == [
+        "N", "runs", "t_total (s)", "S", "E", "mean of ranks", "largest", "ms/frame", "t_start", "t_open", "t_plan",
+        "t_IO", "t_compute", "t_wait", "t_communication", "t_end_loop", "t_unaccounted",
     ]  # fmt: skip
-    means = ["0.000", "5.000", "5.000", "0.000", "0.000", "0.000"]
-    assert told[2].replace("±", "").split() == ["1", "2", "10.000", "1.414", "1.00", "0.20", "1.00", "0.20", *means]
-    means[1:3] = ["1.250", "1.250"]
-    # sqrt(0.02 + 0.08) of S = 4, and a fourth of it
-    assert told[3].replace("±", "").split() == ["4", "2", "2.500", "0.707", "4.00", "1.26", "1.00", "0.32", *means]
+    means = ["0", "0", "0", "5.00", "5.00", "0", "0", "0", "0"]
+    assert re.split("  +", told[2].strip()) == [
+        "1", "2", "10.0 ± 1.41", "1.00 ± 0.200", "1.00 ± 0.200", "10.0 ± 1.41", "11.0", "100", *means
+    ]  # fmt: skip
+    means[3:5] = ["1.25", "1.25"]
+    # sqrt(0.02 + 0.08) of S = 4, and a fourth of it; four ranks of both runs, with a hundred frames a run
+    assert re.split("  +", told[3].strip()) == [
+        "4", "2", "2.50 ± 0.707", "4.00 ± 1.26", "1.00 ± 0.316", "2.50 ± 0.535", "3.00", "100", *means
+    ]  # fmt: skip
+
+
+def test_each_quantity_has_points() -> None:
+    scaling = scaling_of([run_of(1, 8.0, opening=2.0), run_of(2, 5.0, opening=2.0)], quantity="t_decode")
+    found = scaling.points["mpi, XTC"]
+    assert set(found) == set(QUANTITIES)
+    assert [found["t_total"][1].mean, found["t_open"][1].mean, found["t_compute"][1].mean] == [7.0, 2.0, 2.5]
+    assert (found["t_compute"][1].speed_up, found["t_compute"][1].rank_largest) == (1.6, 2.5)
+    # nothing was sent: there is no speed-up
+    assert math.isnan(found["t_gather"][1].speed_up)
+    assert re.split("  +", str(scaling).splitlines()[3].strip())[2:4] == ["2.50", "1.60"]
+    assert scaling.as_dict()["mpi, XTC"]["quantities"]["t_compute"][1]["mean"] == 2.5
+
+
+def test_three_digits() -> None:
+    values = (0.0, 0.000123456, 0.9999, 12.34, 1027.4, 5.1e7, math.nan)
+    assert [three_digits(value) for value in values] == ["0", "0.000123", "1.00", "12.3", "1030", "5.10e+07", "-"]
+
+
+def test_names_of_2020() -> None:
+    """t_N is t_RMSD and t_comm, as in the published tables, and t_RMSD has everything but messages and waiting."""
+    found = {one.name: one for one in named_times(timings(worker(0), worker(1, wait=1.125, put=0.125, total=12.5)))}
+    mean = {name: one.mean for name, one in found.items()}
+    assert mean["t_opening_trajectory"] == 6.0
+    assert mean["t_all_frame"] == mean["t_IO"] + mean["t_comp"] + mean["t_end_loop"] + mean["t_Overhead1"] == 9.625
+    assert mean["t_RMSD"] == mean["t_opening_trajectory"] + mean["t_all_frame"] + mean["t_Overhead2"] == 15.625
+    assert (mean["t_comm"], mean["t_put"]) == (1.125, 0.0625)
+    assert mean["t_N"] == mean["t_RMSD"] + mean["t_comm"]
+    assert found["t_N"].largest == quantities_of(timings(worker(0, total=12.5))).t_total
+    assert found["t_comm"].deviation == pytest.approx(0.5**0.5 / 2)
 
 
 def test_the_ratio_is_that_of_one_worker_of_one_thread() -> None:
@@ -220,9 +266,9 @@ def test_the_ratio_is_that_of_one_worker_of_one_thread() -> None:
     assert scaling_of([replace(run_of(1, 8.0), extra={"workers": 2})]).R_comp_IO == {}
 
 
-def test_speed_up_is_that_of_the_rounds_unless_asked_for_otherwise() -> None:
-    reports = [run_of(1, 8.0, whole=20.0), run_of(2, 4.0, whole=20.0)]
-    (points,) = scaling_of(reports).series.values()
-    assert points[1].speed_up == 2.0
-    (points,) = scaling_of(reports, quantity="t_total").series.values()
-    assert points[1].speed_up == 1.0
+def test_speed_up_is_that_of_the_whole_unless_asked_for_otherwise() -> None:
+    reports = [run_of(1, 8.0, opening=2.0), run_of(2, 5.0, opening=2.0)]
+    assert [one.speed_up for one in scaling_of(reports).series["mpi, XTC"]] == [1.0, 10.0 / 7.0]
+    assert scaling_of(reports, quantity="t_compute").series["mpi, XTC"][1].speed_up == 1.6
+    with pytest.warns(DeprecationWarning, match="t_comp is t_compute now"):
+        assert scaling_of(reports, quantity="t_comp").series["mpi, XTC"][1].speed_up == 1.6

@@ -57,6 +57,15 @@ def kinema_lines(document: str) -> list[Line]:
     return found
 
 
+def shell_lines(document: str) -> list[Line]:
+    """All lines of shell blocks that start `kinema`, without the launcher (mpiexec, srun) that stands before it."""
+    found = []
+    for fenced in re.findall(r"^```(?:sh|bash)?\n(.*?)^```$", text_of(document), re.DOTALL | re.MULTILINE):
+        for line in re.findall(r"^(?:mpiexec -n \d+ |srun )?kinema (.*)$", fenced, re.MULTILINE):
+            found.append(Line(document, shlex.split(line, comments=True), []))
+    return found
+
+
 def _make_h5md(folder: Path, positions: np.ndarray[Any, Any]) -> None:
     """The same frames as H5MD in chunks as h5py chooses them, and in two parts."""
     for name, first, stop in (("md", 0, 196), ("part1", 0, 100), ("part2", 100, 196)):

@@ -109,9 +109,21 @@ def test_links_and_folders_exist(name: str) -> None:
 
 
 def anchors(text: str) -> set[str]:
-    """The anchors of the headings of a page, as GitHub makes them."""
+    """The anchors of headings, as GitHub makes them, and those that keep the names of earlier headings."""
+    kept = re.findall(r'<a id="([^"]+)"></a>', text)
     headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return {*kept, *(re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings)}
+
+
+def test_anchors_of_earlier_headings_are_not_those_of_others() -> None:
+    kept = 0
+    for name in ["README.md", *PAGES]:
+        text = (ROOT / name).read_text(encoding="utf-8")
+        found = re.findall(r'<a id="([^"]+)"></a>', text)
+        assert len(found) == len(set(found)), name
+        assert not set(found) & anchors(re.sub(r"<a id=[^>]*></a>", "", text)), name
+        kept += len(found)
+    assert kept >= 30
 
 
 @pytest.fixture(scope="module")

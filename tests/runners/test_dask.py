@@ -227,9 +227,9 @@ def test_workers_touch_no_file_but_what_they_read(tmp_path: Path) -> None:
     snapshot.recipe["record_reads"] = True
     original = SharedFiles(serialize((snapshot, data))), SharedSetup(serialize(setup), 1, {})
     files, shared = pickle.loads(pickle.dumps(original))
-    planned, seconds = shared.planned(files)
-    assert seconds > 0.0
-    assert shared.planned(files) == (planned, 0.0)
+    planned, opening, planning = shared.planned(files)
+    assert opening > 0.0 and planning > 0.0
+    assert shared.planned(files) == (planned, 0.0, 0.0)
     assert planned.trajectory is files.opened()
     assert planned.trajectory.take_opens() == []
     _core.run_leaves(planned.trajectory, planned.plan, planned.jobs, 0, 1)

@@ -475,7 +475,9 @@ with kn.runners.MPI() as mpi:
             assert (first.frames, second.frames) == (200, 200)
             # rank 1 has packed what rank 0 has unpacked
             assert min(first.communicate, second.communicate) >= Sealed.SECONDS, found.timings
-            assert all(worker.close > 0 and worker.start > 0 and worker.cpu > 0 for worker in (first, second))
+            assert all(worker.close > 0 and worker.plan > 0 and worker.cpu > 0 for worker in (first, second))
+            # ranks are there already
+            assert first.start == second.start == 0
         say("all told")
 """
 

@@ -339,7 +339,7 @@ def test_indices_go_through_the_folder_and_memory_is_divided(
         stored.append(loaded)
         ours, theirs = Pipe()
         with ours, theirs:
-            opened = worker._Worker(theirs, folder, stored[0])
+            opened = worker._Worker(theirs, folder, stored[0], time.monotonic())
             assert isinstance(ours.recv(), worker.Ready)
         origins.extend(part["index"] for part in opened._trajectory.parts())
 

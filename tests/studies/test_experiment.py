@@ -48,8 +48,8 @@ def heedless(_text: str) -> None:
 def an_outcome(design: Design) -> ExperimentRun:
     """As if a run of it had been done."""
     one = WorkerTimings(0, 0.0, 0.0, 1.0, 1.0, 0.0, 2.0, 2.0, 10, 1, 1, 1)
-    timings = Timings((PassTimings(2.0, 10, (one,), np.empty((0, 7))),), runner=design.runner)
-    run = {"analyses": ["RMSD"], "runner": design.runner}
+    timings = Timings((PassTimings(2.0, 10, (one,), np.empty((0, 7))),), runner=design.runners[0])
+    run = {"analyses": ["RMSD"], "runner": design.runners[0]}
     report = Report({}, {"format": "XTC"}, run, timings, (), (), (), {"page_cache": design.page_cache})
     return ExperimentRun(next(iter(design.settings())), 1, 0, 3.0, report)
 
@@ -64,23 +64,29 @@ def test_every_option_reaches_the_experiment(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(experiments, "run_design", noted)
     words = (
-        "-f a.xtc b.xtc -s top.psf --select name_CA --start 1 --stop 9 --step 2 --workers 1,3 --runner mpi --repeats 7 "
-        "--workload 1,40 --source file,synthetic --formats xtc,h5md --gather collective,one-sided "
+        "-f a.xtc b.xtc -s top.psf --select name_CA --start 1 --stop 9 --step 2 --workers 1,3 --runner mpi,dask "
+        "--repeats 7 --reader kinema,mdanalysis --analysis rmsd,mine.words:count --task rmsd,convert --times 1,100 "
+        "--time-limit 60 "
+        "--storage disk=/scratch --storage fast=/fast --stripes 1,48 --frames 10 --atoms 5 --max-runs 100000 "
+        "--workload 1,40 --source file,synthetic,none --formats xtc,h5md --gather collective,one-sided "
         "--access direct,frame --memory 2GiB --schedule static --oversubscribe 1,3 --page-cache copy "
-        "--ranks-per-node 12 --particles all --input-units length=nm,time=ps --timestep 2 --t0 5 --no-stored "
+        "--ranks-per-node 12,24 --particles all --input-units length=nm,time=ps --timestep 2 --t0 5 --no-stored "
         "--node-cache nc --external any --format XTC"
     ).split()
     with pytest.raises(SystemExit, match="0"):
         main(["scaling", *words, "-o", str(tmp_path / "out"), "--quiet", "--force"])
     expected = Design(
         files=("a.xtc", "b.xtc"), topology="top.psf", select="name_CA", start=1, stop=9, step=2, workers=(1, 3),
-        runner="mpi", repeats=7, workloads=(1, 40), sources=("file", "synthetic"), formats=("xtc", "h5md"),
+        runners=("mpi", "dask"), repeats=7, readers=("kinema", "mdanalysis"), analyses=("rmsd", "mine.words:count"),
+        tasks=("rmsd", "convert"), workloads=(1, 40), times=(1, 100), sources=("file", "synthetic", "none"), frames=10,
+        atoms=5, formats=("xtc", "h5md"), storages={"disk": "/scratch", "fast": "/fast"}, stripes=(1, 48),
+        time_limit=60.0, max_runs=100000,
         gathers=("collective", "one-sided"), oversubscribes=(1, 3), accesses=("direct", "frame"), memory="2GiB",
-        schedule="static", page_cache="copy", ranks_per_node=12, particles="all", units={"length": "nm", "time": "ps"},
-        dt=2.0, t0=5.0, stored=False, node_cache="nc", external="any",
+        schedule="static", page_cache="copy", ranks_per_node=(12, 24), particles="all",
+        units={"length": "nm", "time": "ps"}, dt=2.0, t0=5.0, stored=False, node_cache="nc", external="any",
         format="XTC",
     )  # fmt: skip
-    options = {"overwrite": True, "beside": [tmp_path / "out/scaling.png"]}
+    options = {"overwrite": True, "resume": False, "beside": [tmp_path / "out/scaling.png"]}
     assert seen == [(expected, tmp_path / "out", options)]
     stated = {"particles": "all", "units": {"length": "nm", "time": "ps"}, "dt": 2.0, "t0": 5.0}
     assert expected.stated == stated | {"stored": False, "node_cache": "nc", "external": "any", "format": "XTC"}
@@ -192,7 +198,7 @@ def test_frames_and_atoms_are_those_that_were_chosen(tmp_path: Path) -> None:
 
 def test_schedule_gather_and_ranks_reach_the_ranks(walk: Path, tmp_path: Path) -> None:
     design = Design(
-        files=(str(walk),), workers=(1, 3), repeats=1, runner="mpi", gathers=("collective", "one-sided"),
+        files=(str(walk),), workers=(1, 3), repeats=1, runners=("mpi",), gathers=("collective", "one-sided"),
         schedule="static",
     )  # fmt: skip
     for one in run_design(design, tmp_path / "out", heedless):
@@ -217,12 +223,12 @@ def test_ranks_per_node_in_the_words_of_each_launcher(
     launcher.write_text(f"#!/bin/sh\necho '{says}'\n")
     launcher.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    design = Design(files=("md.xtc",), runner="mpi", ranks_per_node=12)
-    assert mpi_launcher(design.ranks_per_node)(24) == [str(launcher), "-n", "24", *words]
+    design = Design(files=("md.xtc",), runners=("mpi",), ranks_per_node=(12,))
+    assert mpi_launcher(design.ranks_per_node[0])(24) == [str(launcher), "-n", "24", *words]
     assert mpi_launcher(None)(24) == [str(launcher), "-n", "24"]
     launcher.write_text("#!/bin/sh\necho 'another one'\n")
     with pytest.raises(ArgumentError, match="how it places ranks on nodes is not known"):
-        mpi_launcher(design.ranks_per_node)
+        mpi_launcher(design.ranks_per_node[0])
 
 
 # -- the cache ----------------------------------------------------------------------------------------------------

@@ -88,6 +88,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     # where the text lies in the project
     place = Path(ROOT_PAGES[source]).parent if source in ROOT_PAGES else Path("docs", source).parent
     pages = {name: target for target, name in ROOT_PAGES.items()}
+    pages |= {f"notebooks/{one.name}": f"notebooks/{one.stem}.md" for one in ROOT.glob("notebooks/*.ipynb")}
 
     def target(match: re.Match[str]) -> str:
         words, link, anchor = match[1], match[2], match[3] or ""

@@ -1,8 +1,6 @@
 //! The nearest image, against a comparison of 125 images of a compact cell of the same lattice.
 
-mod common;
-
-use common::{Cell, Numbers, Vector, plus};
+use crate::common::{Cell, Numbers, Vector, plus};
 use kinema_analysis::Cpu;
 use kinema_analysis::geometry::{Lattice, Points, Results, distances};
 

@@ -1,8 +1,6 @@
 //! WholeRow molecules, wrapping and centring in cells of all kinds.
 
-mod common;
-
-use common::{Cell, Numbers, Vector, combined, plus, row};
+use crate::common::{Cell, Numbers, Vector, combined, plus, row};
 use kinema_analysis::Cpu;
 use kinema_analysis::transforms::center::Center;
 use kinema_analysis::transforms::cluster::Cluster;

@@ -1,8 +1,6 @@
 //! Wrapping of many atoms, most of which are examined by estimates: each has the same bits as alone.
 
-mod common;
-
-use common::{Cell, Numbers, Vector, combined, plus, row};
+use crate::common::{Cell, Numbers, Vector, combined, plus, row};
 use kinema_analysis::Cpu;
 use kinema_analysis::transforms::wrap::{UnitCell, WrapRow};
 use kinema_analysis::transforms::{Fault, Groups, PeriodicCell};

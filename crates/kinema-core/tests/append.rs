@@ -1,11 +1,9 @@
 //! Record files that are extended after any of their frames, over a recording sink: their contents after every call,
 //! and after calls that fail.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::opened;
+use crate::common::opened;
 use kinema_core::format::dcd::DcdHeader;
 use kinema_core::format::{Making, find_by_name};
 use kinema_core::frame::{Fields, Stamp};

@@ -1,10 +1,8 @@
 //! Records made of some of the atoms at a time are those of `Encoder::encode`, whatever process has which atoms.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::Random;
+use crate::common::Random;
 use kinema_core::format::{AtomLabels, AtomNumbers, Making, find_by_name};
 use kinema_core::frame::{Cell, Fields, NO_CELL, Stamp};
 use kinema_core::pipeline::Progress;

@@ -1,9 +1,7 @@
 //! DCD in all its variants.
 
-mod common;
-
-use common::dcd_builder::Builder;
-use common::{Random, read, read_damaged};
+use crate::common::dcd_builder::Builder;
+use crate::common::{Random, read, read_damaged};
 use kinema_core::ErrorKind;
 use kinema_core::format::{Format, Request, ScanOptions, Scratch, Wanted, dcd::Dcd};
 use kinema_core::frame::{Block, Fields, Scales};

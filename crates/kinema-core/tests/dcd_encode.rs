@@ -1,11 +1,9 @@
 //! DCD to DCD: planes that are copied, and the bytes of the path that decodes and encodes them.
 
-mod common;
-
 use std::path::Path;
 use std::sync::Arc;
 
-use common::dcd_builder::Builder;
+use crate::common::dcd_builder::Builder;
 use kinema_core::format::{Encoder, Making, find_by_name};
 use kinema_core::pipeline::Progress;
 use kinema_core::pipeline::encode::resume::Commits;

@@ -1,11 +1,9 @@
 //! DCD files as other programs read them: golden values, see `data/dcd/PROVENANCE.md`.
 
-mod common;
-
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use common::read;
+use crate::common::read;
 use kinema_core::format::dcd::Dcd;
 use kinema_core::frame::{Block, Cell};
 use kinema_core::source::FileSource;

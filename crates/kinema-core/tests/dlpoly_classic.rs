@@ -1,13 +1,12 @@
 //! HISTORY files with records of any width: mutated, the laws of the fuzz targets hold; selections read few bytes.
 
-mod common;
 #[allow(dead_code)] // what stored indices need
 #[path = "../../../fuzz/src/files.rs"]
 mod files;
 
 use std::path::Path;
 
-use common::{Random, read};
+use crate::common::{Random, read};
 use kinema_core::format::dlpoly::History;
 use kinema_core::format::{Format, Request, ScanOptions, Wanted};
 use kinema_core::frame::{Fields, Scales};

@@ -1,13 +1,12 @@
 //! Unformatted HISTORY files: what gfortran has written is read; mutated, the laws of the fuzz targets hold.
 
-mod common;
 #[allow(dead_code)] // what stored indices need
 #[path = "../../../fuzz/src/files.rs"]
 mod files;
 
 use std::path::{Path, PathBuf};
 
-use common::{Random, read};
+use crate::common::{Random, read};
 use kinema_core::format::dlpoly::History;
 use kinema_core::format::{Format, Request, ScanOptions, Segment, Wanted, detect};
 use kinema_core::frame::{Fields, Scales};

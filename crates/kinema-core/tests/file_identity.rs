@@ -1,14 +1,12 @@
 //! The identity of files: unchanged, copied, and changed in place, and how stored indexes and others use it.
 
-mod common;
-
 use std::fs::{self, File, FileTimes};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use common::{Random, folder};
+use crate::common::{Random, folder};
 use kinema_core::index::identity::{FileIdentity, Match};
 use kinema_core::source::{FileSource, FileStatus, ReadLog, Source};
 use kinema_core::trajectory::{IndexOrigin, IndexPolicy, OpenOptions, Trajectory};

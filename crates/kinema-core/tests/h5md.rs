@@ -1,11 +1,9 @@
 //! Chunks of any shape into frames: random layouts against a plain array, which bytes are read, and damage.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use common::{Random, folder};
+use crate::common::{Random, folder};
 use kinema_core::container::hdf5::array::{Array, ArrayDescription, NOT_STORED};
 use kinema_core::container::hdf5::filters::{FilterScratch, Pipeline, StoredFilter};
 use kinema_core::container::hdf5::number::Number;

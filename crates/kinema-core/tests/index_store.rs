@@ -1,13 +1,11 @@
 //! The stored index as files on disk: growth, changes, damage, places and savers that race.
 
-mod common;
-
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use common::{Random, folder};
+use crate::common::{Random, folder};
 use kinema_core::index::identity::FileIdentity;
 use kinema_core::index::store::{LoadOutcome, load, places, save};
 use kinema_core::index::{Index, TableBuilder, TableIndex, UniformIndex};

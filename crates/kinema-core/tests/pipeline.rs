@@ -1,13 +1,11 @@
 //! The pipeline over real files: the same bits whatever the workers, limits that hold, errors with their place.
 
-mod common;
-
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use common::dcd_builder::Builder;
-use common::folder;
+use crate::common::dcd_builder::Builder;
+use crate::common::folder;
 use kinema_core::frame::{BlockMut, Fields, RowsMut, Stamp, Units, VectorsMut};
 use kinema_core::pipeline::Progress;
 use kinema_core::pipeline::arrays::{self, ArrayRequest};

@@ -1,11 +1,9 @@
 //! Files to which frames are added, over a recording sink: their contents after every write, whole or torn, and how
 //! they are extended.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::opened;
+use crate::common::opened;
 use kinema_core::format::dcd::DcdHeader;
 use kinema_core::format::{Format, Making, find_by_name};
 use kinema_core::frame::{Block, Fields, Stamp, Units};

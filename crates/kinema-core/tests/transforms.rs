@@ -1,13 +1,11 @@
 //! Stacks of transforms over real files: a transform that looks back gives the same bits wherever reading begins.
 
-mod common;
-
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use common::dcd_builder::Builder;
-use common::folder;
+use crate::common::dcd_builder::Builder;
+use crate::common::folder;
 use kinema_core::frame::{BlockMut, Fields, RowsMut, Stamp, Units, VectorsMut};
 use kinema_core::pipeline::Progress;
 use kinema_core::pipeline::arrays::{self, ArrayRequest};

@@ -1,11 +1,9 @@
 //! Atom checkpoints of XTC: the same bits as from the start of the frame, and never other numbers, whatever is damaged.
 
-mod common;
-
 use std::path::Path;
 use std::sync::Arc;
 
-use common::Random;
+use crate::common::Random;
 use kinema_core::format::xtc::Xtc;
 use kinema_core::format::{Decoded, Decoder, Format, Request, ScanOptions, Scratch, Wanted};
 use kinema_core::frame::{Block, Fields, Scales};

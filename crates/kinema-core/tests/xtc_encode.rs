@@ -1,7 +1,5 @@
 //! Encoded XTC frames against bytes of libmdaxdr and against their own reader, and refused frames.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 
 use kinema_core::ErrorKind;
@@ -90,7 +88,7 @@ fn through_integers(bytes: &[u8], n_atoms: u32) -> Option<(Vec<u8>, Vec<[i32; 3]
 /// Positions (nm) of a file of frames, each with its first byte.
 fn positions_in(bytes: &[u8]) -> (Vec<[f32; 3]>, u64) {
     let source = MemorySource::new("test.xtc", bytes.to_vec());
-    let read = common::read(&Xtc, &source, None, None).expect("a sound file");
+    let read = crate::common::read(&Xtc, &source, None, None).expect("a sound file");
     (read.block.positions.as_chunks::<3>().0.to_vec(), read.n_frames)
 }
 

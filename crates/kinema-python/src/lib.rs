@@ -42,8 +42,9 @@ mod xtc;
 
 use kinema_core::container::hdf5::filters::COMPRESSIONS;
 use kinema_core::container::zstandard::first_bytes;
+use kinema_core::format::made::file_of;
 use kinema_core::format::{FORMATS, find_by_head};
-use kinema_core::frame::{Fields, Precision};
+use kinema_core::frame::{Fields, Making, Precision};
 use kinema_core::index::store;
 use kinema_core::plan::Access;
 use kinema_core::trajectory::{IndexPolicy, OnTruncated, Overlap};
@@ -78,6 +79,13 @@ fn formats(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
 #[pyfunction]
 fn format_of(head: &[u8]) -> Option<&'static str> {
     find_by_head(head).map(|format| format.info().name)
+}
+
+/// The file that stands for positions that each process makes in its memory.
+#[pyfunction]
+fn made_file(py: Python<'_>, seed: u64, n_atoms: u32, n_frames: u64, kept: u64) -> PyResult<Bound<'_, PyBytes>> {
+    let bytes = file_of(Making { seed, n_atoms, n_frames, kept }).map_err(|error| errors::to_python(&error))?;
+    Ok(PyBytes::new(py, &bytes))
 }
 
 /// At most `most` bytes of the content of a zstd frame, whose first bytes are given.
@@ -124,6 +132,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<trace::PySpan>()?;
     module.add_function(wrap_pyfunction!(formats, module)?)?;
     module.add_function(wrap_pyfunction!(format_of, module)?)?;
+    module.add_function(wrap_pyfunction!(made_file, module)?)?;
     module.add_function(wrap_pyfunction!(zstd_head, module)?)?;
     module.add_function(wrap_pyfunction!(cpu_features, module)?)?;
     module.add_function(wrap_pyfunction!(cache_folder, module)?)?;
@@ -161,6 +170,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<node_cache::PyCachedFile>()?;
     module.add_class::<node_cache::PyPrefetch>()?;
     module.add_class::<rows::PyFilePool>()?;
+    module.add_class::<rows::PyThrottle>()?;
     module.add_class::<rows::PyRows>()?;
     module.add_class::<rows::PyUnchangedFiles>()?;
     module.add_function(wrap_pyfunction!(moments::column_moments, module)?)?;

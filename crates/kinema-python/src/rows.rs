@@ -22,6 +22,23 @@ use crate::signals::{run_inline, run_interruptible};
 /// Up to this many bytes are read on the calling thread: waiting for another thread would take longer.
 const BRIEF_BYTES: usize = 64 << 20;
 
+/// A limit in bytes a second that processes share, for programs that write.
+#[pyclass(name = "Throttle", module = "kinema._core", frozen)]
+pub struct PyThrottle(Throttle);
+
+#[pymethods]
+impl PyThrottle {
+    #[new]
+    fn new(rate: u64, state: PathBuf) -> PyResult<Self> {
+        Throttle::new(rate, &state).map(Self).map_err(|error| to_python(&error))
+    }
+
+    /// Seconds for which the caller is to sleep.
+    fn reserve(&self, n_bytes: u64) -> f64 {
+        self.0.reserve(n_bytes).as_secs_f64()
+    }
+}
+
 /// Open files that trajectories and archives share.
 #[pyclass(name = "FilePool", module = "kinema._core", frozen)]
 pub struct PyFilePool {

@@ -30,6 +30,8 @@ __all__ = [
     "OUTPUT_TIME_UNIT",
     "OUTPUT_UNIT",
     "OVERLAP",
+    "PARTS",
+    "QUANTITIES",
     "SCHEDULE",
     "TABLE_FORMATS",
     "UNIT_CELLS",
@@ -91,6 +93,16 @@ NOJUMP_COUNT: tuple[str, ...] = ("all", "selected")
 
 # weight of an atom on the command line; Python has None for "none"
 WEIGHTS: tuple[str, ...] = ("none", "mass")
+
+# times of a run: parts of t_total, in the order of a run, which add up to it
+PARTS: tuple[str, ...] = (
+    "t_open", "t_plan", "t_IO", "t_compute", "t_wait", "t_communication", "t_end_loop", "t_unaccounted",
+)  # fmt: skip
+# t_start is not a part of t_total; those after PARTS are parts of some of them
+QUANTITIES: tuple[str, ...] = (
+    "t_total", "t_start", *PARTS, "t_open_topology", "t_open_trajectory", "t_read", "t_decode", "t_put", "t_get",
+    "t_gather",
+)  # fmt: skip
 
 
 def check_choice(argument: str, value: object, allowed: Collection[object]) -> None:

@@ -13,7 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["are_float32", "counted", "html_table", "plot_text", "printable", "printable_lines", "shortest"]
+__all__ = [
+    "align_columns",
+    "are_float32",
+    "counted",
+    "html_table",
+    "plot_text",
+    "printable",
+    "printable_lines",
+    "shortest",
+    "three_digits",
+]
 
 # relative rounding of float32: time steps are stored as float32, and times are their multiples
 _RELATIVE_ERROR = 2.0**-23
@@ -21,6 +31,7 @@ _ABSOLUTE_ERROR = 0.01
 _ALL_DIGITS = 15
 # powers of ten between which numbers are written without an exponent
 _PLAIN = (1e-5, 1e15)
+_EXPONENTS = 6
 
 
 def printable(text: object) -> str:
@@ -60,6 +71,29 @@ def html_table(title: str, rows: Iterable[Sequence[object]]) -> str:
     cells = ("".join(f"<td>{escape(printable(str(cell)))}</td>" for cell in row) for row in rows)
     body = "".join(f"<tr>{row}</tr>" for row in cells)
     return f"<table><caption>{escape(printable(title))}</caption><tbody>{body}</tbody></table>"
+
+
+def align_columns(rows: Sequence[Sequence[str]], *, left: int = 1, indent: str = "  ") -> list[str]:
+    """Lines with aligned columns: the first `left` columns to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        indent
+        + "  ".join(
+            cell.ljust(width) if number < left else cell.rjust(width)
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def three_digits(value: float) -> str:
+    """A number of a table with three significant digits, as in "1030", "12.3", "0.00123"; "-" if it is not finite."""
+    if not math.isfinite(value):
+        return "-"
+    rounded, exponent = f"{value:.2e}".split("e")
+    if value == 0 or not -_EXPONENTS < int(exponent) < _EXPONENTS:
+        return "0" if value == 0 else f"{value:.2e}"
+    return f"{float(rounded) * 10.0 ** int(exponent):.{max(0, 2 - int(exponent))}f}"
 
 
 def shortest(value: float, digits: int | None = None) -> str:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.base.frozen_dataclass import dataclass
-from kinema.base.printable import counted
+from kinema.base.printable import align_columns, counted, three_digits
 
 __all__ = [
     "BLOCK_COLUMNS",
@@ -30,7 +30,6 @@ __all__ = [
     "WorkerTaskTimes",
     "WorkerTimings",
     "block_column",
-    "digits_for",
     "format_seconds",
     "processed_again",
     "worker_task_times",
@@ -40,12 +39,11 @@ __all__ = [
 BLOCK_PHASES = ("io", "decode", "compute")
 BLOCK_COLUMNS = ("worker", "position", "frames", "start", *BLOCK_PHASES)
 # phases of a worker, in the order of a run; time that no clock measured comes after them
-PHASES = ("start", "open", "io", "decode", "compute", "wait", "communicate", "close")
+PHASES = ("start", "plan", "open", "io", "decode", "compute", "wait", "communicate", "close")
 UNACCOUNTED = "unaccounted"
 _SHOWN = (*PHASES, UNACCOUNTED, "total", "cpu")
 # fields that add up over calls
-_ADDED = (*PHASES, "total", "cpu", "frames", "blocks", "bytes_read", "reads")
-_WIDTH = 11  # characters of a column of seconds
+_ADDED = (*PHASES, "total", "cpu", "frames", "blocks", "bytes_read", "reads", "put", "get", "gather")
 # seconds below which milliseconds are too coarse a unit
 _SHORT = 0.1
 
@@ -53,11 +51,6 @@ _SHORT = 0.1
 def block_column(blocks: NDArray[np.float64], name: str) -> NDArray[np.float64]:
     """(blocks,) view of one of BLOCK_COLUMNS."""
     return blocks[:, BLOCK_COLUMNS.index(name)]
-
-
-def digits_for(seconds: float) -> int:
-    """Number of digits after the point in a column whose longest time is `seconds`."""
-    return 3 if seconds >= _SHORT else 6
 
 
 def format_seconds(seconds: float) -> str:
@@ -69,9 +62,13 @@ def format_seconds(seconds: float) -> str:
 class WorkerTimings:
     """Timings of one worker in one pass; seconds, frames, blocks, bytes.
 
-    `total` is the worker's wall time, `cpu` the CPU time of its thread or process. `start` is the time until a process
-    could begin (interpreter, imports, headers and indices); 0 for a thread. `communicate` is the time in messages,
-    without waiting for them; `close` the time for closing files; `node` the name of the machine if there are several.
+    `total` is the worker's wall time, from the beginning of the pass to its end, and `cpu` the CPU time of its thread
+    or process. `start` is the time until the worker existed, beyond the planning of the leading process: interpreter
+    and imports of a process, the cluster of Dask; 0 for a thread and for a rank. `plan` is the time in which the
+    leading process, and then the worker itself, planned the pass. `communicate` is the time in messages, without
+    waiting for them; of it `put` and `get` are one-sided, and `gather` is collecting results. `close` is the time for
+    closing files, `node` the name of the machine if there are several. A worker with several `threads` counts thread
+    seconds: each of its times is up to `threads` times the wall time.
     """
 
     worker: int
@@ -90,6 +87,11 @@ class WorkerTimings:
     communicate: float = 0.0
     close: float = 0.0
     node: str = ""
+    plan: float = 0.0
+    put: float = 0.0
+    get: float = 0.0
+    gather: float = 0.0
+    threads: int = 1
 
     @property
     def unaccounted(self) -> float:
@@ -255,10 +257,15 @@ class PassTimings:
     faults: tuple[_core.FrameFault, ...] = ()
 
     @classmethod
-    def from_core(cls, timings: _core.RunTimings, frames: int, restored: int = 0) -> PassTimings:
-        """Makes the timings from a result of the core's `run_into`."""
-        workers = tuple(WorkerTimings(**worker) for worker in timings["workers"])
-        return cls(timings["wall"], frames, workers, timings["blocks"], restored)
+    def from_core(
+        cls, timings: _core.RunTimings, frames: int, restored: int = 0, *, plan: float = 0.0, wall: float | None = None
+    ) -> PassTimings:
+        """Makes the timings from a result of the core's `run_into`; `plan`: seconds of planning before it; `wall`: of
+        the pass with both."""
+        wall = plan + timings["wall"] if wall is None else wall
+        workers = tuple(replace(WorkerTimings(**worker), plan=plan, total=wall) for worker in timings["workers"])
+        block_column(timings["blocks"], "start")[:] += plan
+        return cls(wall, frames, workers, timings["blocks"], restored)
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,6 +281,11 @@ class Timings:
         files of results and checkpoints.
     opening : mapping of str to float, seconds
         Work done once, before the run: "topology", "trajectory" (headers), "frames" (finding them).
+    start : float, seconds
+        Time for making the runner and its session: imports of Dask or MPI, communicators of ranks.
+    plan : float, seconds
+        Time of the leading process for choosing frames, for what analyses prepare, and between passes; planning within
+        a pass is in the workers' `plan`.
     runner : str
         Name of the runner; "" if there was none.
     access : str
@@ -288,6 +300,8 @@ class Timings:
     runner: str = ""
     access: str = "direct"
     gather: str = ""
+    start: float = 0.0
+    plan: float = 0.0
 
     @classmethod
     def from_reads(cls, reads: Sequence[_core.RunTimings], opening: Mapping[str, float]) -> Timings:
@@ -359,7 +373,7 @@ class Timings:
 
     @property
     def totals(self) -> dict[str, float]:
-        """Seconds of all workers by phase: start, open, io, decode, compute, wait, communicate, close, unaccounted."""
+        """Seconds of all workers by phase, in the order of PHASES, and "unaccounted"."""
         return {
             phase: float(sum(getattr(worker, phase) for worker in self.workers)) for phase in (*PHASES, UNACCOUNTED)
         }
@@ -377,15 +391,12 @@ class Timings:
             f"{self.frames:,} frames{passes}, {format_seconds(self.wall)}, {self.frames_per_second:,.0f} frames/s, "
             f"{counted(self.n_workers, 'worker')}, {self.bytes_read:,} bytes in {self.reads:,} reads"
             + (f", {self.frames_restored:,} frames from a checkpoint" if self.frames_restored else ""),
-            f"{'worker':>6} {'frames':>9} {'blocks':>7} " + " ".join(f"{name:>{_WIDTH}}" for name in _SHOWN),
         ]
-        digits = digits_for(max((worker.total for worker in self.workers), default=0.0))
+        rows = [["worker", "frames", "blocks", *_SHOWN]]
         for worker in self.workers:
-            seconds = [getattr(worker, name) for name in _SHOWN]
-            lines.append(
-                f"{worker.worker:>6} {worker.frames:>9,} {worker.blocks:>7,} "
-                + " ".join(f"{value:>{_WIDTH}.{digits}f}" for value in seconds)
-            )
+            seconds = [three_digits(getattr(worker, name)) for name in _SHOWN]
+            rows.append([str(worker.worker), f"{worker.frames:,}", f"{worker.blocks:,}", *seconds])
+        lines += align_columns(rows, left=0, indent="")
         lines += [str(one.tasks) for one in self.passes if one.tasks is not None]
         lines.append("share: " + ", ".join(f"{name} {share:.0%}" for name, share in self.fractions.items()))
         return "\n".join(lines)

@@ -20,7 +20,7 @@ from kinema.files.convert import convert
 from kinema.storage.output_file import write_whole
 from kinema.trajectory.opening import open as open_trajectory
 
-__all__ = ["Case", "LongTrajectory", "make_case"]
+__all__ = ["Case", "LongTrajectory", "make_case", "real_files"]
 
 SELECTION = "protein and name CA"
 _GROUP = "C-alpha"
@@ -112,7 +112,7 @@ def make_case(
     ArgumentError
         For fewer than 98 frames, a disk without space for 98, and long trajectories of another number of frames.
     """
-    topology, source = _real_files()
+    topology, source = real_files()
     folder.mkdir(parents=True, exist_ok=True)
     short_xtc = folder / "adk_98_frames.xtc"
     index_file = folder / "c-alpha.ndx"
@@ -159,7 +159,7 @@ def _other_formats(source: Path, topology: Path, n_frames: int) -> tuple[LongTra
     return tuple(others)
 
 
-def _real_files() -> tuple[Path, Path]:
+def real_files() -> tuple[Path, Path]:
     """The PSF and DCD in MDAnalysisTests, which is not imported: that would take seconds."""
     found = importlib.util.find_spec("MDAnalysisTests")
     if found is None or not found.submodule_search_locations:

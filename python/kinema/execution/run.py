@@ -71,6 +71,13 @@ def run(
     ------
     ArgumentError
         Also if there is no analysis, one is given twice, or they have different trajectories or views.
+
+    Examples
+    --------
+    >>> rmsd, rgyr = kn.analysis.RMSD(traj, select="name CA"), kn.analysis.RadiusOfGyration(traj)
+    >>> _ = kn.run([rmsd, rgyr], step=10)  # each frame is read and decoded once
+    >>> rmsd.results.rmsd.shape, rgyr.results.rgyr.shape
+    ((20, 3), (20,))
     """
     began = time.perf_counter()
     chosen_runner = choose_runner(runner, **options)
@@ -80,6 +87,7 @@ def run(
     method.check(chosen_runner.name, trajectory.format, trajectory.core.transforms)
 
     def whole() -> _Finished:
+        ready = time.perf_counter()
         saved = _checked_outputs(analyses, checkpoint, checkpoint_interval, out, overwrite)
         counted = counts_of_all()
         # counted as opening
@@ -108,6 +116,7 @@ def run(
                     with persistence.saving():
                         results, outcomes = passes.all(persistence)
                         persistence.finish()
+            planned = passes.gathered - ready - scanning - sum(outcome.timings.wall for outcome in outcomes)
             trajectory.core.add_frame_faults([fault for outcome in outcomes for fault in outcome.timings.faults])
             trajectory.note_frames()
         timings = Timings(
@@ -117,6 +126,8 @@ def run(
             runner=chosen_runner.name,
             access=access,
             gather=chosen_runner.gather,
+            start=ready - began,
+            plan=max(0.0, planned),
         )
         words = _describe_plans(outcomes)
         core = trajectory.core
@@ -205,6 +216,8 @@ class _Passes:
     progress: ProgressChoice
     access: str
     run: object = field(default_factory=object)
+    # when the last pass has ended, by `time.perf_counter`
+    gathered: float = 0.0
 
     def all(self, persistence: Persistence | None) -> tuple[list[Results], list[PassResult]]:
         """The results of each analysis, and the outcome of each pass."""
@@ -217,6 +230,7 @@ class _Passes:
         outcomes: list[PassResult] = []
         while waiting:
             outcome = self._run_pass(len(outcomes), n_passes, waiting, persistence)
+            self.gathered = time.perf_counter()
             outcomes.append(outcome)
             if persistence is None:
                 of_pass = outcome.results()

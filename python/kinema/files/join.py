@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from kinema import trajectory
-from kinema.base.choices import renamed
+from kinema.base.choices import check_choice, renamed
 from kinema.base.errors import ArgumentError, CorruptFileError
 from kinema.base.input_files import file_names
-from kinema.base.notes import emit, returns_notes
+from kinema.base.notes import collected, emit, returns_notes
 from kinema.base.printable import counted, printable
 from kinema.base.progress import ProgressChoice
 from kinema.base.resources import parse_memory
@@ -79,6 +79,7 @@ def join(
     *,
     copy: bool = False,
     overlap: str = "last",
+    renumber: bool = False,
     format: str | None = None,
     particles: str | None = None,
     root: str | None = None,
@@ -108,6 +109,9 @@ def join(
     overlap : {"last", "first", "all"}
         Which frames are used if a part begins before the previous part ends. For DCD files, which hold no step per
         frame, "all" requires that steps continue from part to part, or that the headers have no time step.
+    renumber : bool
+        H5MD: the steps and times of each part continue from those of the previous one, as for parts that all begin at
+        0. All frames are used.
     format, particles, root, units, external, on_truncated, stored : as `kinema.open`
     overwrite, verify, runner, workers, memory : as `repack`
 
@@ -117,6 +121,12 @@ def join(
         If parts differ in atoms, fields, units or types; if frames are missing between DCD files; if headers of NetCDF
         files differ.
     UnsupportedFormatError, FileNotFound, FileAccessError, FileIOError, CorruptFileError
+
+    Examples
+    --------
+    >>> joined = kn.join(["md1.xtc", "md2.xtc"], "joined.xtc")
+    >>> kn.open("joined.xtc").n_frames
+    196
     """
     on = CallWorkers(choose_runner(runner), workers)
     on.check()
@@ -128,24 +138,31 @@ def join(
         check_not_input(out, *names)
         check_target(out, overwrite=overwrite)
         stated: dict[str, Any] = {"particles": particles, "root": root, "units": units, "external": external}
-        traj = opening.open(names, format=format, overlap=overlap, on_truncated=on_truncated, stored=stored, **stated)
+        used = overlap
+        if renumber:
+            # steps decide nothing then
+            check_choice("overlap", overlap, ("last", "all"))
+            used = "all"
+        traj = opening.open(names, format=format, overlap=used, on_truncated=on_truncated, stored=stored, **stated)
         kinds = sorted({part.format for part in traj.parts})
         if len(kinds) > 1:
             raise ArgumentError(f"parts are of one format, found {' and '.join(kinds)}")
         refuse_external(names[0], kinds[0], "joined")
         check_format(out, kinds[0])
         if format_named(kinds[0]).spliced:
+            if renumber:
+                raise ArgumentError(f"only steps of H5MD files can be renumbered, found {kinds[0]}", path=names[0])
             _join_bytes(traj, out, on, progress)
             return Joined(out, traj.n_frames, traj.n_atoms, os.path.getsize(out))
         options = h5md.H5mdOptions(particles=particles, root=root, units=units, external=external, stored=stored)
         if not copy:
-            refers_to = _refer(traj, out, options, overwrite=overwrite)
+            refers_to = _refer(traj, out, options, overwrite=overwrite, renumber=renumber)
             _note_outside(out, refers_to)
             return Joined(out, traj.n_frames, traj.n_atoms, os.path.getsize(out), refers_to)
         stem, suffix = os.path.splitext(os.path.abspath(out))
         with temporary_folder(f"{stem}.virtual{suffix}") as folder:
             virtual = os.path.join(folder, os.path.basename(out))
-            _refer(traj, virtual, options, overwrite=False)
+            _refer(traj, virtual, options, overwrite=False, renumber=renumber)
             layout = Layout("frames", _compression_of(names[0], options))
             repack_with(
                 virtual, out, layout, replace(options, external="any"), overwrite=overwrite, verify=verify, on=on,
@@ -153,7 +170,10 @@ def join(
             )  # fmt: skip
         return Joined(out, traj.n_frames, traj.n_atoms, os.path.getsize(out))
 
-    return on.lead(whole_call)
+    with collected() as notes:
+        done = on.lead(whole_call)
+    emit([note for note in notes if not (renumber and note.startswith("time goes back"))])
+    return done
 
 
 def _join_bytes(traj: trajectory.Trajectory, out: str, on: CallWorkers, progress: ProgressChoice) -> None:
@@ -175,7 +195,9 @@ def _join_bytes(traj: trajectory.Trajectory, out: str, on: CallWorkers, progress
         write_frames(out, header, ranges, advance, copying(on, out, advance))
 
 
-def _refer(traj: trajectory.Trajectory, out: str, options: h5md.H5mdOptions, *, overwrite: bool) -> tuple[str, ...]:
+def _refer(
+    traj: trajectory.Trajectory, out: str, options: h5md.H5mdOptions, *, overwrite: bool, renumber: bool
+) -> tuple[str, ...]:
     """Makes the file that refers to the parts."""
     described = traj.parts
     for part in described:
@@ -188,7 +210,7 @@ def _refer(traj: trajectory.Trajectory, out: str, options: h5md.H5mdOptions, *, 
             first, stop = part.kept
             window = FrameWindow(axis_of(source, contents), first, stop, part.file_frames)
             joined.append(JoinedPart(source, contents, window, number == 0, number + 1 == len(described)))
-        tasks = join_tasks(joined, os.path.dirname(os.path.abspath(out)))
+        tasks = join_tasks(joined, os.path.dirname(os.path.abspath(out)), renumber=renumber)
         write(
             joined[0].opened, tasks, out, overwrite=overwrite, verify=True, on=CallWorkers(ThreadsRunner(), 1),
             memory=1 << 26,
@@ -198,7 +220,7 @@ def _refer(traj: trajectory.Trajectory, out: str, options: h5md.H5mdOptions, *, 
     whole = opening.open(
         out, particles=options.particles, root=options.root, units=options.units, external="any", stored=False
     )
-    if whole.n_frames != traj.n_frames or not np.array_equal(whole.steps, traj.steps):
+    if whole.n_frames != traj.n_frames or not (renumber or np.array_equal(whole.steps, traj.steps)):
         raise CorruptFileError(f"{out}: has other frames than its parts, expected {traj.n_frames}", path=out)
     return tuple(dict.fromkeys(part.path for part in described))
 

@@ -23,6 +23,7 @@ _CLASSES = {
     "H5MD": ("kinema.formats.h5md.format", "H5md"),
     "PDB": ("kinema.formats.external.format", "Pdb"),
     "GRO": ("kinema.formats.external.format", "Gro"),
+    "made": ("kinema.formats.made", "Made"),
     "MDAnalysis": ("kinema.formats.external.format", "ThroughMDAnalysis"),
 }
 

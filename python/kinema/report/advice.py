@@ -188,7 +188,7 @@ def _starting(timings: Timings, run: Circumstances) -> Iterator[str]:
     if share < _MUCH:
         return
     yield (
-        f"{share:.0%} of the workers' time is their start (interpreter, imports, opening): "
+        f"{share:.0%} of the workers' time is their start (interpreter, imports): "
         + ("threads have none; " if run.runner == "processes" else "")
         + "it counts less in longer runs"
     )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from kinema.base.errors import ArgumentError, CorruptFileError, Error
 from kinema.base.input_files import read_regular
-from kinema.base.printable import printable
+from kinema.base.printable import printable, three_digits
 from kinema.base.resources import default_workers
 from kinema.base.timings import Timings, format_seconds
 from kinema.cache.counts import CacheCounts
@@ -24,7 +24,7 @@ from kinema.report import stored
 from kinema.report.advice import Circumstances, advise
 from kinema.report.machine import file_systems, machine_facts
 from kinema.report.places import Places
-from kinema.report.quantities import Quantities, quantities_of
+from kinema.report.quantities import PARTS, Quantities, quantities_of
 from kinema.report.stragglers import SlowFile, Straggler, find_slow_files, find_stragglers
 from kinema.storage.output_checks import check_not_input, check_plot_path, check_remade
 from kinema.storage.output_file import write_whole
@@ -119,9 +119,9 @@ class Report:
         `kind`: "bars", where the time of each worker went; "timeline", the blocks of each worker.
         `overwrite` replaces a file that Kinema did not write.
         """
-        from kinema.report import plotting
+        from kinema.report.figures import style, workers
 
-        kinds = {"bars": plotting.draw_bars, "timeline": plotting.draw_timeline}
+        kinds = {"bars": workers.draw_bars, "timeline": workers.draw_timeline}
         if kind not in kinds:
             raise ArgumentError(f"kind must be one of {', '.join(map(repr, kinds))}, found {kind!r}")
         if path is not None:
@@ -129,7 +129,7 @@ class Report:
             check_plot_path(path, overwrite=overwrite)
         figure = kinds[kind](self)
         if path is not None:
-            plotting.write(figure, path)
+            style.write(figure, path)
         return figure
 
     def _check_not_input(self, path: str | os.PathLike[str]) -> None:
@@ -234,7 +234,9 @@ def _lines(report: Report) -> list[str]:
     between = max(0.0, timings.whole - timings.wall)
     wanted = report.input.get("bytes_wanted", 0)
     access = "" if timings.access == "direct" else f", access {timings.access}"
+    emulated = report.run.get("emulated")
     lines = [
+        *([] if emulated is None else [_emulated_line(emulated)]),
         f"{', '.join(dict.fromkeys(report.run['analyses']))} of {files[0]['path']}{more} ({report.input['format']}, "
         f"{report.input['n_atoms']:,} atoms, {report.run['atoms']:,} of them used), runner {timings.runner}{access}",
         f"once: topology {format_seconds(opening.get('topology', 0.0))}, "
@@ -254,14 +256,22 @@ def _lines(report: Report) -> list[str]:
     return lines + [f"advice: {one}" for one in report.advice]
 
 
+def _emulated_line(emulated: Mapping[str, Any]) -> str:
+    """Says that nothing was measured, and where the parameters are."""
+    return (
+        f"emulated, not measured: {emulated['name']}, nodes {emulated['nodes']} ({emulated['description']}); its "
+        "parameters and their sources are in the report's run.emulated"
+    )
+
+
 def _described(found: Quantities) -> list[tuple[str, Any]]:
     """Names as the publications write them."""
-    names = ("t_opening_topology", "t_opening_trajectory", "t_IO", "t_comp", "t_end_loop", "t_wait", "t_comm")
+    names = ("t_total", *PARTS, "t_start", "t_open_topology", "t_open_trajectory")
     described = [(name, getattr(found, name)) for name in names]
     about = " (estimate)" if found.R_comp_IO_is_estimate else ""
     return [
         *described,
-        ("t_comm with waiting", found.t_comm_with_wait),
+        ("t_communication with waiting", found.t_communication_with_wait),
         (f"R_comp/IO{about}", found.R_comp_IO),
         ("R_comp/comm", found.R_comp_comm),
         ("R_comp/comm with waiting", found.R_comp_comm_with_wait),
@@ -271,7 +281,7 @@ def _described(found: Quantities) -> list[tuple[str, Any]]:
 def _quantity(name: str, value: float | None) -> str:
     if value is None:
         return f"{name} -"
-    return f"{name} {value:.3g}" if name.startswith("R_") else f"{name} {format_seconds(value)}"
+    return f"{name} {three_digits(value)}" + ("" if name.startswith("R_") else " s")
 
 
 def _block_line(name: str, values: Mapping[str, float]) -> str:

@@ -8,35 +8,54 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from kinema.base.errors import ArgumentError
-from kinema.base.printable import printable
-from kinema.base.timings import digits_for
-from kinema.report.quantities import Quantities
+from kinema.base.printable import align_columns, printable, three_digits
+from kinema.report.quantities import PARTS, QUANTITIES, checked_quantity, rank_quantities
 
 if TYPE_CHECKING:
     from kinema.report.report import Report
 
-__all__ = ["Scaling", "ScalingPoint", "label_of", "mean_and_deviation", "scaling_of", "scaling_points"]
+__all__ = [
+    "Scaling",
+    "ScalingPoint",
+    "group_reports",
+    "label_of",
+    "mean_and_deviation",
+    "scaling_of",
+    "scaling_points",
+]
 
-_WIDTH = 13  # of a column of seconds, or that of its name
+# quantities that have a column beside the one that is asked for
+_SHOWN = ("t_total", "t_start", *PARTS)
+# names in `Report.extra` that are part of a label
+_VARIED = (
+    "lab", "nodes", "task", "reader", "analysis", "times", "storage", "stripes", "source", "page_cache", "gather",
+    "schedule", "ranks_per_node", "oversubscribe",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class ScalingPoint:
-    """All repeats with one number of workers.
+    """One quantity of all repeats with one number of workers.
 
     Attributes
     ----------
     n_workers, repeats : int
-    mean, deviation : seconds; the deviation is 0 for a single repeat
+    mean, deviation : seconds, over the repeats; the deviation is 0 for a single repeat
     base : the number of workers that S and E are measured against, 1 if there is a run with one
-    speed_up, speed_up_deviation : S(N), t(base) / t(N)
+    speed_up, speed_up_deviation : S(N), t(base) / t(N); not a number if a time is 0
     efficiency, efficiency_deviation : S(N) base / N
+    rank_mean, rank_deviation, rank_largest : seconds, over all ranks (or other workers) of all repeats; None if they
+        are not known
+    frame_ms : milliseconds of a rank for each of its frames; None if they are not known
     """
 
     n_workers: int
@@ -48,63 +67,94 @@ class ScalingPoint:
     speed_up_deviation: float
     efficiency: float
     efficiency_deviation: float
+    rank_mean: float | None = None
+    rank_deviation: float | None = None
+    rank_largest: float | None = None
+    frame_ms: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """Series of points by label, and for each the means of the publications' quantities by number of workers.
+    """Series of points by label, for each quantity.
 
-    `print(scaling)` prints a table. `R_comp_IO` by label comes from the runs with one worker; absent without such runs.
+    `print(scaling)` prints a table. The t_total of a run is the time of the slowest rank; other quantities are means
+    over ranks.
+
+    Attributes
+    ----------
+    points : {label: {quantity: points}}
+        For each of QUANTITIES in `kinema.report.quantities`.
+    quantity : str
+        The quantity whose S and E are printed and drawn.
+    R_comp_IO : {label: ratio}
+        From the runs with one worker; absent without such runs.
     """
 
-    series: Mapping[str, tuple[ScalingPoint, ...]]
-    means: Mapping[str, Mapping[int, Mapping[str, float]]]
+    points: Mapping[str, Mapping[str, tuple[ScalingPoint, ...]]]
     R_comp_IO: Mapping[str, float]
+    quantity: str = "t_total"
+
+    @property
+    def series(self) -> dict[str, tuple[ScalingPoint, ...]]:
+        """Points of `quantity` by label."""
+        return {label: found[self.quantity] for label, found in self.points.items()}
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {
             label: {
-                "points": [asdict(point) for point in points],
-                "means": {str(n): dict(values) for n, values in self.means[label].items()},
+                "quantity": self.quantity,
+                "points": [asdict(point) for point in found[self.quantity]],
+                "quantities": {name: [asdict(point) for point in points] for name, points in found.items()},
                 "R_comp_IO": self.R_comp_IO.get(label),
             }
-            for label, points in self.series.items()
+            for label, found in self.points.items()
         }
 
     def __str__(self) -> str:
         lines: list[str] = []
-        for label, points in self.series.items():
+        for label, found in self.points.items():
             ratio = self.R_comp_IO.get(label)
             value = "not measured: no run with one worker" if ratio is None else f"{ratio:.3g} (measured, one worker)"
             lines.append(f"{printable(label)}: R_comp/IO {value}")
-            lines += _rows(points, self.means[label])
-            if points[0].base > 1:
-                lines.append(f"S and E are measured against {points[0].base} workers, as there is no run with one")
+            lines += _rows(found, self.quantity)
+            base = found[self.quantity][0].base
+            if base > 1:
+                lines.append(f"S and E are measured against {base} workers, as there is no run with one")
         return "\n".join(lines)
 
 
-def _rows(points: Sequence[ScalingPoint], means: Mapping[int, Mapping[str, float]]) -> Iterator[str]:
+def _rows(found: Mapping[str, Sequence[ScalingPoint]], quantity: str) -> list[str]:
     """The table of a series. Without repeats there is no deviation."""
-    names = ("t_opening_trajectory", "t_IO", "t_comp", "t_wait", "t_comm", "t_unaccounted")
-    digits = digits_for(max(point.mean for point in points))
-    yield f"{'N':>4} {'runs':>5} {'t (s)':>21} {'S':>15} {'E':>15} " + " ".join(f"{name:>{_WIDTH}}" for name in names)
-    for point in points:
-        mean = f"{point.mean:>10.{digits}f}"
-        time = f"{mean} ± {point.deviation:<8.{digits}f}" if point.repeats > 1 else f"{mean}{'':11}"
-        ratios = []
-        for value, deviation in (
-            (point.speed_up, point.speed_up_deviation), (point.efficiency, point.efficiency_deviation)
-        ):  # fmt: skip
-            shown = point.repeats > 1 and points[0].repeats > 1
-            ratios.append(f"{value:>8.2f}" + (f" ± {deviation:<4.2f}" if shown else f"{'':7}"))
-        yield f"{point.n_workers:>4} {point.repeats:>5} {time} {' '.join(ratios)} " + " ".join(
-            f"{means[point.n_workers][name]:>{max(_WIDTH, len(name))}.{digits}f}" for name in names
-        )
+    others = [name for name in _SHOWN if name != quantity]
+    rows = [
+        ["N", "runs", f"{quantity} (s)", "S", "E", "mean of ranks", "largest", "ms/frame", *others],
+    ]
+    points = found[quantity]
+    for at, point in enumerate(points):
+        repeated = point.repeats > 1
+        both = repeated and points[0].repeats > 1
+        rows.append([
+            str(point.n_workers), str(point.repeats),
+            _with_deviation(point.mean, point.deviation if repeated else None),
+            _with_deviation(point.speed_up, point.speed_up_deviation if both else None),
+            _with_deviation(point.efficiency, point.efficiency_deviation if both else None),
+            _with_deviation(point.rank_mean, point.rank_deviation if repeated or point.n_workers > 1 else None),
+            _with_deviation(point.rank_largest), _with_deviation(point.frame_ms),
+            *(three_digits(found[name][at].mean) for name in others),
+        ])  # fmt: skip
+    return align_columns(rows, left=0, indent="")
+
+
+def _with_deviation(value: float | None, deviation: float | None = None) -> str:
+    """A cell of the table; "-" for what is not known."""
+    if value is None or not math.isfinite(value):
+        return "-"
+    return three_digits(value) + ("" if deviation is None else f" ± {three_digits(deviation)}")
 
 
 def scaling_of(
-    reports: Sequence[Report], *, quantity: str = "t_rounds", labels: Sequence[str | None] | None = None
+    reports: Sequence[Report], *, quantity: str = "t_total", labels: Sequence[str | None] | None = None
 ) -> Scaling:
     """Reports of the same work on different numbers of workers; series are distinguished by runner, by what `kinema
     scaling` has noted, and by machine, file system, versions, analyses, atoms and files where these differ.
@@ -113,15 +163,42 @@ def scaling_of(
 
     N is the number of workers that `kinema scaling` asked for, of other reports those that had work.
 
-    `quantity`: of `Quantities`, "t_rounds" (wall time of the passes) or "t_total" (with opening).
+    `quantity`: the time t of which the speed-up is, one of QUANTITIES in `kinema.report.quantities`.
 
     Raises ArgumentError for no reports, labels that are not one for each report, reports without workers, another
     quantity, and series whose runs did not read the same number of frames.
     """
+    quantity = checked_quantity(quantity)
+    points, ratios = {}, {}
+    for label, groups in group_reports(reports, labels).items():
+        points[label] = _points_of(groups)
+        alone = [report.quantities for report in groups.get(1, [])]
+        measured = [one.R_comp_IO for one in alone if one.R_comp_IO is not None and not one.R_comp_IO_is_estimate]
+        if measured:
+            ratios[label] = fmean(measured)
+    return Scaling(points, ratios, quantity)
+
+
+def _points_of(groups: Mapping[int, Sequence[Report]]) -> dict[str, tuple[ScalingPoint, ...]]:
+    """Points of each quantity, of reports by number of workers."""
+    ranks = {n: [rank_quantities(report.timings) for report in group] for n, group in groups.items()}
+    frames = {n: sum(report.timings.frames_read for report in group) for n, group in groups.items()}
+    return {
+        name: scaling_points(
+            {n: [getattr(report.quantities, name) for report in group] for n, group in groups.items()},
+            {n: np.concatenate([one[name] for one in found]) for n, found in ranks.items()},
+            frames,
+        )
+        for name in QUANTITIES
+    }
+
+
+def group_reports(
+    reports: Sequence[Report], labels: Sequence[str | None] | None = None
+) -> Mapping[str, Mapping[int, list[Report]]]:
+    """The reports by series and number of workers; series, `labels` and errors as in `scaling_of`."""
     if not reports:
         raise ArgumentError("scaling needs reports of at least one run")
-    if quantity not in Quantities.__dataclass_fields__:
-        raise ArgumentError(f"quantity must be one of {', '.join(Quantities.__dataclass_fields__)}, found {quantity!r}")
     if labels is not None and len(labels) != len(reports):
         raise ArgumentError(f"labels are one for each report, expected {len(reports)}, found {len(labels)}")
     by_label: dict[str, dict[int, list[Report]]] = defaultdict(lambda: defaultdict(list))
@@ -129,20 +206,12 @@ def scaling_of(
         if not report.n_workers:
             raise ArgumentError("a report has no workers: all of its results came from a checkpoint")
         by_label[label][int(report.extra.get("workers", report.n_workers))].append(report)
-    series, means, ratios = {}, {}, {}
     for label, groups in by_label.items():
         frames = {report.timings.frames_read for group in groups.values() for report in group}
         if len(frames) > 1:
             found = ", ".join(f"{n:,}" for n in sorted(frames))
             raise ArgumentError(f"{label}: runs of different work cannot be compared, found {found} frames")
-        times = {n: [getattr(report.quantities, quantity) for report in group] for n, group in groups.items()}
-        series[label] = scaling_points(times)
-        means[label] = {n: _means(group) for n, group in groups.items()}
-        alone = [report.quantities for report in groups.get(1, [])]
-        measured = [one.R_comp_IO for one in alone if one.R_comp_IO is not None and not one.R_comp_IO_is_estimate]
-        if measured:
-            ratios[label] = fmean(measured)
-    return Scaling(series, means, ratios)
+    return by_label
 
 
 def label_of(report: Report) -> str:
@@ -150,11 +219,7 @@ def label_of(report: Report) -> str:
     extra = report.extra
     words = [report.timings.runner or "runs", str(extra.get("format", report.input["format"]))]
     usual = ("", "warm", "file")
-    words += [
-        f"{name.replace('_', ' ')} {extra[name]}"
-        for name in ("source", "page_cache", "gather", "schedule", "ranks_per_node", "oversubscribe")
-        if extra.get(name, "") not in usual
-    ]
+    words += [f"{name.replace('_', ' ')} {extra[name]}" for name in _VARIED if extra.get(name, "") not in usual]
     if report.timings.access != "direct":
         words.append(f"access {report.timings.access}")
     if extra.get("workload", 1) != 1:
@@ -228,27 +293,39 @@ def _files_of(report: Report) -> tuple[str, ...]:
     return (f"{files[0]['path']}{more}", *(str(file["fingerprint"]) for file in files))
 
 
-def _means(reports: Sequence[Report]) -> dict[str, float]:
-    found = [report.quantities.as_dict() for report in reports]
-    return {name: fmean(one[name] for one in found) for name in found[0] if name.startswith("t_")}
+def scaling_points(
+    times: Mapping[int, Sequence[float]],
+    ranks: Mapping[int, NDArray[np.float64]] | None = None,
+    frames: Mapping[int, int] | None = None,
+) -> tuple[ScalingPoint, ...]:
+    """Points of times by number of workers, in ascending order, against the smallest number.
 
-
-def scaling_points(times: Mapping[int, Sequence[float]]) -> tuple[ScalingPoint, ...]:
-    """Points of times by number of workers, in ascending order, against the smallest number."""
+    Parameters
+    ----------
+    times : {number: times of the repeats}
+    ranks : {number: times of all ranks of all repeats}, optional
+    frames : {number: frames of all repeats}, optional
+        With `ranks`.
+    """
     base = min(times)
     first, first_deviation = mean_and_deviation(times[base])
     points = []
     for n, found in sorted(times.items()):
         mean, deviation = mean_and_deviation(found)
-        speed_up = first / mean if mean > 0 else math.inf
-        relative = math.hypot(first_deviation / first if first else 0.0, deviation / mean if mean else 0.0)
         share = base / n
-        points.append(
-            ScalingPoint(
-                n, len(found), mean, deviation, base, speed_up, speed_up * relative, speed_up * share,
-                speed_up * relative * share,
-            )
+        speed_up = relative = math.nan
+        if first > 0 and mean > 0:
+            speed_up, relative = first / mean, math.hypot(first_deviation / first, deviation / mean)
+        point = ScalingPoint(
+            n, len(found), mean, deviation, base, speed_up, speed_up * relative, speed_up * share,
+            speed_up * relative * share,
         )  # fmt: skip
+        if ranks is not None:
+            of_ranks, spread = mean_and_deviation(ranks[n].tolist())
+            point = replace(point, rank_mean=of_ranks, rank_deviation=spread, rank_largest=float(ranks[n].max()))
+            if frames is not None and frames[n]:
+                point = replace(point, frame_ms=1e3 * float(ranks[n].sum()) / frames[n])
+        points.append(point)
     return tuple(points)
 
 

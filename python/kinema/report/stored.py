@@ -1,8 +1,8 @@
 """Reports as JSON, with a version: the contents of the file, and how to read it.
 
-    schema        "kinema-report", version 1
+    schema        "kinema-report", version 2
     machine, input, run, extra, advice    as `Report` has them
-    opening, whole, wall    seconds
+    opening, whole, wall, start, plan    seconds, as `Timings` has them
     totals        seconds of all workers by phase
     quantities    the publications' quantities
     blocks        {phase: {count, mean, median, p95, max}}, seconds of a block; "between": from a block to the next one
@@ -10,13 +10,16 @@
                   the longest MOST_BLOCKS of them), blocks_left_out, tasks (of Dask: function, task and job time)
     stragglers, slow_files
 
+Version 1 had no planning: `start` of its workers has planning, and opening in a process. It had the quantities' former
+names, which nothing reads: quantities follow from the rounds.
+
 It draws no conclusions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -45,7 +48,9 @@ __all__ = ["MOST_BLOCKS", "SCHEMA", "VERSION", "block_summary", "report_as_dict"
 R = TypeVar("R")
 
 SCHEMA = "kinema-report"
-VERSION = 1
+VERSION = 2
+# versions that are read
+_VERSIONS = (1, VERSION)
 # blocks of a pass in a file: enough for a picture
 MOST_BLOCKS = 20_000
 # largest number of workers of a pass, and largest number in a report; larger ones were not measured
@@ -67,6 +72,8 @@ def report_as_dict(report: Report) -> dict[str, Any]:
         "opening": dict(timings.opening),
         "whole": timings.whole,
         "wall": timings.wall,
+        "start": timings.start,
+        "plan": timings.plan,
         "totals": timings.totals,
         "quantities": report.quantities.as_dict(),
         "blocks": block_summary(timings),
@@ -142,10 +149,12 @@ def report_from_dict(found: Any, path: str) -> dict[str, Any]:
     """
     if not isinstance(found, dict) or found.get("schema") != SCHEMA:
         raise CorruptFileError(f"{path}: is not a report of kinema, written with --report", path=path)
-    if found.get("version") != VERSION:
+    if type(found.get("version")) is not int or found["version"] not in _VERSIONS:
         raise ArgumentError(
-            f"{path}: version of the report, expected {VERSION}, found {found.get('version')}", path=path
+            f"{path}: version of the report, expected 1 to {VERSION}, found {found.get('version')}", path=path
         )
+    if found["version"] == 1:
+        found = _version_2(found)
     try:
         run = _mapping(found, "run")
         given = _mapping(found, "input")
@@ -163,7 +172,7 @@ def report_from_dict(found: Any, path: str) -> dict[str, Any]:
             _check(given, {"bytes_wanted": int})
         extra = _mapping(found, "extra")
         _check(extra, {name: int for name in ("workers", "workload") if name in extra})
-        _check(found, {"whole": float, "advice": list})
+        _check(found, {"whole": float, "start": float, "plan": float, "advice": list})
         opening = {str(name): _checked(float, value, name) for name, value in _mapping(found, "opening").items()}
         # reports of earlier versions have no access: there was only one
         access = str(run.get("access", "direct"))
@@ -172,7 +181,9 @@ def report_from_dict(found: Any, path: str) -> dict[str, Any]:
             "machine": _mapping(found, "machine"),
             "input": given,
             "run": run,
-            "timings": Timings(passes, float(found["whole"]), opening, run["runner"], access),
+            "timings": Timings(
+                passes, float(found["whole"]), opening, run["runner"], access, start=found["start"], plan=found["plan"]
+            ),
             "stragglers": tuple(_straggler_from(one) for one in found["stragglers"]),
             "slow_files": tuple(_record(SlowFile, one) for one in found["slow_files"]),
             "advice": tuple(map(str, found["advice"])),
@@ -182,15 +193,28 @@ def report_from_dict(found: Any, path: str) -> dict[str, Any]:
         raise CorruptFileError(f"{path}: the report is damaged: {type(error).__name__} {error}", path=path) from None
 
 
+def _version_2(found: dict[str, Any]) -> dict[str, Any]:
+    """A report of version 1 as one of version 2, without the seconds that it does not have."""
+    return found | {"start": 0.0, "plan": 0.0}
+
+
 def _round_from(found: Mapping[str, Any]) -> PassTimings:
-    workers = tuple(_record(WorkerTimings, one) for one in found["workers"])
-    if any(worker.worker not in range(_MOST_WORKERS) for worker in workers):
-        raise ValueError("number of a worker")
+    _check(found, {"wall": float, "frames": int, "restored": int})
+    workers = tuple(_worker_from(one, found["wall"]) for one in found["workers"])
     rows = [[_checked(float, value, "blocks") for value in row] for row in found["blocks"]]
     blocks = np.array(rows, dtype=np.float64).reshape(-1, len(BLOCK_COLUMNS))
     tasks = None if found["tasks"] is None else _tasks_from(found["tasks"])
-    _check(found, {"wall": float, "frames": int, "restored": int})
     return PassTimings(float(found["wall"]), found["frames"], workers, blocks, found["restored"], tasks)
+
+
+def _worker_from(found: Mapping[str, Any], wall: float) -> WorkerTimings:
+    worker = _record(WorkerTimings, found)
+    if "threads" not in found and wall > 0:
+        # version 1
+        worker = replace(worker, threads=max(1, round(worker.total / wall)))
+    if worker.worker not in range(_MOST_WORKERS) or worker.threads not in range(1, _MOST_WORKERS):
+        raise ValueError("number of a worker, or of its threads")
+    return worker
 
 
 def _tasks_from(found: Mapping[str, Any]) -> TaskTimes:

@@ -29,6 +29,7 @@ _PLACES = 3
 
 PHASE_NAMES: Mapping[str, str] = {
     "start": "starting",
+    "plan": "planning",
     "open": "opening files",
     "io": "I/O",
     "decode": "decoding",
@@ -40,7 +41,7 @@ PHASE_NAMES: Mapping[str, str] = {
     "frames": "number of frames",
 }
 _PER_FRAME = ("open", "io", "decode", "compute")
-_ONCE = ("start", "communicate", "close")
+_ONCE = ("start", "plan", "communicate", "close")
 # column of blocks that holds a phase; a block's I/O contains opening
 _COLUMNS = {"open": "io", "io": "io", "decode": "decode", "compute": "compute"}
 

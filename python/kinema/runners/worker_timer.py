@@ -18,6 +18,8 @@ from kinema.base.timings import BLOCK_COLUMNS, PassTimings, WorkerTimings, block
 
 __all__ = ["WorkerTimer", "pass_timings"]
 
+Counted = Literal["plan", "opening", "calls", "waited", "communicate", "put", "get", "gather", "close"]
+
 # counts and times that add up over the pieces of a worker
 _SUMS = ("open", "io", "decode", "compute", "wait", "frames", "blocks", "bytes_read", "reads")
 
@@ -43,7 +45,9 @@ class WorkerTimer:
     Attributes
     ----------
     start : float or None
-        Seconds from the beginning of the pass until the worker was ready.
+        Seconds until the worker existed, beyond the planning of the leading process; None if it never did.
+    plan, opening : float
+        Seconds of planning, in the leading process and then in the worker; of opening before the first piece.
     waited : float or None
         Seconds that the worker waited, if it has a clock for waiting; time that no clock measured is then unaccounted.
         None if it has no such clock: all time outside its pieces counts as waiting.
@@ -58,15 +62,23 @@ class WorkerTimer:
         self.threads = threads
         self.node = node
         self.start: float | None = None
+        self.plan = 0.0
+        self.opening = 0.0
+        self.calls = 0.0
         self.waited: float | None = None
         self.done_at: float | None = None
         self.close = 0.0
         self.communicate = 0.0
+        self.put = 0.0
+        self.get = 0.0
+        self.gather = 0.0
         self.cpu = 0.0
         self.blocks: list[NDArray[np.float64]] = []
         self.faults: set[_core.FrameFault] = set()
         self._sums = dict.fromkeys(_SUMS, 0.0)
         self._busy = 0.0
+        self._phase: Counted | None = None
+        self._since = 0.0
 
     def add(self, timings: _core.RunTimings) -> None:
         """Adds the core's timings of a piece; block rows get this worker's number."""
@@ -79,26 +91,38 @@ class WorkerTimer:
         self.faults.update(timings.get("faults", ()))
 
     @contextmanager
-    def counting(self, what: Literal["waited", "communicate", "close"]) -> Iterator[None]:
-        """Context whose time counts as `what`."""
-        began = time.monotonic()
+    def counting(self, what: Counted) -> Iterator[None]:
+        """Context whose time counts as `what`, and as nothing else; see `turn_to`."""
+        before = self._phase
+        self.turn_to(what)
         try:
             yield
         finally:
-            setattr(self, what, (getattr(self, what) or 0.0) + time.monotonic() - began)
+            self.turn_to(before)
+
+    def turn_to(self, what: Counted | None) -> None:
+        """Lets time from now on count as `what`; None: as nothing. "communicate" is messages besides "put", "get" and
+        "gather", with handing out pieces; "calls" are calls of the core, of which its own timings are subtracted."""
+        now = time.monotonic()
+        if self._phase is not None:
+            setattr(self, self._phase, (getattr(self, self._phase) or 0.0) + now - self._since)
+        self._phase, self._since = what, now
 
     def timings(self, wall: float) -> WorkerTimings:
-        """The worker's timings in a pass of `wall` seconds. A worker that was never ready has only start time."""
+        """The worker's timings in a pass of `wall` seconds. A worker that was never there has only start time."""
         start = wall if self.start is None else min(self.start, wall)
         sums = self._sums
-        rest = max(0.0, wall - start - self._busy - self.communicate - self.close)
+        messages = self.communicate + self.put + self.get + self.gather
+        rest = max(0.0, wall - start - self.plan - self.opening - self._busy - messages - self.close)
         idle = rest
         if self.waited is not None:
             at_the_end = 0.0 if self.done_at is None else wall - self.done_at
-            idle = min(rest, max(0.0, self.waited + at_the_end))
+            # a call of the core waits for a core beyond the core's own time: for its thread, and for this one after it
+            for_a_core = max(0.0, self.calls - self._busy)
+            idle = min(rest, max(0.0, self.waited + for_a_core + at_the_end))
         return WorkerTimings(
             worker=self.worker,
-            open=sums["open"],
+            open=sums["open"] + self.opening * self.threads,
             io=sums["io"],
             decode=sums["decode"],
             compute=sums["compute"],
@@ -110,7 +134,12 @@ class WorkerTimer:
             bytes_read=int(sums["bytes_read"]),
             reads=int(sums["reads"]),
             start=start * self.threads,
-            communicate=self.communicate * self.threads,
+            communicate=messages * self.threads,
             close=self.close * self.threads,
             node=self.node,
+            plan=self.plan * self.threads,
+            put=self.put * self.threads,
+            get=self.get * self.threads,
+            gather=self.gather * self.threads,
+            threads=self.threads,
         )

@@ -13,16 +13,16 @@ from kinema.studies.parallel_hdf5 import ACCESS_METHODS
 if TYPE_CHECKING:
     from kinema.studies.design import Design, Setting
     from kinema.studies.experiment import ExperimentRun, run_design
-    from kinema.studies.published import Published, read_published
+    from kinema.studies.publications.published import Published, read_published
 
 __all__ = ["Design", "ExperimentRun", "Published", "Setting", "read_published", "run_design"]
 
 _LATER = {
     "Design": "kinema.studies.design",
     "ExperimentRun": "kinema.studies.experiment",
-    "Published": "kinema.studies.published",
+    "Published": "kinema.studies.publications.published",
     "Setting": "kinema.studies.design",
-    "read_published": "kinema.studies.published",
+    "read_published": "kinema.studies.publications.published",
     "run_design": "kinema.studies.experiment",
 }
 

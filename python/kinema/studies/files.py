@@ -16,16 +16,19 @@ from numpy.typing import NDArray
 from kinema.base.errors import ArgumentError, Error, FileIOError, from_os
 from kinema.base.input_files import open_regular
 from kinema.base.notes import collected
-from kinema.files.convert import convert
+from kinema.files.convert import Converted, convert
 from kinema.formats.all_formats import format_named
 from kinema.model.universe import import_mdanalysis
 from kinema.trajectory import Trajectory
 from kinema.trajectory.opening import open as open_trajectory
 
 __all__ = [
+    "BARE",
     "H5MD_LAYOUTS",
     "MEMORY_FOLDER",
+    "convert_to",
     "copied",
+    "copies",
     "forget",
     "read_all",
     "write_as",
@@ -46,6 +49,8 @@ H5MD_LAYOUTS: Mapping[str, Mapping[str, Any]] = {
 }
 # angstrom and float32, as positions in MDAnalysis, whatever the source has
 _H5MD: Mapping[str, Any] = {"length_unit": "angstrom", "dtype": "float32"}
+# how a bare data set of positions is opened
+BARE: Mapping[str, Any] = {"dataset": "pos", "units": {"length": "angstrom"}}
 _CHUNK = 16 << 20
 # share of the free memory
 _SHARE = 0.5
@@ -55,21 +60,46 @@ _FRAME_BYTES = 120
 
 
 def write_as(trajectory: Trajectory, folder: Path, format: str) -> list[str]:
-    """The frames as one file of a format: "xtc", "trr", "nc", "dcd", "h5md" (Kinema's own), "h5md-...".
+    """The frames as one file of a format: "xtc", "trr", "nc", "dcd", "bare", "h5md" (Kinema's own), "h5md-...".
 
     Raises ArgumentError if the folder has no room for it, FileIOError if it was not written completely.
     """
     if format != "xtc":
         _check_room(folder, trajectory.n_atoms, trajectory.n_frames)
+    if format == "bare":
+        return [_write_bare(trajectory, str(folder / "bare.h5"))]
+    made = convert_to(trajectory, folder, format)
+    return [made.path]
+
+
+def convert_to(trajectory: Trajectory, folder: Path, format: str, **options: Any) -> Converted:
+    """Converts the positions to a file of a format that `write_as` names except "bare"; options as `kinema.convert`."""
     if format in H5MD_LAYOUTS:
         path = str(folder / f"{format}.h5md")
-        options: dict[str, Any] = {**_H5MD, **H5MD_LAYOUTS[format], "dialect": "mdanalysis"}
-        options["layout"] = _layout(options["layout"], trajectory)
+        stored: dict[str, Any] = {**_H5MD, **H5MD_LAYOUTS[format], "dialect": "mdanalysis"}
+        stored["layout"] = _layout(stored["layout"], trajectory)
     else:
         path = str(folder / f"trajectory.{format}")
-        options = dict(_H5MD) if format == "h5md" else {}
-    _convert(trajectory, path, **options)
-    return [path]
+        stored = dict(_H5MD) if format == "h5md" else {}
+    return _convert(trajectory, path, **stored, **options)
+
+
+def _write_bare(trajectory: Trajectory, path: str) -> str:
+    """The data set of the publication of 2020: (frames, 3 atoms) float32 in angstrom, and nothing else."""
+    import h5py
+
+    width = 3 * trajectory.n_atoms
+    try:
+        with h5py.File(path, "w") as file:
+            values = file.create_dataset(BARE["dataset"], (trajectory.n_frames, width), "f4")
+            first = 0
+            for block in trajectory.blocks(fields="positions"):
+                rows = np.asarray(block.positions).reshape(-1, width)
+                values[first : first + len(rows)] = rows
+                first += len(rows)
+    except OSError as error:
+        raise from_os("cannot write", error, path) from None
+    return path
 
 
 def write_subfiles(trajectory: Trajectory, folder: Path, number: int) -> list[str]:
@@ -87,10 +117,10 @@ def write_subfiles(trajectory: Trajectory, folder: Path, number: int) -> list[st
     return paths
 
 
-def _convert(trajectory: Trajectory, path: str, **options: Any) -> None:
+def _convert(trajectory: Trajectory, path: str, **options: Any) -> Converted:
     """Writes positions to a file, replacing an existing one; experiments do not use the data that are lost."""
     with collected():
-        convert(trajectory, path, fields="positions", overwrite=True, **options)
+        return convert(trajectory, path, fields="positions", overwrite=True, **options)
 
 
 def _layout(name: str, trajectory: Trajectory) -> str | tuple[int, ...]:
@@ -170,7 +200,7 @@ def _write_dcd(path: str, frames: Iterator[NDArray[np.float32]], n_atoms: int, n
 
 def read_all(paths: Sequence[str]) -> None:
     """Reads every byte once, so that the system caches the files as far as it can."""
-    for path in paths:
+    for path in dict.fromkeys(paths):
         try:
             with open_regular(path, "trajectory") as file:
                 while os.read(file.fileno(), _CHUNK):
@@ -186,7 +216,7 @@ def forget(paths: Sequence[str]) -> None:
     """
     if not hasattr(os, "posix_fadvise"):
         raise ArgumentError("this system cannot be asked to forget files; use the cache as it is: warm")
-    for path in paths:
+    for path in dict.fromkeys(paths):
         try:
             with open_regular(path, "trajectory") as file:
                 os.fsync(file.fileno())
@@ -197,12 +227,17 @@ def forget(paths: Sequence[str]) -> None:
 
 def copied(paths: Sequence[str], folder: Path) -> list[str]:
     """Fresh copies in `folder` that are not in the cache."""
-    made = []
-    for number, path in enumerate(paths):
-        made.append(str(folder / f"{number:04d}-{Path(path).name}"))
-        try:
-            shutil.copyfile(path, made[-1])
-        except OSError as error:
-            raise from_os("cannot copy", error, path) from None
+    made = copies(paths, folder)
     forget(made)
     return made
+
+
+def copies(paths: Sequence[str], folder: Path) -> list[str]:
+    """Copies in `folder`; a file that is named n times is copied once."""
+    made = {path: str(folder / f"{number:04d}-{Path(path).name}") for number, path in enumerate(dict.fromkeys(paths))}
+    for path, copy in made.items():
+        try:
+            shutil.copyfile(path, copy)
+        except OSError as error:
+            raise from_os("cannot copy", error, path) from None
+    return [made[path] for path in paths]

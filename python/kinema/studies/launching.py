@@ -14,11 +14,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kinema.base.errors import ArgumentError, FileNotFound
+from kinema.base.printable import printable
 
-__all__ = ["Ended", "child_environment", "mpi_launcher", "placed", "run_bounded", "said_last"]
+__all__ = [
+    "Ended",
+    "child_environment",
+    "in_one_line",
+    "mpi_launcher",
+    "placed",
+    "reason_of",
+    "run_bounded",
+    "said_last",
+]
 
 # time for a launcher to end its ranks, before it is killed itself
 _GRACE = 5.0
+_LONGEST_REASON = 300
 
 
 def mpi_launcher(ranks_per_node: int | None) -> Callable[[int], list[str]]:
@@ -57,6 +68,25 @@ def said_last(printed: str) -> str:
     return lines[-1].strip() if lines else "it printed nothing"
 
 
+def reason_of(ended: Ended, time_limit: float | None) -> str:
+    """Why a program has ended without a result: its time was over, a signal ended it, or its last line."""
+    if ended.code is None:
+        return f"out of time: not done after {time_limit:g} s"
+    if ended.code < 0:
+        return f"killed by {_signal_name(-ended.code)}"
+    return f"{said_last(ended.printed)} (exit {ended.code})"
+
+
+def _signal_name(number: int) -> str:
+    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+
+
+def in_one_line(reason: str) -> str:
+    """A reason as one line of a table, cut if it is long."""
+    line = printable(" ".join(reason.split()))
+    return line if len(line) <= _LONGEST_REASON else f"{line[:_LONGEST_REASON]}..."
+
+
 @dataclass(frozen=True)
 class Ended:
     """The end of a program; `code` is None if its time was over."""
@@ -66,8 +96,11 @@ class Ended:
     printed: str
 
 
-def run_bounded(words: Sequence[str], environment: Mapping[str, str], seconds: float) -> Ended:
-    """Runs the program in its own session; none of its processes is left when this returns or raises."""
+def run_bounded(words: Sequence[str], environment: Mapping[str, str], seconds: float | None) -> Ended:
+    """Runs the program in its own session for at most `seconds` seconds, None for any time.
+
+    None of its processes is left when this returns or raises.
+    """
     began = time.perf_counter()
     process = subprocess.Popen(
         words, env=dict(environment), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from kinema._core import __version__
-from kinema.base.errors import ArgumentError, from_os
+from kinema.base.errors import ArgumentError, CorruptFileError, from_os
+from kinema.base.input_files import read_regular
 from kinema.storage.output_checks import check_remade, check_target
 from kinema.storage.output_file import write_whole
 
-__all__ = ["ResultsLog", "marked"]
+__all__ = ["ResultsLog", "marked", "read_results"]
+
+_MOST_BYTES = 1 << 30
 
 
 def marked(text: str) -> str:
@@ -28,19 +31,27 @@ class ResultsLog:
     """
 
     def __init__(
-        self, place: Path, beside: str | None = None, *, overwrite: bool = False, remade: Sequence[Path] = ()
+        self,
+        place: Path,
+        beside: str | None = None,
+        *,
+        overwrite: bool = False,
+        remade: Sequence[Path] = (),
+        kept: Sequence[Mapping[str, Any]] = (),
+        resumed: bool = False,
     ) -> None:
         """`beside` is the name of a folder to be made in `place` for files that belong to the lines.
 
         `remade` are files that are made from the lines at the end. `overwrite` replaces existing files; without it,
-        results of another experiment are refused, and so are `remade` files that Kinema did not write.
+        results of another experiment are refused, and so are `remade` files that Kinema did not write. `kept` are lines
+        of the file that stay if the experiment is `resumed`.
         """
         self._place = place
         self._path = place / "results.jsonl"
         if place.exists() and not place.is_dir():
             raise ArgumentError(f"{place}: is a file, expected a folder for results.jsonl and what belongs to it")
-        self._lines: list[bytes] = []
-        if not overwrite and self._path.exists() and self._path.stat().st_size > 0:
+        self._lines: list[bytes] = [_line(one) for one in kept]
+        if not (overwrite or resumed) and self._path.exists() and self._path.stat().st_size > 0:
             raise ArgumentError(
                 f"{self._path}: holds the results of another experiment; name another folder, or overwrite=True "
                 "replaces them"
@@ -75,6 +86,29 @@ class ResultsLog:
 
     def add(self, outcome: Mapping[str, Any]) -> None:
         """Writes the line of a run; the line is in the file when this returns."""
-        lines = [*self._lines, json.dumps(outcome, allow_nan=False).encode() + b"\n"]
+        lines = [*self._lines, _line(outcome)]
         write_whole(self._path, lambda file: file.writelines(lines))
         self._lines = lines
+
+
+def _line(outcome: Mapping[str, Any]) -> bytes:
+    return json.dumps(outcome, allow_nan=False).encode() + b"\n"
+
+
+def read_results(place: Path) -> list[dict[str, Any]]:
+    """The lines of results.jsonl in a folder; none if there is no such file. Raises CorruptFileError for others."""
+    path = place / "results.jsonl"
+    if not path.exists():
+        return []
+    lines = []
+    for number, line in enumerate(read_regular(str(path), "results", most=_MOST_BYTES).splitlines()):
+        try:
+            found = json.loads(line)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise CorruptFileError(
+                f"{path}: line {number + 1} is not a run of an experiment, expected JSON", path=str(path)
+            )
+        lines.append(found)
+    return lines

@@ -16,10 +16,12 @@ import pytest
 
 import kinema as kn
 from kinema.analysis import Analysis
-from kinema.base.timings import block_column
+from kinema.base.choices import PARTS
+from kinema.base.timings import Timings, block_column
 from kinema.execution.checkpoint.file import load
 from kinema.execution.result_arrays import ResultColumns
 from kinema.execution.results_file import ResultArray, ResultTable
+from kinema.report.quantities import rank_quantities
 from kinema.runners import Runner, choose_runner
 from kinema.testing.runner_work import (
     ANALYSES,
@@ -271,7 +273,25 @@ class RunnerTests:
                     assert rows[:, 2].sum() == worker.frames
                     assert rows[:, 6].sum() <= worker.compute + 1e-6
                     assert (rows[:, 3:] >= 0.0).all()
+                    # each worker is there from the beginning to the end, on every runner
+                    assert worker.total == pytest.approx(one.wall * worker.threads)
+                    assert worker.plan > 0.0
+                    assert worker.put + worker.get + worker.gather <= worker.communicate + 1e-6
+            self._check_quantities(timings)
             assert str(timings)
+
+    def _check_quantities(self, timings: Timings) -> None:
+        """Each has one meaning on all runners: the parts add up to t_total, and t_start is not one of them."""
+        found = rank_quantities(timings)
+        assert np.sum([found[name] for name in PARTS], axis=0) == pytest.approx(found["t_total"])
+        opening = sum(timings.opening.values())
+        everything = found["t_total"] + found["t_start"]
+        assert everything == pytest.approx(opening + timings.start + timings.plan + timings.wall)
+        # nothing is counted twice
+        assert timings.start + timings.plan + timings.wall <= timings.whole + 1e-3
+        assert timings.start > 0.0 and timings.plan > 0.0
+        assert found["t_open_topology"] + found["t_open_trajectory"] == pytest.approx(found["t_open"])
+        assert found["t_read"] + found["t_decode"] == pytest.approx(found["t_IO"])
 
     # -- checkpoints and files of results -----------------------------------------------------------------------
 

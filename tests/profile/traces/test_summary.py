@@ -54,18 +54,36 @@ def test_times_are_unions_over_all_processes(traces: Any) -> None:
         "total": 100, "application_io": 50, "posix_io": 24, "gap": 26, "io": 50, "compute": 35, "wait": 10,
         # 25-30 and 45-50 are computed at the same time, by the same or another process
         "unoverlapped_application_io": 40, "unoverlapped_posix_io": 24, "unoverlapped_io": 40,
-        "unoverlapped_compute": 25, "overlapped": 10, "neither": 25,
+        "unoverlapped_compute": 25, "overlapped": 10, "neither": 25, "start_up": 0, "ending": 0,
     }  # fmt: skip
     assert {name: ns / US for name, ns in vars(found.job).items()} == expected
     # each process for itself: 1 from 0 to 50, 2 from 45 to 100
     of_each = expected | {
         "total": 105, "unoverlapped_application_io": 45, "unoverlapped_io": 45, "unoverlapped_compute": 30,
-        "overlapped": 5, "neither": 25,
+        "overlapped": 5, "neither": 25, "start_up": 0, "ending": 0,
     }  # fmt: skip
     assert {name: ns / US for name, ns in vars(found.in_processes).items()} == of_each
     assert (found.events, found.processes, found.threads, found.io_threads, found.compute_threads) == (8, 2, 3, 3, 2)
     assert (found.hosts, found.n_files, found.commands, found.sources) == (("node0",), 2, ("kinema rmsd",), ("kinema",))
     assert found.notes == ()
+
+
+def test_start_up_and_the_end_are_told_apart(traces: Any) -> None:
+    """us: stat 0-1, open 20-21, read 21-22, computing 60-70, close 99-100."""
+    event = traces.event
+    posix = [
+        event("POSIX", "stat", 0, US, fhash="f0"),
+        event("POSIX", "open64", 20 * US, US, fhash="f0"),
+        event("POSIX", "read", 21 * US, US, fhash="f0", ret=5),
+        event("POSIX", "close", 99 * US, US, fhash="f0"),
+    ]
+    compute = event("compute", "compute", 60 * US, 10 * US)
+    found = summarise(traces.write("a.pfw", [*traces.head(files=["/a"]), *posix, compute])).job
+    # of the 60 before computing, calls take 3
+    assert (found.neither, found.start_up, found.ending) == (86 * US, 57 * US, 29 * US)
+    # if nothing says what is work, it begins with the first file that is opened
+    found = summarise(traces.write("b.pfw", [*traces.head(files=["/a"]), *posix])).job
+    assert (found.neither, found.start_up, found.ending) == (96 * US, 19 * US, 77 * US)
 
 
 def test_functions_have_counts_times_and_sizes(traces: Any) -> None:

@@ -56,10 +56,10 @@ def test_of_several(traces: Any) -> None:
     both = side_by_side([made(traces, "one", 1), made(traces, "two", 2)])
     figure = both.plot()
     parts = titled(figure, "what the time went to")
-    # unoverlapped I/O, both at once, computing alone, neither
-    assert [round(bar.get_width(), 3) for bar in parts.patches] == [5, 5, 15, 75, 10, 10, 10, 130]
+    # start-up, unoverlapped I/O, both at once, computing alone, neither, the end
+    assert [round(bar.get_width(), 3) for bar in parts.patches] == [0, 5, 5, 15, 75, 0, 0, 10, 10, 10, 130, 0]
     starts = [round(bar.get_x(), 3) for bar in parts.patches]
-    assert starts == [0, 5, 10, 25, 0, 10, 20, 30]
+    assert starts == [0, 0, 5, 10, 25, 100, 0, 0, 10, 20, 30, 160]
     assert {"100 ms", "160 ms"} <= {text.get_text() for text in parts.texts}
     calls = titled(figure, "POSIX calls")
     assert [bar.get_width() for bar in calls.patches] == [1, 1, 1, 1]

@@ -9,7 +9,7 @@ use super::scan::{self, HeaderScan, UniformFrames};
 use crate::clock::Meter;
 use crate::container::hdf5::filters::FilterScratch;
 use crate::error::{Error, ErrorKind, Result};
-use crate::frame::{BlockMut, Fields, Scales};
+use crate::frame::{BlockMut, Fields, MadePositions, Scales};
 use crate::index::{ChunkedIndex, Index, TableIndex};
 use crate::selection::AtomSelection;
 use crate::source::{Extent, Source};
@@ -273,6 +273,11 @@ pub trait Decoder: Send + Sync {
 
     /// The same decoder if frames of the file share chunks (HDF5); `None` if the bytes of each frame stand alone.
     fn chunked(&self) -> Option<&dyn ChunkedDecoder> {
+        None
+    }
+
+    /// The positions of all frames if they are in memory already; `None` if they are decoded.
+    fn made_positions(&self) -> Option<&MadePositions> {
         None
     }
 

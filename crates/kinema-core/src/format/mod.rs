@@ -13,6 +13,7 @@ pub mod g96;
 pub mod h5md;
 mod labels;
 mod lines;
+pub mod made;
 pub mod netcdf;
 mod numbers;
 mod planes;
@@ -46,6 +47,10 @@ pub static FORMATS: &[&dyn Format] =
 
 /// Files in which no format of the list is found: another library may read them, slowly.
 pub static EXTERNAL: &dyn Format = &external::External;
+
+/// Files that stand for positions in memory, which only Kinema's own experiments write. They are opened if the caller
+/// names the format: the head of a file from elsewhere must not decide how much memory is taken.
+pub static MADE: &dyn Format = &made::Made;
 
 /// Facts about a format, as data.
 #[derive(Debug, Clone, Copy)]

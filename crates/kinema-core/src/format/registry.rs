@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use super::{EXTERNAL, FORMATS, Format, HEAD_BYTES};
+use super::{EXTERNAL, FORMATS, Format, HEAD_BYTES, MADE};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::Source;
 
 /// The format of that name (any case) or file name ending.
 pub fn find_by_name(name: &str) -> Option<&'static dyn Format> {
     let name = name.trim_start_matches('.').to_ascii_lowercase();
-    FORMATS.iter().copied().chain([EXTERNAL]).find(|format| {
+    FORMATS.iter().copied().chain([EXTERNAL, MADE]).find(|format| {
         let info = format.info();
         info.name.eq_ignore_ascii_case(&name) || info.extensions.contains(&name.as_str())
     })

@@ -155,12 +155,14 @@ impl Plan {
         let exact = jobs.iter().zip(&mut kernel_leaf_frames).filter(|(job, _)| job.kernel.is_exact());
         exact.for_each(|(_, own)| *own = leaf_frames);
         let (largest, coupling) = trajectory_coupling(scanned, fields);
-        let read_atoms = access.atoms(&atoms);
+        // in memory are all atoms of a frame, and kernels must not change them there
+        let is_made = trajectory.made_positions().is_some();
+        let read_atoms = if is_made { AtomSelection::all(trajectory.n_atoms()) } else { access.atoms(&atoms) };
         let read_row = row_bytes(read_atoms.len(), fields);
         let groups = grouped(jobs);
         let transforms = groups.iter().flat_map(|(stack, _)| stack.labels()).collect();
         // a single stack is applied in place to the decoded frames
-        let is_copied = groups.len() > 1 || read_atoms != atoms;
+        let is_copied = groups.len() > 1 || read_atoms != atoms || is_made;
         let copies =
             u64::from(read_atoms != atoms) + u64::from(is_copied && groups.iter().any(|(stack, _)| !stack.is_empty()));
         let mut plan = Self {

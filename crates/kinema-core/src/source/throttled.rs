@@ -33,12 +33,17 @@ impl Throttle {
         Ok(Self { rate, free: SharedNumber::open(state)? })
     }
 
-    /// Returns when `bytes` bytes would have arrived.
-    fn pass(&self, bytes: u64) {
+    /// The time until `bytes` bytes would have passed, which nobody else uses. The caller sleeps for it.
+    pub fn reserve(&self, bytes: u64) -> Duration {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
         let takes = (u128::from(bytes) * 1_000_000_000 / u128::from(self.rate)) as u64;
         let free = self.free.update(|free| free.max(now.saturating_sub(AHEAD)).saturating_add(takes));
-        std::thread::sleep(Duration::from_nanos(free.saturating_sub(now)));
+        Duration::from_nanos(free.saturating_sub(now))
+    }
+
+    /// Returns when `bytes` bytes would have arrived.
+    fn pass(&self, bytes: u64) {
+        std::thread::sleep(self.reserve(bytes));
     }
 }
 

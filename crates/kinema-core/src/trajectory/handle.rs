@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{OpenOptions, TrajectoryFiles};
 use crate::error::Result;
+use crate::frame::MadePositions;
 use crate::reduce::{Grouping, Stack};
 
 /// A trajectory of one or more files, and the transforms of each of its frames. Handles on the same files share their
@@ -85,6 +86,14 @@ impl Trajectory {
     /// these.
     pub fn n_atoms(&self) -> u32 {
         self.stack.grouping().map_or_else(|| self.files.n_atoms(), Grouping::n_groups)
+    }
+
+    /// The positions of all frames if they are in memory and no transform changes them; `None` if frames are read.
+    pub fn made_positions(&self) -> Option<&MadePositions> {
+        match &self.scanned()?.parts[..] {
+            [part] if self.stack.is_empty() => part.decoder.made_positions(),
+            _ => None,
+        }
     }
 
     /// Whether both give the same frames: from the same opened files, with the same transforms.

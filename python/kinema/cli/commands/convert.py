@@ -1,5 +1,6 @@
 """`kinema convert`: frames of any trajectory as a file of another format. The work is `kinema.convert`."""
 
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +15,7 @@ from kinema.cli.command_line import Command
 from kinema.cli.options import shared as options
 from kinema.cli.options import storage as storage_options
 from kinema.cli.options.analyses import (
+    FileReport,
     FileWorkers,
     FrameOptions,
     Opening,
@@ -143,6 +145,7 @@ def convert(
     stored: FormatOptions,
     several: Several,
     workers: FileWorkers,
+    reported: FileReport,
     dump: Annotated[
         float | None,
         typer.Option("--dump", **numbers.TIME, help="Only the frame nearest to this time, ps.", show_default=False),
@@ -199,7 +202,9 @@ def convert(
         raise ArgumentError(f"--verify {verify} and --no-verify are both given; use one")
     made = several.arguments
     check_output(output, overwrite=force or append or made["split"] is not None, checkpoint=saved)
+    reported.check([*inputs.paths, inputs.topology], force=force)
     progress = False if command.quiet else None
+    began = time.perf_counter()
     trajectory = kn.open(
         [str(path) for path in inputs.paths],
         None if inputs.topology is None else str(inputs.topology),
@@ -249,6 +254,15 @@ def convert(
         progress=progress,
     )
     remove_checkpoints_of_passes(saved)
+    if reported.report is not None:
+        from kinema.studies.programs.one_pass import even_shares, one_pass, phases_of_writing
+
+        wall, number = time.perf_counter() - began, done.workers
+        made_report = one_pass(
+            trajectory, "convert", wall, [phases_of_writing(done.timings, number)] * number,
+            even_shares(done.n_frames, number), runner=runner.name, command=command.typed,
+        )  # fmt: skip
+        made_report.save(reported.report, overwrite=force)
     command.print_result(lambda: {**asdict(done), "gib_per_second": done.gib_per_second}, lambda: done)
 
 

@@ -37,9 +37,46 @@ def demo(
         bool,
         typer.Option("--follow", help="Instead, run a small simulation and an analysis that follows it and draws."),
     ] = False,
+    case: Annotated[
+        str | None,
+        typer.Option(
+            "--case",
+            help="Instead, make a publication's data set: adk, yiip, mummi, pyrochlore. All but adk is random.",
+            show_default=False,
+        ),
+    ] = None,
+    times: Annotated[
+        int | None,
+        typer.Option(
+            "--times",
+            **numbers.whole(1, 10**9),
+            help="With --case: repetitions of its frames, or number of its files or configurations.",
+            show_default=False,
+        ),
+    ] = None,
+    atoms: Annotated[
+        int | None,
+        typer.Option(
+            "--atoms",
+            **numbers.whole(1, 10**9),
+            help="With --case: atoms, or values of a sample; --frames: frames that are repeated, or samples of a file.",
+            show_default=False,
+        ),
+    ] = None,
+    virtual: Annotated[
+        bool, typer.Option("--virtual", help="With --case adk or yiip: H5MD that has the frames once and repeats them.")
+    ] = False,
     force: options.Force = False,
 ) -> None:
     """RMSD of a real protein on this machine: MDAnalysis, Kinema, and a plain read of the same bytes."""
+    if case is not None:
+        if follow:
+            raise typer.BadParameter("--follow runs a simulation, and --case makes files; give one of them")
+        sizes = {"times": times, "frames": frames, "atoms": atoms, "virtual": virtual or None}
+        _make_data_set(context.obj, folder, case, sizes, force)
+        return
+    if times is not None or atoms is not None or virtual:
+        raise typer.BadParameter("--times, --atoms and --virtual need --case")
     if follow:
         _follow(context.obj, folder, 250 if frames is None else frames, force)
         return
@@ -63,6 +100,18 @@ def _follow(command: Command, folder: Path, n_frames: int, force: bool) -> None:
             'kinema rgyr -s topology.psf "md.part*.xtc" --follow --until "100 ns" --plot rgyr.png'
         ),
     )
+
+
+def _make_data_set(command: Command, folder: Path, case: str, sizes: dict[str, int | None], force: bool) -> None:
+    from kinema.demo.data_sets import choose_data_set, make_data_set
+
+    chosen = choose_data_set(case, **sizes)
+    command.print_progress(f"making {chosen}, about {chosen.n_bytes:,} bytes, in {folder}")
+    command.print_progress(f"published: {chosen.published}")
+    with reporting(False if command.quiet or command.json else None, "writing", 1, "bytes") as report:
+        paths = make_data_set(chosen, folder, report, overwrite=force)
+    found = {"case": case, "files": [str(path) for path in paths], "bytes": sum(path.stat().st_size for path in paths)}
+    command.print_result(lambda: found, lambda: "\n".join(map(str, paths)))
 
 
 def _measure(command: Command, folder: Path, frames: int, force: bool) -> None:

@@ -23,6 +23,10 @@ def join(
         bool, typer.Option("--copy", help="H5MD: copy the frames, rather than refer to the parts.")
     ] = False,
     overlap: options.Overlap = "last",
+    renumber: Annotated[
+        bool,
+        typer.Option("--renumber", help="H5MD: steps and times continue through parts that each begin at their own."),
+    ] = False,
     on_truncated: options.OnTruncated = "drop",
     verify: options.Verify = True,
     force: options.Force = False,
@@ -34,6 +38,7 @@ def join(
         output,
         copy=copy,
         overlap=overlap,
+        renumber=renumber,
         **opened.arguments,
         on_truncated=on_truncated,
         overwrite=force,

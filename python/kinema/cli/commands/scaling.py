@@ -2,20 +2,27 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kinema.base.choices import GATHER, SCHEDULE
 from kinema.base.errors import ArgumentError
-from kinema.cli import numbers
+from kinema.base.printable import printable
+from kinema.cli import exit_codes, numbers
 from kinema.cli.command_line import Command
 from kinema.cli.options import shared as options
 from kinema.cli.options.analyses import StatedTimes, TrajectoryFiles, takes_groups
-from kinema.cli.word_lists import list_of_numbers, list_of_words
-from kinema.studies.design import FORMATS, PAGE_CACHES, SOURCES, Design
+from kinema.cli.word_lists import list_of_numbers, list_of_words, named_words
+from kinema.studies.design import FORMATS, MOST_RUNS, PAGE_CACHES, READERS, RMSD, SOURCES, TASKS, Design
+from kinema.studies.lab import PLATFORMS
+
+if TYPE_CHECKING:
+    from kinema.studies import ExperimentRun
+    from kinema.studies.lab.experiment import Laboratory
 
 _RUNS = "Runs"
+_PICTURE = "scaling.png"
 
 
 @dataclass(frozen=True)
@@ -35,22 +42,66 @@ class ScalingRuns:
 
     workers: Annotated[str, typer.Option("--workers", help="Numbers: 1,2,4.", rich_help_panel=_RUNS)] = "1,2"
     runner: Annotated[
-        str, typer.Option("--runner", help="serial, threads, processes, dask or mpi.", rich_help_panel=_RUNS)
+        str, typer.Option("--runner", help="serial,threads,processes,dask,mpi.", rich_help_panel=_RUNS)
     ] = "threads"
     repeats: Annotated[
         int, typer.Option("--repeats", **numbers.whole(1, 100_000), help="Runs of each kind.", rich_help_panel=_RUNS)
     ] = 5
+    reader: Annotated[
+        str,
+        typer.Option(
+            "--reader",
+            help=f"{','.join(READERS)}; mdanalysis: reads and computes, each worker a share, as the publications.",
+            rich_help_panel=_RUNS,
+        ),
+    ] = READERS[0]
+    analysis: Annotated[
+        str,
+        typer.Option(
+            "--analysis",
+            help="rmsd,MODULE:FUNCTION; a function of a frame, found on PYTHONPATH.",
+            rich_help_panel=_RUNS,
+        ),
+    ] = RMSD
+    task: Annotated[
+        str,
+        typer.Option(
+            "--task",
+            help=f"{','.join(TASKS)}; empty: a call for nothing for each frame.",
+            rich_help_panel=_RUNS,
+        ),
+    ] = TASKS[0]
     workload: Annotated[
         str, typer.Option("--workload", help="Times to compute each frame: 1,40,70,100.", rich_help_panel=_RUNS)
+    ] = "1"
+    times: Annotated[
+        str,
+        typer.Option(
+            "--times",
+            help="The trajectory n times, one after the other, without copies: 100,300,600.",
+            rich_help_panel=_RUNS,
+        ),
     ] = "1"
     source: Annotated[
         str,
         typer.Option(
             "--source",
-            help=f"{','.join(SOURCES)}; synthetic: the same size in memory, no storage.",
+            help=f"{','.join(SOURCES)}; synthetic: a file of the same size in memory; none: no file, t_IO is 0.",
             rich_help_panel=_RUNS,
         ),
     ] = "file"
+    frames: Annotated[
+        int | None,
+        typer.Option(
+            "--frames", **numbers.COUNT, help="For source none.", show_default="of the files", rich_help_panel=_RUNS
+        ),
+    ] = None
+    atoms: Annotated[
+        int | None,
+        typer.Option(
+            "--atoms", **numbers.COUNT, help="For source none.", show_default="of the files", rich_help_panel=_RUNS
+        ),
+    ] = None
     formats: Annotated[
         str | None,
         typer.Option(
@@ -81,6 +132,7 @@ class ScalingRuns:
         str | None,
         typer.Option(
             "--oversubscribe",
+            "--tasks-per-worker",
             help="Least numbers of pieces of work per worker: 1,3.",
             show_default=False,
             rich_help_panel=_RUNS,
@@ -95,20 +147,48 @@ class ScalingRuns:
         ),
     ] = "warm"
     ranks_per_node: Annotated[
-        int | None,
+        str | None,
+        typer.Option("--ranks-per-node", help="With MPI: 12,24.", show_default=False, rich_help_panel=_RUNS),
+    ] = None
+    storage: Annotated[
+        list[str] | None,
         typer.Option(
-            "--ranks-per-node",
-            **numbers.whole(1, numbers.MOST_WORKERS),
-            help="With MPI.",
+            "--storage",
+            metavar="NAME=FOLDER",
+            help="Read copies of the files in this folder; may be given again.",
             show_default=False,
             rich_help_panel=_RUNS,
         ),
     ] = None
+    stripes: Annotated[
+        str | None,
+        typer.Option(
+            "--stripes",
+            help="On Lustre, BeeGFS or --lab: targets of each file, 1,3,48.",
+            show_default=False,
+            rich_help_panel=_RUNS,
+        ),
+    ] = None
+    time_limit: Annotated[
+        float | None,
+        typer.Option(
+            "--time-limit",
+            **numbers.decimal(1e-3, 1e7),
+            help="Seconds per run; a run that takes longer is left out as a gap.",
+            show_default=False,
+            rich_help_panel=_RUNS,
+        ),
+    ] = None
+    max_runs: Annotated[
+        int, typer.Option("--max-runs", **numbers.COUNT, help="Refuse more runs than this.", rich_help_panel=_RUNS)
+    ] = MOST_RUNS
 
     def design(self, inputs: ScalingInputs, opened: StatedTimes) -> Design:
         """The experiment. Raises ArgumentError for options that do not fit together."""
+        sources = list_of_words(self.source)
+        needs_files = sources != ("none",) or inputs.files or inputs.trajectory
         return Design(
-            files=tuple(map(str, inputs.paths)),
+            files=tuple(map(str, inputs.paths)) if needs_files else (),
             topology=None if inputs.topology is None else str(inputs.topology),
             select=inputs.select,
             **opened.arguments,
@@ -116,21 +196,81 @@ class ScalingRuns:
             stop=inputs.stop,
             step=inputs.step,
             workers=list_of_numbers("--workers", self.workers),
-            runner=self.runner,
+            runners=list_of_words(self.runner),
             repeats=self.repeats,
+            readers=list_of_words(self.reader),
+            analyses=list_of_words(self.analysis),
+            tasks=list_of_words(self.task),
             workloads=list_of_numbers("--workload", self.workload),
-            sources=list_of_words(self.source),
+            times=list_of_numbers("--times", self.times),
+            sources=sources,
+            frames=self.frames,
+            atoms=self.atoms,
             formats=FORMATS[:1] if self.formats is None else list_of_words(self.formats),
             gathers=("",) if self.gather is None else list_of_words(self.gather),
-            oversubscribes=(0,)
-            if self.oversubscribe is None
-            else list_of_numbers("--oversubscribe", self.oversubscribe),
             accesses=list_of_words(self.access),
             memory=self.memory,
             schedule=self.schedule or "",
             page_cache=self.page_cache,
-            ranks_per_node=self.ranks_per_node,
+            storages=named_words("--storage", ",".join(self.storage), "NAME=FOLDER") if self.storage else {},
+            time_limit=self.time_limit,
+            max_runs=self.max_runs,
+            oversubscribes=_numbers("--oversubscribe", self.oversubscribe) or (0,),
+            stripes=_numbers("--stripes", self.stripes) or (0,),
+            ranks_per_node=_numbers("--ranks-per-node", self.ranks_per_node) or (None,),
         )
+
+
+_LAB = "Laboratory"
+
+
+@dataclass(frozen=True)
+class LaboratoryOptions:
+    """Options of the laboratory, which runs the ranks of an emulated cluster in virtual time."""
+
+    lab: Annotated[
+        str | None,
+        typer.Option(
+            "--lab",
+            help=f"Emulate a cluster: {', '.join(PLATFORMS)} or FILE.toml.",
+            show_default=False,
+            rich_help_panel=_LAB,
+        ),
+    ] = None
+    nodes: Annotated[
+        int | None,
+        typer.Option(
+            "--nodes",
+            **numbers.whole(1, numbers.MOST_WORKERS),
+            help="Its nodes; a core for each rank by default.",
+            show_default=False,
+            rich_help_panel=_LAB,
+        ),
+    ] = None
+    cpu_per_frame: Annotated[
+        str,
+        typer.Option(
+            "--cpu-per-frame",
+            help="measured, paper (2020), or microseconds of decoding and computing: 20,3.",
+            rich_help_panel=_LAB,
+        ),
+    ] = "measured"
+
+    def laboratory(self) -> "Laboratory | None":
+        """The emulated cluster, if there is one. Raises ArgumentError for its options without `--lab`."""
+        from kinema.studies.lab.experiment import Laboratory
+        from kinema.studies.lab.platform import read_platform
+
+        if self.lab is None:
+            if self.nodes is not None:
+                raise ArgumentError("--nodes describes an emulated cluster: it needs --lab")
+            return None
+        return Laboratory(read_platform(self.lab), self.nodes, self.cpu_per_frame)
+
+
+def _numbers(option: str, text: str | None) -> tuple[int, ...]:
+    """The numbers of an option; none if it is not given."""
+    return () if text is None else list_of_numbers(option, text)
 
 
 @takes_groups
@@ -139,28 +279,89 @@ def scaling(
     inputs: ScalingInputs,
     opened: StatedTimes,
     runs: ScalingRuns,
+    emulated: LaboratoryOptions,
+    quantity: Annotated[
+        str,
+        typer.Option(
+            "--quantity",
+            **options.QUANTITY,
+            help="Time whose S(N) and E(N) are shown: t_total, t_IO, t_compute and others.",
+        ),
+    ] = "t_total",
     output: Annotated[
         Path, typer.Option("-o", "--output", help="Folder for reports, results.jsonl and scaling.png.")
     ] = Path("scaling-output"),
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the runs with an estimate of time and disk, and run none.")
+    ] = False,
+    resume: Annotated[
+        bool, typer.Option("--continue", help="Keep the runs that the folder has reports of, and run the others.")
+    ] = False,
     force: options.Force = False,
 ) -> None:
-    """RMSD on several numbers of workers, repeated: S(N), E(N) with deviations, where the time went, R_comp/IO."""
-    from kinema.report import plotting, scaling_of
+    """RMSD on several numbers of workers, repeated: S(N), E(N) with deviations, where the time went, R_comp/IO.
+
+    Options that name several values, with commas between, multiply. A run that fails or takes too long is a gap with
+    its reason in results.jsonl, table and picture: exit 1 at the end.
+    """
+    command: Command = context.obj
+    if command.ranks is not None and "mpi" in list_of_words(runs.runner):
+        raise ArgumentError("--runner mpi starts mpiexec for each run; start kinema scaling itself without it")
+    if resume and force:
+        raise ArgumentError("--continue keeps results and --force replaces them, and both are given; use one")
+    laboratory = emulated.laboratory()
+    design = runs.design(inputs, opened)
+    if dry_run:
+        _print_estimate(command, design)
+        return
     from kinema.studies import run_design
 
-    command: Command = context.obj
-    if command.ranks is not None and runs.runner == "mpi":
-        raise ArgumentError("--runner mpi starts mpiexec for each run; start kinema scaling itself without it")
-    design = runs.design(inputs, opened)
-    picture = output / "scaling.png"
-    outcomes = list(run_design(design, output, command.print_progress, overwrite=force, beside=[picture]))
-    measured = scaling_of([outcome.report for outcome in outcomes])
-    plotting.write(plotting.draw_scaling(measured), picture)
+    run = run_design if laboratory is None else laboratory.run
+    outcomes = list(
+        run(design, output, command.print_progress, overwrite=force, resume=resume, beside=[output / _PICTURE])
+    )
+    _print_outcomes(command, outcomes, output, quantity)
+    if any(one.report is None for one in outcomes):
+        raise typer.Exit(exit_codes.PROBLEMS)
+
+
+def _print_estimate(command: Command, design: Design) -> None:
+    from kinema.studies.estimate import estimate
+
+    found = estimate(design)
+    command.print_result(found.as_dict, lambda: "\n".join(found.lines(str)))
+
+
+def _print_outcomes(command: Command, outcomes: "list[ExperimentRun]", output: Path, quantity: str) -> None:
+    from kinema.report import scaling_of
+    from kinema.report.figures.scaling import draw_scaling, note_gaps
+    from kinema.report.figures.style import write
+    from kinema.studies.splitting import paid_off
+
+    gaps = [one for one in outcomes if one.report is None]
+    reports = [one.report for one in outcomes if one.report is not None]
+    measured = scaling_of(reports, quantity=quantity) if reports else None
+    picture = output / _PICTURE
+    if measured is not None:
+        figure = draw_scaling(measured)
+        note_gaps(figure, [(one.workers, str(one)) for one in gaps])
+        write(figure, picture)
+    written = [output / "results.jsonl", *([picture] if reports else []), *([output / "reports"] if reports else [])]
+    split = paid_off(outcomes)
     command.print_result(
         lambda: {
             "runs": [outcome.as_dict() for outcome in outcomes],
-            "scaling": measured.as_dict(),
-            "picture": str(picture),
+            "scaling": {} if measured is None else measured.as_dict(),
+            "gaps": [str(one) for one in gaps],
+            "split": [one.as_dict() for one in split],
+            "picture": str(picture) if reports else None,
         },
-        lambda: f"{measured}\nwritten: {output / 'results.jsonl'}, {picture}, {output / 'reports'}",
+        lambda: "\n".join(
+            [
+                *([] if measured is None else [str(measured)]),
+                *map(str, split),
+                *(f"gap: {printable(str(one))}" for one in gaps),
+                f"written: {', '.join(map(str, written))}",
+            ]
+        ),
     )

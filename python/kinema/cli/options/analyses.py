@@ -275,6 +275,20 @@ class FileWorkers:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class FileReport:
+    """The report of a command that writes files."""
+
+    report: options.Report = None
+
+    def check(self, inputs: Sequence[Path | None], *, force: bool) -> None:
+        """Reserves the file. Raises what writing would raise, and an error if it is an input."""
+        if self.report is not None:
+            check_not_input(self.report, *inputs)
+            check_remade(self.report, overwrite=force)
+            reserve(self.report)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Workers(FileWorkers):
     """Adds how analyses read, and how work is scheduled."""
 

@@ -18,6 +18,7 @@ from kinema.base.choices import (
     OUTPUT_TIME_UNIT,
     OUTPUT_UNIT,
     OVERLAP,
+    QUANTITIES,
     SCHEDULE,
     TABLE_FORMATS,
 )
@@ -46,6 +47,21 @@ def one_of(values: Sequence[str]) -> dict[str, Any]:
         return value
 
     return {"parser": parse, "metavar": f"<{'|'.join(values)}>"}
+
+
+# of --quantity: a time of reports, of too many to name each in the help
+QUANTITY: dict[str, Any] = one_of(QUANTITIES) | {"metavar": "NAME"}
+
+
+def _quantities(text: str) -> str:
+    """Returns the text if all of its words are quantities, else raises typer.BadParameter."""
+    for word in text.split(","):
+        QUANTITY["parser"](word.strip())
+    return text
+
+
+# the same, or several, separated by commas
+QUANTITIES_LIST: dict[str, Any] = {"parser": _quantities, "metavar": "NAME[,NAME]"}
 
 
 def byte_count(text: str) -> str:

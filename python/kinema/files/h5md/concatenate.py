@@ -48,8 +48,7 @@ class JoinedPart:
         part, and before the step `until`, where the next part begins."""
         n_rows = int(element.value.shape[0])
         steps = _clock(self.opened, element)
-        by_row = self.window.is_by_row(element) or (steps is None and n_rows == self.window.axis.value.shape[0])
-        if by_row:
+        if self.has_a_row_per_frame(element) or (steps is None and n_rows == self.window.axis.value.shape[0]):
             start, stop = self.window.first, n_rows if self.is_last else self.window.stop
             return start, max(start, min(stop, n_rows))
         if steps is None or self.first_step is None:
@@ -57,6 +56,13 @@ class JoinedPart:
         start = 0 if self.is_first else int(np.searchsorted(steps, self.first_step, side="left"))
         stop = n_rows if until is None else int(np.searchsorted(steps[:n_rows], until, side="left"))
         return start, max(start, stop)
+
+    def has_a_row_per_frame(self, element: TimedElement) -> bool:
+        """Whether row i of the element is frame i: both share their steps, or have equal ones."""
+        if self.window.is_by_row(element):
+            return True
+        mine, theirs = _clock(self.opened, self.window.axis), _clock(self.opened, element)
+        return mine is not None and theirs is not None and np.array_equal(mine, theirs)
 
     @property
     def first_step(self) -> float | None:
@@ -70,15 +76,20 @@ def _clock(opened: H5mdFile, element: TimedElement) -> NDArray[Any] | None:
     return steps_of(opened, element, "time") if steps is None else steps
 
 
-def join_tasks(parts: Sequence[JoinedPart], folder: str) -> Tasks:
+def join_tasks(parts: Sequence[JoinedPart], folder: str, *, renumber: bool = False) -> Tasks:
     """Tasks for the data sets of the first part in the concatenated file, which will be in `folder`.
 
-    Raises ArgumentError if parts differ in elements, atoms, types or units, or if steps decrease.
+    `renumber`: steps and times of each part continue from those of the previous one.
+
+    Raises ArgumentError if parts differ in elements, atoms, types or units, if steps decrease without `renumber`, and
+    with it if an element is not sampled with the frames.
     """
     tasks = Tasks()
     first = parts[0]
     for element in first.contents.elements:
         others = [_same_element(first, part, element) for part in parts]
+        if renumber:
+            _check_by_row(parts, others)
         rows = [
             part.rows_of(other, None if i + 1 == len(parts) else parts[i + 1].first_step)
             for i, (part, other) in enumerate(zip(parts, others, strict=True))
@@ -87,7 +98,7 @@ def join_tasks(parts: Sequence[JoinedPart], folder: str) -> Tasks:
         for what in ("step", "time"):
             axis = getattr(element, what)
             if axis is not None and object_key(axis) not in tasks.by_key:
-                tasks.by_key[object_key(axis)] = _concatenated_axis(parts, others, rows, what)
+                tasks.by_key[object_key(axis)] = _concatenated_axis(parts, others, rows, what, renumber)
     for part in parts[1:]:
         _check_nothing_lost(first, part)
         _check_constant(first, part)
@@ -134,8 +145,23 @@ def _concatenated_value(elements: Sequence[TimedElement], rows: Sequence[tuple[i
     return CreateDataset(value, storage, value.fillvalue if defined else None)
 
 
+def _check_by_row(parts: Sequence[JoinedPart], elements: Sequence[TimedElement]) -> None:
+    for part, element in zip(parts, elements, strict=True):
+        if not part.has_a_row_per_frame(element):
+            raise ArgumentError(
+                f"{part.opened.path}: {element.path.strip('/')} has steps of its own, and only steps of frames can be "
+                "renumbered",
+                path=part.opened.path,
+                format="H5MD",
+            )
+
+
 def _concatenated_axis(
-    parts: Sequence[JoinedPart], elements: Sequence[TimedElement], rows: Sequence[tuple[int, int]], what: str
+    parts: Sequence[JoinedPart],
+    elements: Sequence[TimedElement],
+    rows: Sequence[tuple[int, int]],
+    what: str,
+    renumber: bool,
 ) -> Task:
     """Steps or times of all rows; fixed storage is kept if the first part's stride reproduces all of them."""
     axis = getattr(elements[0], what)
@@ -144,13 +170,15 @@ def _concatenated_axis(
         values = steps_of(part.opened, element, what)
         assert values is not None
         kept.append(values[start:stop])
+    if renumber:
+        kept = _renumbered(kept)
     whole = np.concatenate(kept)
     falls = np.flatnonzero(whole[1:] < whole[:-1])
     if len(falls):
         row = int(falls[0])
         raise ArgumentError(
             f"{elements[0].path.strip('/')}: joined, {what} {whole[row]} is followed by {whole[row + 1]}, and H5MD's "
-            "may not fall; choose the overlap 'last' or 'first', and give the parts in the order of time",
+            "may not fall; choose the overlap 'last' or 'first', give the parts in the order of time, or renumber them",
             path=parts[0].opened.path,
             format="H5MD",
         )
@@ -161,6 +189,22 @@ def _concatenated_axis(
             return WriteDataset(axis, axis[()])
         return WriteDataset(axis, whole.astype(axis.dtype, copy=False), {"offset": None})
     return WriteDataset(axis, whole.astype(axis.dtype, copy=False))
+
+
+def _renumbered(parts: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    """Steps or times of parts, moved so that each part begins an interval after the last row of the previous one. The
+    interval is that of the part's first two rows, or of the previous part's, or 1."""
+    moved: list[NDArray[Any]] = []
+    interval, end = 1, None
+    for values in parts:
+        if len(values) > 1:
+            interval = values[1] - values[0]
+        if end is not None and len(values):
+            values = values + (end + interval - values[0])
+        if len(values):
+            end = values[-1]
+        moved.append(values)
+    return moved
 
 
 def _check_nothing_lost(first: JoinedPart, part: JoinedPart) -> None:

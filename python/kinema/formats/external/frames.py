@@ -22,6 +22,7 @@ from kinema.base.frozen_dataclass import dataclass
 from kinema.base.input_files import open_text
 from kinema.base.printable import printable
 from kinema.formats.h5md.description import Quantity
+from kinema.formats.made import Made
 from kinema.formats.registry import EXTERNAL_ENDINGS
 from kinema.model.universe import import_mdanalysis
 
@@ -106,7 +107,8 @@ def check_stated(format: str | None) -> str | None:
 
 def _own_names() -> set[str]:
     """Names and extensions of the formats that Kinema reads itself."""
-    return {name.upper() for one in _core.formats() for name in (one["name"], *one["extensions"])}
+    listed = {name.upper() for one in _core.formats() for name in (one["name"], *one["extensions"])}
+    return listed | {Made.name.upper()}
 
 
 def names_of(cls: Any) -> list[str]:

@@ -46,7 +46,7 @@ class TraceColumns:
 
     def plot(self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False) -> Figure:
         """A matplotlib figure of all, side by side, written to `path` (.png, .pdf, .svg) if one is given."""
-        from kinema.report import plotting
+        from kinema.report.figures import style
         from kinema.report.traces.picture import draw_columns
 
         if path is not None:
@@ -54,7 +54,7 @@ class TraceColumns:
             check_plot_path(path, overwrite=overwrite)
         figure = draw_columns(self.summaries)
         if path is not None:
-            plotting.write(figure, path)
+            style.write(figure, path)
         return figure
 
     def _check_not_input(self, path: str | os.PathLike[str]) -> None:

@@ -39,6 +39,11 @@ class Spans:
         """How long this one is active while the other is not, ns."""
         return self.length - self.common(other)
 
+    def length_within(self, first: int, last: int) -> int:
+        """How long this one is active from `first` to `last`, ns."""
+        before, after = self._length_before(np.array([first, last]))
+        return int(after - before)
+
     def shares(self, edges: Whole) -> NDArray[np.float64]:
         """(len(edges) - 1,) active share of the time between two edges."""
         taken: NDArray[np.float64] = np.diff(self._length_before(edges)) / np.maximum(1, np.diff(edges))

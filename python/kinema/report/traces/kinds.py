@@ -12,6 +12,7 @@ __all__ = [
     "BATCH",
     "COMPUTE",
     "KINDS",
+    "OPENING",
     "OPERATIONS",
     "OTHER",
     "POSIX",
@@ -53,6 +54,10 @@ _WRITES = {
     "fputc", "fprintf", "vfprintf",
 }  # fmt: skip
 _COPIES = {"copy_file_range", "sendfile", "sendfile64", "splice"}
+# calls and events that open a file, or a trajectory
+OPENING = (
+    "open", "open64", "openat", "openat64", "openat2", "creat", "creat64", "fopen", "fopen64", "header",
+)  # fmt: skip
 _SYNCS = {"fsync", "fdatasync", "sync", "syncfs", "msync", "sync_file_range", "fflush"}
 _MAPS = {"mmap", "mmap64", "munmap"}
 

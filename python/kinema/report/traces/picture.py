@@ -5,7 +5,7 @@ It imports matplotlib, and so is imported only when a picture is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,9 +19,9 @@ from kinema.report.traces.text import format_bytes, format_ns, size_classes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from kinema.report.traces.summary import TraceSummary
+    from kinema.report.traces.summary import TimeSplit, TraceSummary
 
-__all__ = ["draw_columns", "draw_summary"]
+__all__ = ["byte_unit", "draw_columns", "draw_summary", "time_unit"]
 
 # as in the pictures of reports (after Okabe and Ito)
 _COLOURS = {APPLICATION: "#E69F00", POSIX: "#D55E00", COMPUTE: "#009E73", WAIT: "#C9C9C9", BATCH: "#CC79A7"}
@@ -34,11 +34,13 @@ _NAMES = {
 }
 _OPERATIONS = {"read": "#0072B2", "write": "#D55E00", "copy": "#CC79A7"}
 # the parts of the whole time, in the order of a bar
-_PARTS = (
-    ("unoverlapped_io", "I/O alone", "#E69F00"),
-    ("overlapped", "I/O and compute at once", "#8DB600"),
-    ("unoverlapped_compute", "compute alone", "#009E73"),
-    ("neither", "neither", "#D9D9D9"),
+_PARTS: tuple[tuple[str, Callable[[TimeSplit], int], str], ...] = (
+    ("start-up, before the first work", lambda job: job.start_up, "#EFEFEF"),
+    ("I/O alone", lambda job: job.unoverlapped_io, "#E69F00"),
+    ("I/O and compute at once", lambda job: job.overlapped, "#8DB600"),
+    ("compute alone", lambda job: job.unoverlapped_compute, "#009E73"),
+    ("neither", lambda job: job.neither - job.start_up - job.ending, "#C0C0C0"),
+    ("end, after the last work", lambda job: job.ending, "#8F8F8F"),
 )
 _SIZE_COLOURS = ("#C6DBEF", "#9ECAE1", "#6BAED6", "#3182BD", "#08519C")
 _FUNCTIONS = 8
@@ -52,7 +54,7 @@ def draw_summary(one: TraceSummary) -> Figure:
     figure.suptitle(_headline(one), fontsize=11, x=0.01, ha="left")
     grid = figure.add_gridspec(3, 2, height_ratios=[1.15, 0.85, 1.25])
     when = figure.add_subplot(grid[0, :])
-    unit, scale = _time_unit(one.job.total)
+    unit, scale = time_unit(one.job.total)
     _draw_activity(when, one, scale)
     bandwidth = figure.add_subplot(grid[1, :], sharex=when)
     _draw_bandwidth(bandwidth, one, scale)
@@ -85,11 +87,17 @@ def _headline(one: TraceSummary) -> str:
     )
 
 
-def _time_unit(total: int) -> tuple[str, float]:
+def time_unit(total: int) -> tuple[str, float]:
+    """The unit of a time axis of `total` ns, and its length in ns."""
     for unit, ns in (("µs", 1e3), ("ms", 1e6)):
         if total < 2000 * ns:
             return unit, ns
     return "s", 1e9
+
+
+def byte_unit(most: float) -> tuple[str, float]:
+    """The unit of an axis with up to `most` bytes, and its size in bytes."""
+    return next(((name, size) for name, size in (("GiB", 2.0**30), ("MiB", 2.0**20)) if most >= size), ("KiB", 2.0**10))
 
 
 def _draw_activity(axes: Axes, one: TraceSummary, scale: float) -> None:
@@ -114,9 +122,7 @@ def _draw_bandwidth(axes: Axes, one: TraceSummary, scale: float) -> None:
     edges = np.arange(len(found.read) + 1) * found.part / scale
     rates = {"read": np.array(found.read) / seconds, "write": np.array(found.write) / seconds}
     most = max((float(values.max()) for values in rates.values()), default=0.0)
-    unit, size = next(
-        ((name, size) for name, size in (("GiB/s", 2.0**30), ("MiB/s", 2.0**20)) if most >= size), ("KiB/s", 2.0**10)
-    )
+    unit, size = byte_unit(most)
     for name, values in rates.items():
         if values.any():
             total = sum(getattr(found, name))
@@ -128,7 +134,7 @@ def _draw_bandwidth(axes: Axes, one: TraceSummary, scale: float) -> None:
                 color=_OPERATIONS[name],
                 label=f"{name}, {format_bytes(total)}",
             )
-    axes.set_ylabel(unit)
+    axes.set_ylabel(f"{unit}/s")
     axes.set_ylim(bottom=0)
     whose = "POSIX calls" if found.of == POSIX else "application-level I/O"
     axes.set_title(f"bandwidth of {whose}", fontsize=10, loc="left")
@@ -152,7 +158,7 @@ def _draw_times(axes: Axes, one: TraceSummary) -> None:
         ("neither I/O nor compute", job.neither, job.neither, "#D9D9D9"),
         ("total", job.total, job.total, "#5A5A5A"),
     ]
-    unit, scale = _time_unit(job.total)
+    unit, scale = time_unit(job.total)
     for place, (_, whole, alone, colour) in enumerate(rows):
         axes.barh(place, whole / scale, 0.66, color=colour, alpha=0.35, linewidth=0)
         axes.barh(place, alone / scale, 0.66, color=colour, linewidth=0)
@@ -170,7 +176,7 @@ def _draw_functions(axes: Axes, one: TraceSummary) -> None:
     """The functions that took most time, with their numbers of calls."""
     kind = POSIX if one.kinds[POSIX] else APPLICATION
     rows = [row for row in one.functions if row.kind == kind][:_FUNCTIONS]
-    unit, scale = _time_unit(max([row.time for row in rows], default=0))
+    unit, scale = time_unit(max([row.time for row in rows], default=0))
     axes.barh(range(len(rows)), [row.time / scale for row in rows], 0.7, color=_COLOURS[kind], linewidth=0)
     for place, row in enumerate(rows):
         words = counted(row.count, "call") + (f", {format_bytes(row.bytes)}" if row.bytes else "")
@@ -187,11 +193,11 @@ def _draw_functions(axes: Axes, one: TraceSummary) -> None:
 def _draw_parts(axes: Axes, summaries: Sequence[TraceSummary]) -> None:
     """The whole time of each trace in four parts."""
     most = max(1, *(one.job.total for one in summaries))
-    unit, scale = _time_unit(most)
+    unit, scale = time_unit(most)
     for place, one in enumerate(summaries):
         left = 0.0
-        for name, _, colour in _PARTS:
-            ns = getattr(one.job, name)
+        for _, part, colour in _PARTS:
+            ns = part(one.job)
             axes.barh(place, ns / scale, 0.66, left, color=colour, linewidth=0)
             if ns > _WORDS * most:
                 axes.text(left + ns / scale / 2, place, format_ns(ns), ha="center", va="center", fontsize=8)
@@ -203,14 +209,14 @@ def _draw_parts(axes: Axes, summaries: Sequence[TraceSummary]) -> None:
     _rows(axes, summaries, 1.14 * most / scale)
     axes.set_xlabel(f"time ({unit})")
     axes.set_title("what the time went to", fontsize=10, loc="left")
-    handles = [Patch(color=colour, label=name) for _, name, colour in _PARTS]
-    axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=4, frameon=False, fontsize=8)
+    handles = [Patch(color=colour, label=name) for name, _, colour in _PARTS]
+    axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=3, frameon=False, fontsize=8)
 
 
 def _draw_io(axes: Axes, summaries: Sequence[TraceSummary]) -> None:
     """Application-level and POSIX I/O of each trace."""
     most = max(1, *(max(one.job.application_io, one.job.posix_io) for one in summaries))
-    unit, scale = _time_unit(most)
+    unit, scale = time_unit(most)
     for place, one in enumerate(summaries):
         for shift, kind, ns in ((-0.19, APPLICATION, one.job.application_io), (0.19, POSIX, one.job.posix_io)):
             words = format_ns(ns) if one.kinds[kind] else "not traced"
@@ -255,7 +261,7 @@ def _draw_sizes(axes: Axes, summaries: Sequence[TraceSummary]) -> None:
         if sum(one.transfers[name]["bytes"]) or (len(summaries) > 1 and name == "read")
     ]
     most = max([sum(sizes) for _, sizes in rows], default=1) or 1
-    unit, scale = next(((n, s) for n, s in (("GiB", 2.0**30), ("MiB", 2.0**20)) if most >= s), ("KiB", 2.0**10))
+    unit, scale = byte_unit(most)
     for place, (_, sizes) in enumerate(rows):
         left = 0.0
         for size, colour in zip(sizes, _SIZE_COLOURS, strict=True):

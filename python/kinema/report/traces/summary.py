@@ -20,7 +20,7 @@ from kinema.base.errors import ArgumentError
 from kinema.base.notes import emit
 from kinema.report.traces.events import TraceEvents, read_trace
 from kinema.report.traces.intervals import Spans, union
-from kinema.report.traces.kinds import APPLICATION, BATCH, COMPUTE, KINDS, POSIX, WAIT
+from kinema.report.traces.kinds import APPLICATION, BATCH, COMPUTE, KINDS, OPENING, POSIX, TRANSFERS, WAIT
 from kinema.report.traces.tables import (
     Bandwidth,
     CacheUse,
@@ -50,7 +50,9 @@ SCHEMA = "kinema-trace-summary"
 
 _IO = (APPLICATION, POSIX)
 # kinds that the split of time distinguishes
-_SPLIT: tuple[tuple[str, ...], ...] = ((APPLICATION,), (POSIX,), _IO, (COMPUTE,), (WAIT,))
+_SPLIT: tuple[tuple[str, ...], ...] = ((APPLICATION,), (POSIX,), _IO, (COMPUTE,), (WAIT,), (*_IO, COMPUTE))
+# calls that open a file; work on data; what belongs to it: transfers of the system, waiting
+_OPENING, _WORK, _BESIDE = ("opening",), ("work",), ("beside",)
 _Doing = Mapping[tuple[str, ...], NDArray[np.bool_]]
 
 # points of time in pictures
@@ -71,7 +73,10 @@ class TimeSplit:
     unoverlapped_application_io, unoverlapped_posix_io, unoverlapped_io : in which nothing was computed
     unoverlapped_compute : in which there was no I/O
     overlapped : I/O and computing at once
-    neither : nothing of both
+    neither : nothing of both; of it
+    start_up : interpreter, imports, opening: before the first work, which is application-level reading or writing, or
+        computing; in a trace without both, before the first file was opened
+    ending : the end of the interpreter: after the last work, transfer or wait
     """
 
     total: int
@@ -87,6 +92,8 @@ class TimeSplit:
     unoverlapped_compute: int
     overlapped: int
     neither: int
+    start_up: int
+    ending: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +128,8 @@ class TraceSummary:
     cache : CacheUse or None
     activity : mapping
         By kind (120,), the share of each part of the time in which the kind was active.
+    overlap : mapping
+        The same for "io_alone", "overlapped" and "compute_alone": I/O and computing, at once or not.
     notes : tuple of str
     """
 
@@ -146,6 +155,7 @@ class TraceSummary:
     files: tuple[FileRow, ...]
     cache: CacheUse | None
     activity: Mapping[str, list[float]]
+    overlap: Mapping[str, list[float]]
     notes: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
@@ -165,7 +175,7 @@ class TraceSummary:
 
     def plot(self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False) -> Figure:
         """A matplotlib figure of the activity over time, written to `path` (.png, .pdf, .svg) if one is given."""
-        from kinema.report import plotting
+        from kinema.report.figures import style
         from kinema.report.traces.picture import draw_summary
 
         if path is not None:
@@ -173,7 +183,7 @@ class TraceSummary:
             check_plot_path(path, overwrite=overwrite)
         figure = draw_summary(self)
         if path is not None:
-            plotting.write(figure, path)
+            style.write(figure, path)
         return figure
 
     def __str__(self) -> str:
@@ -197,8 +207,14 @@ def summarise(
     begins, ends = columns["start"], columns["start"] + columns["duration"]
     spans = {kind: union(begins[some], ends[some]) for kind in KINDS for some in (trace.matches(kind=kind),)}
     first, last = int(begins.min()), int(ends.max())
-    edges = np.linspace(first, max(last, first + _MOMENTS), _MOMENTS + 1).astype(np.int64)
-    doing: _Doing = {kinds: trace.matches(kind=kinds) for kinds in _SPLIT}
+    # from zero: floating-point numbers do not have all ns since 1970
+    edges = first + np.linspace(0, max(last - first, _MOMENTS), _MOMENTS + 1).astype(np.int64)
+    doing: _Doing = {
+        **{kinds: trace.matches(kind=kinds) for kinds in _SPLIT},
+        _OPENING: trace.matches(kind=_IO, name=OPENING),
+        _WORK: trace.matches(kind=APPLICATION, operation=TRANSFERS) | trace.matches(kind=COMPUTE),
+        _BESIDE: trace.matches(kind=POSIX, operation=TRANSFERS) | trace.matches(kind=(WAIT, BATCH)),
+    }
     doing_io, computing = doing[_IO], doing[(COMPUTE,)]
     functions = columns["function"]
     counts = np.bincount(functions, minlength=len(trace.functions))
@@ -230,8 +246,24 @@ def summarise(
         activity={
             kind: spans[kind].shares(edges).round(4).tolist() for kind in (APPLICATION, POSIX, COMPUTE, WAIT, BATCH)
         },
+        overlap=_overlap(begins, ends, doing_io, computing, edges),
         notes=trace.notes,
     )
+
+
+def _overlap(
+    begins: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    doing_io: NDArray[np.bool_],
+    computing: NDArray[np.bool_],
+    edges: NDArray[np.int64],
+) -> Mapping[str, list[float]]:
+    """Shares of each part of the time with I/O alone, with I/O and computing at once, and with computing alone."""
+    io, compute, either = (
+        union(begins[some], ends[some]).shares(edges) for some in (doing_io, computing, doing_io | computing)
+    )
+    shares = {"io_alone": either - compute, "overlapped": io + compute - either, "compute_alone": either - io}
+    return {name: values.clip(min=0.0).round(4).tolist() for name, values in shares.items()}
 
 
 def _distinct(numbers: NDArray[np.int64]) -> int:
@@ -265,8 +297,16 @@ def _split(trace: TraceEvents, doing: _Doing, chosen: NDArray[Any]) -> TimeSplit
 
     application, posix, io = spans_of(APPLICATION), spans_of(POSIX), spans_of(APPLICATION, POSIX)
     compute = spans_of(COMPUTE)
-    total = int(ends.max() - begins.min())
+    first, last = int(begins.min()), int(ends.max())
+    total = last - first
     overlapped = io.common(compute)
+    active = spans_of(APPLICATION, POSIX, COMPUTE)
+    work = doing[_WORK][chosen]
+    begun = begins[work if work.any() else doing[_OPENING][chosen]]
+    ended = ends[work | doing[_BESIDE][chosen]]
+    # without an opening nothing is known to be start-up, and without work nothing to be the end
+    worked_from = int(begun.min()) if len(begun) else first
+    worked_to = max(int(ended.max()), worked_from) if len(ended) else last
     return TimeSplit(
         total=total,
         application_io=application.length,
@@ -280,7 +320,9 @@ def _split(trace: TraceEvents, doing: _Doing, chosen: NDArray[Any]) -> TimeSplit
         unoverlapped_io=io.length - overlapped,
         unoverlapped_compute=compute.length - overlapped,
         overlapped=overlapped,
-        neither=total - (io.length + compute.length - overlapped),
+        neither=total - active.length,
+        start_up=worked_from - first - active.length_within(first, worked_from),
+        ending=last - worked_to - active.length_within(worked_to, last),
     )
 
 

@@ -109,12 +109,16 @@ class Bandwidth:
         Length of a part, ns.
     read, write : tuple of float
         Bytes of each part; the bytes of a transfer are spread evenly over its duration.
+    read_size, write_size : tuple of float
+        Mean size of the transfers under way in each part, bytes; 0 if there are none.
     """
 
     of: str
     part: int
     read: tuple[float, ...]
     write: tuple[float, ...]
+    read_size: tuple[float, ...]
+    write_size: tuple[float, ...]
 
     def as_dict(self) -> dict[str, Any]:
         """By name; times in ns."""
@@ -245,7 +249,7 @@ def bandwidth_of(trace: TraceEvents, first: int, last: int) -> Bandwidth:
     """Bytes in equal parts of the time from `first` to `last`, ns."""
     kind = transfer_kind(trace)
     part = max(1, -(-(last - first) // _PARTS))
-    found = {}
+    found: dict[str, tuple[float, ...]] = {}
     for operation in ("read", "write"):
         some = trace.matches(kind=kind, operation=operation) & (trace.columns["size"] > 0)
         begins = (trace.columns["start"][some] - first).astype(np.float64)
@@ -257,7 +261,25 @@ def bandwidth_of(trace: TraceEvents, first: int, last: int) -> Bandwidth:
         # events that end after the last edge, by at most one ns, belong to the last part
         until[-1] = float(sizes.sum())
         found[operation] = tuple(np.diff(until).tolist())
-    return Bandwidth(kind, part, found["read"], found["write"])
+        found[f"{operation}_size"] = _mean_sizes(begins, lengths, sizes, part)
+    return Bandwidth(kind, part, **found)
+
+
+def _mean_sizes(
+    begins: NDArray[np.float64], lengths: NDArray[np.int64], sizes: NDArray[np.float64], part: int
+) -> tuple[float, ...]:
+    """Mean size of the transfers of each part; a transfer counts once in each part that it touches."""
+    firsts = np.minimum(_PARTS - 1, begins // part).astype(np.int64)
+    lasts = np.minimum(_PARTS - 1, (begins + lengths - 1) // part).astype(np.int64)
+    sums = []
+    for values in (np.ones(len(sizes)), sizes):
+        changes = np.zeros(_PARTS + 1)
+        np.add.at(changes, firsts, values)
+        np.add.at(changes, lasts + 1, -values)
+        sums.append(np.cumsum(changes)[:-1])
+    # sums of floating-point numbers may leave a rest in a part without transfers
+    counts = np.rint(sums[0])
+    return tuple(np.where(counts > 0, sums[1] / np.maximum(1, counts), 0.0).tolist())
 
 
 def epochs_of(trace: TraceEvents) -> tuple[EpochRow, ...]:

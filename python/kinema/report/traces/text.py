@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from kinema.base.printable import printable
+from kinema.base.printable import align_columns, printable
 from kinema.report.traces.kinds import APPLICATION, COMPUTE, OPERATIONS, POSIX, TRANSFERS, WAIT
 from kinema.report.traces.tables import SIZES, Distribution, FunctionRow
 
 if TYPE_CHECKING:
     from kinema.report.traces.summary import TimeSplit, TraceSummary
 
-__all__ = ["columns_text", "size_classes", "summary_text"]
+__all__ = ["column_rows", "columns_text", "size_classes", "summary_text"]
 
 _NOT_TRACED = "-"
 _FUNCTIONS = 24
@@ -48,19 +48,6 @@ def size_classes() -> list[str]:
     ends = [format_bytes(one).replace(" ", " ") for one in SIZES]
     middle = [f"{low} to {high}" for low, high in pairwise(ends)]
     return [f"below {ends[0]}", *middle, f"{ends[-1]} and more"]
-
-
-def align_columns(rows: Sequence[Sequence[str]], *, left: int = 1, indent: str = "  ") -> list[str]:
-    """Lines with aligned columns: the first `left` columns to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        indent
-        + "  ".join(
-            cell.ljust(width) if number < left else cell.rjust(width)
-            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
 
 
 def summary_text(one: TraceSummary) -> str:
@@ -98,6 +85,8 @@ _TIMES: tuple[tuple[str, tuple[str, ...], Callable[[TimeSplit], int]], ...] = (
     ("I/O and compute at once", (COMPUTE,), lambda split: split.overlapped),
     ("wait", (WAIT,), lambda split: split.wait),
     ("neither I/O nor compute", (APPLICATION, POSIX, COMPUTE), lambda split: split.neither),
+    ("  start-up: before the first work", (APPLICATION, POSIX, COMPUTE), lambda split: split.start_up),
+    ("  end: after the last work", (APPLICATION, POSIX, COMPUTE), lambda split: split.ending),
 )
 
 
@@ -218,6 +207,11 @@ def _epochs(one: TraceSummary) -> list[str]:
 
 def columns_text(summaries: Sequence[TraceSummary]) -> str:
     """Several traces side by side: a column each."""
+    return "\n".join(map(printable, align_columns(column_rows(summaries), indent="")))
+
+
+def column_rows(summaries: Sequence[TraceSummary]) -> list[list[str]]:
+    """The cells of `columns_text`: a row for each fact, after its name a cell for each trace; the first has labels."""
     rows = [["", *(one.label for one in summaries)]]
 
     def add(name: str, of: Callable[[TraceSummary], str], *kinds: str) -> None:
@@ -244,7 +238,7 @@ def columns_text(summaries: Sequence[TraceSummary]) -> str:
     names = dict.fromkeys((row.category, row.name) for one in summaries for row in one.functions)
     for key in names:
         add(" ".join(key), lambda one, key=key: _count(one, key))  # type: ignore[misc]
-    return "\n".join(map(printable, align_columns(rows, indent="")))
+    return rows
 
 
 def _median(one: TraceSummary, operation: str) -> str:

@@ -140,7 +140,9 @@ class Dask(Runner):
         wanted = None if request.workers is None else worker_count(request.workers)
         # raises for missing frames and too small a limit before starting or waiting for a cluster
         request.plan(memory=request.memory, workers=1, access="direct")
+        checked = time.time()
         with self._use_session() as session, self._connected(wanted) as dask_workers:
+            started = time.time() - checked
             work_plan, plan, reduction = self._policy.divide(
                 request,
                 workers=dask_workers.size,
@@ -173,7 +175,7 @@ class Dask(Runner):
                 ) as submitter:
                     in_progress = FramesInProgress(client, prefix)
                     one = _DaskPass(
-                        plan, request, reduction, piece_scheduler, dask_workers, submitter, in_progress, began
+                        plan, request, reduction, piece_scheduler, dask_workers, submitter, in_progress, began, started
                     )
                     one.run(request.progress, work_plan.schedule == "static")
             except BaseException:
@@ -324,6 +326,7 @@ class _DaskPass:
         submitter: TaskSubmitter,
         in_progress: FramesInProgress,
         began: float,
+        started: float,
     ) -> None:
         self._plan = plan
         self._kernels = request.kernels
@@ -334,6 +337,8 @@ class _DaskPass:
         self._submitter = submitter
         self._in_progress = in_progress
         self._began = began
+        # the cluster's start, and all else before the first piece is submitted
+        self._started, self._planning = started, time.time() - began - started
         self._frames_done = reduction.restored
         self._slots = [(address, slot) for address, number in workers.slots.items() for slot in range(number)]
         self._worker_timers: dict[tuple[str, int], WorkerTimer] = {}
@@ -394,23 +399,28 @@ class _DaskPass:
         self._frames_done += frames
         self._frames_of[result.worker] += frames
         self._functions.append((result.worker, result.begun, result.begun + result.seconds))
-        worker_timer = self._timer_of(result.worker, result.slot)
         # clocks of two machines differ: no piece began before the pass, or ended after now
         begun = max(0.0, min(result.begun - self._began, time.time() - self._began - result.seconds))
-        if worker_timer.start is None:
-            worker_timer.start = begun
-        worker_timer.communicate += max(0.0, result.seconds - result.opening - measured["wall"])
+        worker_timer = self._timer_of(result.worker, result.slot)
+        # the cluster's start, and imports of the worker for its first piece, which need not arrive first
+        start = max(self._started, begun - self._planning)
+        before = worker_timer.start if worker_timer.blocks else None
+        worker_timer.start = start if before is None else min(start, before)
+        prepared = result.opening + result.planning
+        worker_timer.gather += result.packing
         worker_timer.cpu += sum(worker["cpu"] for worker in measured["workers"])
-        block_column(measured["blocks"], "start")[:] += begun + result.opening
-        measured["workers"][0]["open"] += result.opening
-        measured["wall"] += result.opening
+        block_column(measured["blocks"], "start")[:] += begun + prepared
+        worker_timer.opening += result.opening
+        worker_timer.plan += result.planning
         worker_timer.add(measured)
 
     def _timer_of(self, address: str, slot: int) -> WorkerTimer:
         key = (address, slot)
         if key not in self._worker_timers:
             node = self._workers.hosts.get(address, address)
-            self._worker_timers[key] = WorkerTimer(len(self._worker_timers), self._workers.threads, node)
+            made = WorkerTimer(len(self._worker_timers), self._workers.threads, node)
+            made.start, made.plan = self._started, self._planning
+            self._worker_timers[key] = made
         return self._worker_timers[key]
 
     def timings(self, recording: Recording, recorded: tuple[list[Any], list[str]]) -> PassTimings:

@@ -55,9 +55,9 @@ __all__ = [
 class PieceResult:
     """Result of a piece: its nodes as bytes, its timings, worker and time.
 
-    `slot` numbers the tasks that a worker runs at a time; `begun` is in seconds of `time.time()`; `opening` and
-    `seconds` (which includes `opening`) are durations. `counts`: counts of the process's node caches since it last sent
-    some.
+    `slot` numbers the tasks that a worker runs at a time; `begun` is in seconds of `time.time()`; `opening`,
+    `planning`, `packing` and `seconds` (which includes all of them) are durations. `counts`: counts of the process's
+    node caches since it last sent some.
     """
 
     nodes: list[SerializedNode]
@@ -66,6 +66,8 @@ class PieceResult:
     slot: int
     begun: float
     opening: float
+    planning: float
+    packing: float
     seconds: float
     counts: SentCounts | None
 
@@ -169,19 +171,21 @@ class SharedSetup:
                     self._slots[worker].put(number)
             return self._slots[worker]
 
-    def planned(self, files: SharedFiles) -> tuple[_PlannedPass, float]:
+    def planned(self, files: SharedFiles) -> tuple[_PlannedPass, float, float]:
         """The plan, and the seconds that opening and planning took if this call did them."""
         with self._lock:
             if self._planned is not None:
-                return self._planned, 0.0
-            begun = time.perf_counter_ns()
+                return self._planned, 0.0, 0.0
             setup = pickle.loads(self._content[0])
             if not isinstance(setup, WorkerSetup):
                 raise InternalError(f"the setup of a worker is none, found {type(setup).__name__}")
             setup.trace.join("dask")
+            begun = time.perf_counter_ns()
             trajectory = files.opened()
+            opening = lap("open", "reader", begun) * 1e-9
+            opened = time.monotonic()
             self._planned = _PlannedPass(trajectory, setup.work_plan.plan(trajectory, setup.jobs), setup.jobs)
-            return self._planned, lap("open", "reader", begun) * 1e-9
+            return self._planned, opening, time.monotonic() - opened
 
 
 def slots_of(threads: int, threads_a_task: int) -> int:
@@ -203,14 +207,17 @@ def run_piece(files: SharedFiles, shared: SharedSetup, piece: Leaves) -> PieceRe
             raise ArgumentError(
                 other_version(f"worker {worker.address}", socket.gethostname(), shared.version, _core.__version__)
             )
-        planned, opening = shared.planned(files)
+        planned, opening, planning = shared.planned(files)
         with reporting_frames(worker) if shared.report_frames else contextlib.nullcontext() as report:
             nodes, timings = _core.run_leaves(
                 planned.trajectory, planned.plan, planned.jobs, *piece, progress=_check_cancelled(worker, report)
             )
+        run = time.monotonic()
         packed = serialize_nodes(nodes)
-        seconds = time.monotonic() - clock
-        return PieceResult(packed, timings, worker.address, slot, begun, opening, seconds, take_counts())
+        done = time.monotonic()
+        return PieceResult(
+            packed, timings, worker.address, slot, begun, opening, planning, done - run, done - clock, take_counts()
+        )
     except (FileNotFound, FileAccessError) as error:
         return _task_failure(_not_visible(error, worker.address), worker.address)
     except BaseException as error:

@@ -112,7 +112,7 @@ class ProcessesRunner(Runner):
         with self._pool() as pool, pool.pass_workers(work_plan.workers, describe) as used_workers:
             store_files(request.trajectory, used_workers.folder)
             WorkerSetup(request.jobs, work_plan, began).store(used_workers.folder)
-            used_workers.begin()
+            used_workers.begin(time.monotonic() - began)
             cuts = plan.partition(request.trajectory)
             piece_scheduler = work_plan.piece_scheduler(cuts, ahead=_PIECES_AHEAD, limit=reduction.limit)
             _ProcessesPass(plan, request.kernels, used_workers.workers, reduction, piece_scheduler).run(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from kinema import _core
 from kinema.base.errors import ArgumentError
 from kinema.base.resources import default_memory, worker_count
@@ -19,13 +21,16 @@ class ThreadsRunner(Runner):
 
     def map_reduce(self, request: PassRequest) -> PassResult:
         """See `Runner.map_reduce`."""
+        began = time.monotonic()
         plan = request.plan(memory=request.memory or default_memory(), workers=worker_count(request.workers))
         reduction = request.reduction or Reduction(plan, request.kernels)
         report = reduction.report(request.progress)
+        planned = time.monotonic() - began
         timings = _core.run_into(
             request.trajectory, plan, request.jobs, reduction.tree, reduction.missing, progress=report
         )
-        passes = PassTimings.from_core(timings, plan.n_frames, reduction.restored)
+        wall = time.monotonic() - began
+        passes = PassTimings.from_core(timings, plan.n_frames, reduction.restored, plan=planned, wall=wall)
         return PassResult(reduction.partials(), passes, plan.explain())
 
     def concurrency(self, workers: int | None) -> int:

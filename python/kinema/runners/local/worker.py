@@ -21,7 +21,7 @@ from kinema import _core
 from kinema.base.errors import InternalError, from_os
 from kinema.base.serialisation import serialize_error
 from kinema.base.timings import block_column
-from kinema.base.tracing.recording import TraceOfRun
+from kinema.base.tracing.recording import TraceOfRun, lap
 from kinema.cache.counts import SentCounts, take_counts
 from kinema.model.snapshot import TrajectorySnapshot
 from kinema.runners.base import Job
@@ -67,9 +67,10 @@ class WorkerSetup:
         """Writes the setup into the folder of a pass; raises FileIOError if the disk is full."""
         _store(self, folder)
 
-    def begin(self, connection: Connection, folder: str, cpu: float) -> _Worker:
-        """Opens, plans, reports that the worker is ready, and returns the runner of leaves; `cpu` as in `_Worker`."""
-        return _Worker(connection, folder, self, cpu)
+    def begin(self, connection: Connection, folder: str, begun: float, cpu: float) -> _Worker:
+        """Opens, plans, reports that the worker is ready, and returns the runner of leaves; `begun`: when loading of
+        this setup began, by `time.monotonic`; `cpu` as in `_Worker`."""
+        return _Worker(connection, folder, self, begun, cpu)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +88,7 @@ class Calls:
         """Results of the function for the arguments `start` to `stop`, each pickled."""
         return [self.function(packed) for packed in self.arguments[start:stop]]
 
-    def begin(self, connection: Connection, folder: str, _cpu: float) -> _Caller:
+    def begin(self, connection: Connection, folder: str, _begun: float, _cpu: float) -> _Caller:
         """Reports that the worker is ready, and returns the caller of the function."""
         return _Caller(connection, folder, self)
 
@@ -126,10 +127,16 @@ class Begin:
 
 @dataclass(frozen=True)
 class Ready:
-    """Message: the worker has loaded the setup in a folder; `start` in seconds from the beginning of that pass."""
+    """Message: the worker has loaded the setup in a folder.
 
-    start: float
+    `begun`: seconds from the beginning of that pass until it began to; `loading`, `opening` and `planning`: seconds.
+    """
+
     folder: str
+    begun: float = 0.0
+    loading: float = 0.0
+    opening: float = 0.0
+    planning: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -141,8 +148,8 @@ class Progress:
 
 @dataclass(frozen=True)
 class PieceTimes:
-    """Message before Done, in seconds: time from the last piece to this one (sending, waiting), time to pack the
-    results of this one, and time from the beginning of the pass until they were packed.
+    """Message before Done, in seconds: time from the last piece to this one (sending, waiting) and for a core, time to
+    pack the results of this one, and time from the beginning of the pass until they were packed.
     """
 
     between: float
@@ -194,8 +201,9 @@ def main(descriptor: int, folder: str, parent: int) -> None:
         while True:
             order = orders.get()
             if isinstance(order, Begin):
+                begun = time.monotonic()
                 worker = None  # closes the files of the previous pass
-                worker = _load(order.folder).begin(connection, order.folder, cpu)
+                worker = _load(order.folder).begin(connection, order.folder, begun, cpu)
             elif worker is None:
                 raise InternalError(f"a worker was sent {order} before a pass began")
             else:
@@ -233,14 +241,17 @@ def _give_up(connection: Connection, error: BaseException) -> None:
 class _Worker:
     """The trajectory, opened again, and the parent's plan; `cpu`: CPU time of the process before this pass."""
 
-    def __init__(self, connection: Connection, folder: str, setup: WorkerSetup, cpu: float = 0.0) -> None:
+    def __init__(self, connection: Connection, folder: str, setup: WorkerSetup, begun: float, cpu: float = 0.0) -> None:
         self._connection = connection
         self._cpu = cpu
         self._jobs = setup.jobs
         self._began = setup.began
-        self._trajectory, self._plan = _open_and_plan(setup, folder)
+        self._trajectory, opening = _open(setup, folder)
+        opened = time.monotonic()
+        self._plan = setup.work_plan.plan(self._trajectory, setup.jobs)
         self._free = time.monotonic()
-        connection.send(Ready(self._free - self._began, folder))
+        loading = opened - begun - opening
+        connection.send(Ready(folder, begun - self._began, loading, opening, self._free - opened))
 
     def run(self, start: int, stop: int) -> None:
         """Runs the leaves `start` to `stop` and sends their results."""
@@ -255,7 +266,9 @@ class _Worker:
         cpu = time.process_time() - self._cpu
         message = pickle.dumps(Done(serialize_nodes(nodes), timings, cpu, take_counts()))
         self._free = time.monotonic()
-        self._connection.send(PieceTimes(between, self._free - run, self._free - self._began))
+        # a call of the core waits for a core beyond the core's own time
+        for_a_core = run - begun - timings["wall"]
+        self._connection.send(PieceTimes(between + for_a_core, self._free - run, self._free - self._began))
         self._connection.send_bytes(message)
 
     def _report_frames(self, done: int, _total: int) -> None:
@@ -268,20 +281,21 @@ class _Caller:
     def __init__(self, connection: Connection, folder: str, calls: Calls) -> None:
         self._connection = connection
         self._calls = calls
-        connection.send(Ready(0.0, folder))
+        connection.send(Ready(folder))
 
     def run(self, start: int, stop: int) -> None:
         """Calls the function with the arguments `start` to `stop` and sends the results."""
         self._connection.send(Returned(self._calls.values(start, stop)))
 
 
-def _open_and_plan(setup: WorkerSetup, folder: str) -> tuple[_core.Trajectory, _core.Plan]:
-    """The trajectory of the snapshot in `folder`, and the same plan as the parent's.
+def _open(setup: WorkerSetup, folder: str) -> tuple[_core.Trajectory, float]:
+    """The trajectory of the snapshot in `folder`, and the seconds for opening it.
 
     Each file is verified at its first read: raises CorruptFileError if it has changed since the parent opened it.
     Frames added since then are ignored.
     """
     setup.trace.join("processes")
     known, data = pickle.loads((Path(folder) / _FILES_NAME).read_bytes())
+    began = time.perf_counter_ns()
     trajectory: _core.Trajectory = known.open(data)
-    return trajectory, setup.work_plan.plan(trajectory, setup.jobs)
+    return trajectory, lap("open", "reader", began) * 1e-9

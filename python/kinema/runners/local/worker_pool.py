@@ -50,6 +50,7 @@ class WorkerHandle:
             self.process = start_worker(other_end.fileno(), folder, server)
         self._describe: DescribePiece = describe_leaves
         self._folder = ""
+        self._planned = 0.0
         self.prepare(number, threads)
 
     def prepare(self, number: int, threads: int) -> None:
@@ -61,26 +62,34 @@ class WorkerHandle:
         self._stall = Stall()
         self.frames = 0  # frames of the pieces that are done
 
-    def begin(self, folder: str, describe: DescribePiece) -> None:
-        """Makes the worker load the setup of a pass from `folder`; `describe` names its pieces in errors.
+    def begin(self, folder: str, describe: DescribePiece, planned: float) -> None:
+        """Makes the worker load the setup of a pass from `folder`; `describe` names its pieces in errors, `planned` is
+        the time of the pass until now.
 
         If the process is dead, `receive` raises.
         """
         self._describe = describe
         self._folder = folder
+        self._planned = planned
         self._send(Begin(folder))
 
     def matches_pass(self, ready: Ready) -> bool:
         """Whether the worker is ready for this pass, not for an earlier one that has ended meanwhile."""
         if ready.folder != self._folder:
             return False
-        self.worker_timer.start = self.worker_timer.done_at = ready.start
-        self.worker_timer.waited = 0.0
+        timer = self.worker_timer
+        # the leading process plans while the worker starts
+        planned = min(self._planned, ready.begun)
+        # loading imports what the jobs need
+        timer.start = ready.begun - planned + ready.loading
+        timer.plan, timer.opening = planned + ready.planning, ready.opening
+        timer.done_at = ready.begun + ready.loading + ready.opening + ready.planning
+        timer.waited = 0.0
         return True
 
     def record(self, times: PieceTimes) -> None:
         """Adds the times around a piece to the worker's timer."""
-        self.worker_timer.communicate += times.packing
+        self.worker_timer.gather += times.packing
         self.worker_timer.waited = (self.worker_timer.waited or 0.0) + times.between
         self.worker_timer.done_at = times.done_at
 
@@ -104,7 +113,7 @@ class WorkerHandle:
             watch.cancel()
         # sending took as long as receiving; before that the worker waited for this process
         took = time.monotonic() - began
-        self.worker_timer.communicate += took
+        self.worker_timer.gather += took
         if self.worker_timer.waited is not None:
             self.worker_timer.waited -= took
         message: Message = pickle.loads(packed)
@@ -170,10 +179,11 @@ class PassWorkers:
     folder: str
     describe: DescribePiece
 
-    def begin(self) -> None:
-        """Makes the workers load the setup; `receive` of a worker that has ended raises."""
+    def begin(self, planned: float = 0.0) -> None:
+        """Makes the workers load the setup; `receive` of a worker that has ended raises. `planned`: as in
+        `WorkerHandle.begin`."""
         for worker in self.workers:
-            worker.begin(self.folder, self.describe)
+            worker.begin(self.folder, self.describe, planned)
 
 
 class WorkerPool:

@@ -17,6 +17,7 @@ from mpi4py import MPI
 from kinema import _core
 from kinema.base.errors import Error
 from kinema.base.timings import block_column
+from kinema.base.tracing.recording import lap
 from kinema.model.snapshot import TrajectorySnapshot
 from kinema.runners import stalls
 from kinema.runners.base import Job, Rows
@@ -74,7 +75,7 @@ class PassSetup:
     retain_rows : bool
         Rows stay distributed after the pass.
     before : float
-        Seconds of the pass before this message was sent.
+        Seconds of the pass before this message was sent, in which rank 0 has planned it.
     """
 
     files: TrajectorySnapshot | None
@@ -88,6 +89,13 @@ class PassSetup:
     rows: list[Rows | None]
     retain_rows: bool
     before: float
+
+    def timer(self, ranks: Ranks) -> WorkerTimer:
+        """The timer of this rank, which has sent or received this message just now."""
+        timer = WorkerTimer(ranks.rank, self.work_plan.threads, ranks.name)
+        timer.start, timer.plan, timer.waited = 0.0, self.before, 0.0
+        timer.turn_to("communicate")
+        return timer
 
 
 @dataclass(frozen=True)
@@ -128,13 +136,20 @@ class PassRank(ABC):
     worker_timer : WorkerTimer
     """
 
-    def __init__(self, ranks: Ranks, setup: PassSetup, rows: RowsOfPass, reader: RankReader, began: float) -> None:
+    def __init__(
+        self,
+        ranks: Ranks,
+        setup: PassSetup,
+        rows: RowsOfPass,
+        reader: RankReader,
+        worker_timer: WorkerTimer,
+        began: float,
+    ) -> None:
         self.ranks = ranks
         self.setup = setup
         self.reader = reader
         self._rows = rows
-        self.worker_timer = WorkerTimer(ranks.rank, setup.work_plan.threads, ranks.name)
-        self.worker_timer.waited = 0.0
+        self.worker_timer = worker_timer
         self._rate = RateEstimate(setup.limit)
         self._began = began
         self._cpu = time.process_time()
@@ -148,6 +163,14 @@ class PassRank(ABC):
         """CPU time of this process since the beginning of the pass."""
         return time.process_time() - self._cpu
 
+    def open(self, files: RunSnapshot) -> _core.Trajectory:
+        """The trajectory, opened by this rank's reader."""
+        with self.worker_timer.counting("opening"):
+            began = time.perf_counter_ns()
+            trajectory = self.reader.open(files.snapshot, files.data.array)
+            lap("open", "reader", began)
+        return trajectory
+
     def close_reads(self) -> None:
         """Called when no rank reads any more."""
         with self.worker_timer.counting("close"):
@@ -156,8 +179,8 @@ class PassRank(ABC):
     def run_pieces(self, trajectory: _core.Trajectory, plan: _core.Plan, jobs: Sequence[Job]) -> None:
         """Runs pieces until none is left for this rank; raises Stopped if another rank has ended the reading."""
         kernels = [kernel for kernel, _ in jobs]
-        self.worker_timer.start = self.seconds()
-        piece_scheduler = self.setup.work_plan.piece_scheduler(plan.partition(trajectory))
+        with self.worker_timer.counting("plan"):
+            piece_scheduler = self.setup.work_plan.piece_scheduler(plan.partition(trajectory))
         for first, stop in self._pieces(piece_scheduler):
             self._begin_piece((first, stop))
             while first < stop:
@@ -168,7 +191,10 @@ class PassRank(ABC):
                     _, until = piece_scheduler.cut((first, stop), longest or stop - first, longest)
                 begun = self.seconds()
                 try:
-                    nodes, timings = _core.run_leaves(trajectory, plan, jobs, first, until, progress=self._tick)
+                    with self.worker_timer.counting("calls"):
+                        nodes, timings = _core.run_leaves(
+                            trajectory, plan, jobs, first, until, progress=self._progressed
+                        )
                 except Error:
                     if self.reader.ended_by_another:
                         raise Stopped from None
@@ -176,8 +202,9 @@ class PassRank(ABC):
                 block_column(timings["blocks"], "start")[:] += begun
                 self.worker_timer.add(timings)
                 self._frames += frames_in(plan, (first, until))
-                with self.worker_timer.counting("communicate"):
-                    size = self._take(self._rows.put(plan, kernels, nodes))
+                with self.worker_timer.counting("put"):
+                    nodes = self._rows.put(plan, kernels, nodes)
+                size = self._take(nodes)
                 self._rate.record(until - first, timings["wall"], size)
                 first = until
 
@@ -188,13 +215,18 @@ class PassRank(ABC):
                 yield piece
             return
         # the list is the same on every rank: a number identifies a piece
-        pieces = piece_scheduler.all_pieces()
+        with self.worker_timer.counting("plan"):
+            pieces = piece_scheduler.all_pieces()
         while True:
-            with self.worker_timer.counting("communicate"):
-                number = self.ranks.counter.next()
+            number = self.ranks.counter.next()
             if number >= len(pieces):
                 return
             yield pieces[number]
+
+    def _progressed(self, done: int, total: int) -> None:
+        # the last call comes after the core's work, the others beside it
+        with self.worker_timer.counting("communicate" if done >= total else "calls"):
+            self._tick(done, total)
 
     @abstractmethod
     def _begin_piece(self, piece: Leaves) -> None:
@@ -219,9 +251,17 @@ class WorkerRank(PassRank):
     kernels : list of Kernel
     """
 
-    def __init__(self, ranks: Ranks, setup: PassSetup, rows: RowsOfPass, reader: RankReader) -> None:
+    def __init__(
+        self,
+        ranks: Ranks,
+        setup: PassSetup,
+        rows: RowsOfPass,
+        reader: RankReader,
+        worker_timer: WorkerTimer,
+        received: float,
+    ) -> None:
         # clocks of machines differ; the travel time of the message does not matter
-        super().__init__(ranks, setup, rows, reader, time.monotonic() - setup.before)
+        super().__init__(ranks, setup, rows, reader, worker_timer, received - setup.before)
         self.tree: _core.MergeTree | None = None
         self.kernels: list[_core.Kernel] = []
         self._sending: list[MPI.Request] = []
@@ -239,7 +279,7 @@ class WorkerRank(PassRank):
         failed = None
         try:
             if self.takes_part:
-                trajectory = self.reader.open(files.snapshot, files.data.array)
+                trajectory = self.open(files)
                 jobs = pickle.loads(self.setup.jobs)
                 self._run_pieces(trajectory, jobs)
                 self.reader.finish()
@@ -257,15 +297,15 @@ class WorkerRank(PassRank):
             while self._end is None:
                 self._poll()
                 time.sleep(PAUSE)
-        with self.worker_timer.counting("communicate"):
-            for request in self._sending:
-                request.Wait()
+        for request in self._sending:
+            request.Wait()
         self.close_reads()
         self.worker_timer.cpu = self.cpu_seconds()
         return self._end
 
     def _run_pieces(self, trajectory: _core.Trajectory, jobs: Sequence[Job]) -> None:
-        plan = self.setup.work_plan.plan(trajectory, jobs)
+        with self.worker_timer.counting("plan"):
+            plan = self.setup.work_plan.plan(trajectory, jobs)
         self.kernels = [kernel for kernel, _ in jobs]
         if not self.setup.streamed:
             self.tree = _core.MergeTree(plan.n_leaves, self.kernels)

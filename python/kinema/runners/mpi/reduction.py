@@ -65,6 +65,7 @@ def finish_pass(
         except Exception as error:
             failed = error
     # the rest of the pass is waiting for slower ranks
+    worker_timer.turn_to(None)
     worker_timer.done_at = at_work.seconds()
     own_timer = worker_timer if ranks.rank < setup.work_plan.workers else None
     gathered = ranks.comm.gather((own_timer, take_counts()), 0) or []
@@ -112,7 +113,7 @@ def _gather_nodes(
     packed: list[SerializedNode] = []
     data = b""
     try:
-        with worker_timer.counting("communicate"):
+        with worker_timer.counting("gather"):
             nodes = [] if own is None else own.take_nodes()
             packed = serialize_nodes(nodes)
             data = pickle.dumps(packed, protocol=pickle.HIGHEST_PROTOCOL)
@@ -125,7 +126,7 @@ def _gather_nodes(
     shrink = False
     if sum(sizes) >= tree_from:
         try:
-            with worker_timer.counting("communicate"):
+            with worker_timer.counting("gather"):
                 shrink = _shrink(packed, kernels)
         except BaseException as error:
             failed = RemoteError.wrap(error, ranks.rank)
@@ -193,7 +194,7 @@ def _gather_at_root(
             )
         return
     # all ranks are here now: this does not wait
-    with worker_timer.counting("communicate"):
+    with worker_timer.counting("gather"):
         ranks.comm.Gatherv(np.frombuffer(data, np.uint8), None if room is None else (room, sizes), 0)
         if into is None or room is None:
             return
@@ -217,7 +218,7 @@ def _reduce_on_tree(
     tree = into
     try:
         if tree is None and kernels:
-            with worker_timer.counting("communicate"):
+            with worker_timer.counting("gather"):
                 tree = _core.MergeTree(n_leaves, kernels)
                 tree.insert_all(nodes)
     except BaseException as error:
@@ -228,7 +229,7 @@ def _reduce_on_tree(
             packed: list[SerializedNode] = []
             try:
                 if failed is None and tree is not None:
-                    with worker_timer.counting("communicate"):
+                    with worker_timer.counting("gather"):
                         packed = serialize_nodes(tree.take_nodes())
             except BaseException as error:
                 failed = RemoteError.wrap(error, ranks.rank)
@@ -240,7 +241,7 @@ def _reduce_on_tree(
                 failed = failed or received
             elif failed is None and tree is not None:
                 try:
-                    with worker_timer.counting("communicate"):
+                    with worker_timer.counting("gather"):
                         insert_nodes(tree, kernels, received)
                 except BaseException as error:
                     failed = RemoteError.wrap(error, ranks.rank)
@@ -253,7 +254,7 @@ def _send(ranks: Ranks, nodes: list[SerializedNode] | RemoteError, to: int, work
     """Sends nodes when the receiver is ready; waits until then."""
     with worker_timer.counting("waited"):
         _probe(ranks, to, _READY).recv()
-    with worker_timer.counting("communicate"):
+    with worker_timer.counting("gather"):
         ranks.comm.send(nodes, to, tag=_TREE)
 
 
@@ -261,7 +262,7 @@ def _receive(ranks: Ranks, source: int, worker_timer: WorkerTimer) -> list[Seria
     ranks.comm.send(None, source, tag=_READY)
     with worker_timer.counting("waited"):
         message = _probe(ranks, source, _TREE)
-    with worker_timer.counting("communicate"):
+    with worker_timer.counting("gather"):
         received: list[SerializedNode] | RemoteError = message.recv()
     return received
 

@@ -34,6 +34,7 @@ from kinema.runners.mpi.row_windows import RowsOfPass
 from kinema.runners.mpi.session import RunSnapshot
 from kinema.runners.reduction import Leaves, Reduction, describe_piece, insert_nodes
 from kinema.runners.stalls import Stall
+from kinema.runners.worker_timer import WorkerTimer
 
 __all__ = ["RootRank"]
 
@@ -57,6 +58,7 @@ class RootRank(PassRank):
         Its tree takes the nodes of this rank, and nodes that other ranks send during the pass.
     kernels : list of Kernel
     progress : function, optional
+    worker_timer : WorkerTimer
     began : float
         The `time.monotonic` value at the beginning of the pass.
     """
@@ -71,9 +73,10 @@ class RootRank(PassRank):
         reduction: Reduction,
         kernels: Sequence[_core.Kernel],
         progress: Report | None,
+        worker_timer: WorkerTimer,
         began: float,
     ) -> None:
-        super().__init__(ranks, setup, rows, reader, began)
+        super().__init__(ranks, setup, rows, reader, worker_timer, began)
         self._reduction = reduction
         self._kernels = kernels
         self._progress = progress
@@ -92,8 +95,7 @@ class RootRank(PassRank):
                 self._run_own(files, jobs)
                 self.reader.finish()
                 while self._at_work:
-                    with self.worker_timer.counting("communicate"):
-                        self._receive_all()
+                    self._receive_all()
                     self._poll_at_intervals(0)
                     with self.worker_timer.counting("waited"):
                         time.sleep(PAUSE)
@@ -113,9 +115,11 @@ class RootRank(PassRank):
     def _run_own(self, files: RunSnapshot, jobs: Sequence[Job]) -> None:
         """Runs this rank's pieces; their errors are noted with the rank, like errors of other ranks."""
         try:
-            trajectory = self.reader.open(files.snapshot, files.data.array)
+            trajectory = self.open(files)
+            with self.worker_timer.counting("plan"):
+                plan = self.setup.work_plan.plan(trajectory, jobs)
             with suppress(Stopped):  # the rank that has ended the reading reports the reason
-                self.run_pieces(trajectory, self.setup.work_plan.plan(trajectory, jobs), jobs)
+                self.run_pieces(trajectory, plan, jobs)
         except Exception as error:
             if error is not self._between and self.ranks.size > 1:
                 note_rank(error, 0)

@@ -85,7 +85,7 @@ class RowsOfPass:
             kinds = [_common([one for rank in kinds_of for one in rank[at]]) for at in range(len(unknown))]
             for job, kind in zip(unknown, kinds, strict=True):
                 job.make(kind)
-        with worker_timer.counting("communicate"):
+        with worker_timer.counting("put"):
             for job in self._jobs.values():
                 job.rows.complete()
         with worker_timer.counting("waited"):
@@ -94,7 +94,7 @@ class RowsOfPass:
 
     def fetch(self, worker_timer: WorkerTimer) -> dict[int, _core.KernelResults]:
         """Time and values of each job, in this rank's memory. Raises MemoryLimitError if there is no room for them."""
-        with worker_timer.counting("communicate"):
+        with worker_timer.counting("get"):
             return {number: job.rows.columns() for number, job in self._jobs.items()}
 
     def retain(self) -> dict[int, _core.KernelResults]:

@@ -383,11 +383,14 @@ class MPIRunner(Runner):
             retain_rows=self._retains_rows,
             before=time.monotonic() - began,
         )
+        worker_timer = setup.timer(ranks)
         ranks.broadcast(setup)
         with RowsOfPass(ranks, request.frames, setup.rows) as put:
             snapshot = ranks.snapshot_of_pass(files, request.run, data)
             with reading(ranks, method, work_plan.workers, request.trajectory) as reader:
-                root = RootRank(ranks, setup, put, reader, plan, reduction, kernels, request.progress, began)
+                root = RootRank(
+                    ranks, setup, put, reader, plan, reduction, kernels, request.progress, worker_timer, began
+                )
                 root.run(snapshot, request.jobs)
             timers, rows = finish_pass(ranks, setup, put, kernels, None, reduction.tree, root)
         timings = pass_timings(timers, root.seconds(), plan.n_frames, reduction.restored)
@@ -473,10 +476,12 @@ class MPIRunner(Runner):
 
     def _run_pass(self, ranks: MPISession, setup: PassSetup) -> None:
         """A pass on a rank other than 0."""
+        received = time.monotonic()
+        worker_timer = setup.timer(ranks)
         with RowsOfPass(ranks, setup.work_plan.frames, setup.rows) as put:
             files = ranks.snapshot_of_pass(setup.files)
             with reading(ranks, access_method(setup.access), setup.work_plan.workers) as reader:
-                worker = WorkerRank(ranks, setup, put, reader)
+                worker = WorkerRank(ranks, setup, put, reader, worker_timer, received)
                 well = worker.run(files)
             if well:
                 finish_pass(ranks, setup, put, worker.kernels, worker.tree, None, worker)

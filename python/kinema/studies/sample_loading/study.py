@@ -13,7 +13,7 @@ from typing import Any
 
 from kinema._core import __version__
 from kinema.ml import Dataset, SampleDataset, Subset
-from kinema.report import plotting
+from kinema.report.figures import style
 from kinema.report.machine import file_systems, machine_facts
 from kinema.storage.output_checks import check_remade
 from kinema.storage.output_file import temporary_folder, write_whole
@@ -123,7 +123,7 @@ def run_study(
         design, samples, tuple(rows), stored, limit, best, machine_facts(), system, tuple(_notes(samples, design))
     )
     figure = draw_loading(rows, limit, (best.layout, best.order), *_titles(study))
-    plotting.write(figure, place / _PICTURE)
+    style.write(figure, place / _PICTURE)
     write_whole(place / _REPORT, lambda file: file.write(marked(study.text).encode()))
     found = json.dumps({"kinema": __version__, **study.as_dict()}, allow_nan=False, indent=1)
     write_whole(place / _RESULTS, lambda file: file.write(found.encode() + b"\n"))

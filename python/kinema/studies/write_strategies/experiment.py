@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from kinema.base.errors import Error, from_os
-from kinema.base.printable import printable
 from kinema.base.timings import format_seconds
 from kinema.formats.strategies import strategies_of, verifying
 from kinema.runners.local.interpreter import module_command
 from kinema.storage.output_file import temporary_folder
-from kinema.studies.launching import child_environment, mpi_launcher, run_bounded, said_last
+from kinema.studies.launching import child_environment, in_one_line, mpi_launcher, reason_of, run_bounded
 from kinema.studies.results_log import ResultsLog
 from kinema.studies.write_strategies.checks import FileChecks
 from kinema.studies.write_strategies.design import (
@@ -50,7 +49,6 @@ _ATOM_BYTES = {
 _ROOM = 1.1
 # size of files that are written first, relative to the output, to warm up memory: a run has its file and buffers
 _WARM = 1.4
-_LONGEST_REASON = 300
 
 
 def system_of(design: WriteDesign) -> Pyrochlore:
@@ -148,19 +146,17 @@ class _Driver:
         os.sync()
         ended = run_bounded(words, child_environment(), self.design.time_limit)
         failed = WriteRun(setting, repeat, job_seconds=ended.seconds)
-        if ended.code is None:
-            return replace(failed, reason=f"out of time: not done after {self.design.time_limit:g} s")
         if ended.code != 0 or not answer.exists():
             said = [one.read_text(encoding="utf-8") for one in sorted(folder.glob("reason-??????"))]
-            why = said[0] if said else f"{said_last(ended.printed)} (exit {ended.code})"
-            return replace(failed, reason=_short(why.replace(f"{folder}/", "")))
+            why = said[0] if said and ended.code is not None else reason_of(ended, self.design.time_limit)
+            return replace(failed, reason=in_one_line(why.replace(f"{folder}/", "")))
         run = WriteRun.from_result(setting, repeat, ended.seconds, json.loads(answer.read_text(encoding="utf-8")))
         if setting.strategy in WITHOUT_ATOMS:
             return run
         try:
             checked, roundings = self.checks.check(setting, path)
         except Error as error:
-            return replace(failed, reason=_short(f"the file is wrong: {error}".replace(f"{folder}/", "")))
+            return replace(failed, reason=in_one_line(f"the file is wrong: {error}".replace(f"{folder}/", "")))
         verified = ", verified by the ranks" if self._verifies(setting) else ""
         return replace(run, checked=checked + verified, roundings=roundings)
 
@@ -191,12 +187,6 @@ class _Driver:
             *self.launcher(setting.ranks),
             *module_command("kinema.studies.write_strategies.one_cell", settings_file),
         ]
-
-
-def _short(reason: str) -> str:
-    """The reason in one line."""
-    line = printable(" ".join(reason.split()))
-    return line if len(line) <= _LONGEST_REASON else f"{line[:_LONGEST_REASON]}..."
 
 
 def _summary(run: WriteRun) -> str:

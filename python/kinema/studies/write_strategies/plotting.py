@@ -10,10 +10,12 @@ import textwrap
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
+from kinema.report.figures.style import decades_axis
 from kinema.studies.write_strategies.design import DISK, KINDS, NETCDF_LIBRARY, PLACER, PNETCDF, WITHOUT_ATOMS
 from kinema.studies.write_strategies.findings import caption
 from kinema.studies.write_strategies.summary import WriteCell, WriteStudy
@@ -35,13 +37,15 @@ _STYLES = {
     "subfiles": ("#56B4E9", "*", "a file a rank"),
     DISK: ("0.45", "", "the disk: plain write and sync"),
 }
-# strategies whose files do not have the size above the axes
-_OTHERS = (*WITHOUT_ATOMS, NETCDF_LIBRARY, PNETCDF)
+# strategies whose files have sizes of their own, with names for the titles of panels
+_SHORT = {NETCDF_LIBRARY: "SNCW", PNETCDF: "PnetCDF", "subfiles": "a file a rank"}
+_OTHERS = (*WITHOUT_ATOMS, *_SHORT)
 _APART = 0.02
 _MOST_COLUMNS = 4
 _WIDTH_OF_A_LETTER = 0.066
-# logarithmic margins: beyond the slowest and the fastest run, and below that for crosses
-_MARGIN, _STRIP = 1.25, 1.35
+_EDGE = 0.1  # inches
+# logarithmic margin for crosses below the slowest run
+_STRIP = 1.35
 
 
 def draw_strategies(study: WriteStudy) -> Figure:
@@ -61,13 +65,14 @@ def draw_strategies(study: WriteStudy) -> Figure:
     )  # fmt: skip
     shown: list[str] = []
     found = [speed for cell in study.cells.values() if cell.done and _is_drawn(cell) for speed in cell.speeds]
-    limits = (min(found, default=0.1) / _MARGIN, max(found, default=1.0) * _MARGIN)
+    limits = (min(found, default=0.1), max(found, default=1.0))
     for number, kind in enumerate(kinds):
         shown += _draw_kind(axes.flat[number], study, kind, limits)
     for rest in axes.flat[len(kinds) :]:
         rest.set_visible(False)
     for first in axes[:, 0]:
         first.set_ylabel("speed of writing, GiB/s")
+    _make_room_for_labels(figure, axes[:, 0])
     _write_words(figure, study, lines, height)
     known = [name for name in _STYLES if name in shown]
     handles = [_handle(name) for name in known]
@@ -78,6 +83,14 @@ def draw_strategies(study: WriteStudy) -> Figure:
         ncols=min(len(handles), max(2, int(width / 1.9))), frameon=False, fontsize=9,
     )  # fmt: skip
     return figure
+
+
+def _make_room_for_labels(figure: Figure, first: Any) -> None:
+    """Moves the left edge of the axes so far that no label of the y axes is cut."""
+    renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]
+    cut = _EDGE * figure.dpi - min(axes.get_tightbbox(renderer).x0 for axes in first)
+    if cut > 0:
+        figure.subplots_adjust(left=figure.subplotpars.left + cut / figure.bbox.width)
 
 
 def _write_words(figure: Figure, study: WriteStudy, lines: list[str], height: float) -> None:
@@ -125,18 +138,22 @@ def _draw_kind(axes: Axes, study: WriteStudy, kind: str, limits: tuple[float, fl
         axes.set_xlim(ranks[0] / 1.2, ranks[-1] * 1.2)
     axes.set_xticks(ranks)
     axes.set_xlabel("MPI ranks")
-    axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     low, top = limits
-    axes.set_ylim(low / _STRIP if study.gaps else low, top)
-    size = max((cell.bytes for cell in cells if cell.done and cell.setting.strategy not in _OTHERS), default=0)
-    axes.set_title(f"{KINDS[kind].title}\n{_size(size)}" if size else KINDS[kind].title, fontsize=10, loc="left")
+    decades_axis(axes, low / _STRIP if study.gaps else low, top)
+    axes.set_title("\n".join([KINDS[kind].title, _sizes(cells)]).rstrip(), fontsize=10, loc="left")
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", alpha=0.3, linewidth=0.6)
     axes.set_axisbelow(True)
     return list(by_strategy)
+
+
+def _sizes(cells: list[WriteCell]) -> str:
+    """The sizes of a panel's files: of Kinema's one file, and of those that other libraries and `subfiles` write."""
+    by_strategy = {cell.setting.strategy: cell.bytes for cell in cells if cell.done}
+    own = [size for name, size in by_strategy.items() if name not in _OTHERS]
+    others = {_SHORT[name]: size for name, size in by_strategy.items() if name in _SHORT and size not in own}
+    words = [_size(max(own))] if own else []
+    return ", ".join(words + [f"{name}: {_size(size)}" for name, size in others.items()])
 
 
 def _is_drawn(cell: WriteCell) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 from kinema._core import __version__
 from kinema.base.printable import counted
-from kinema.report import plotting
+from kinema.report.figures import style
 from kinema.report.machine import file_systems, machine_facts
 from kinema.storage.output_file import temporary_folder, write_whole
 from kinema.studies.launching import child_environment
@@ -82,7 +82,7 @@ def run_study(
     runs = list(run_write_design(design, place, notify, overwrite=overwrite, beside=made))
     study = WriteStudy(design, system, runs, _peers(design, place, notify), machine_facts(), _file_system(place))
     text = report_text(study, _PICTURE)
-    plotting.write(draw_strategies(study), place / _PICTURE)
+    style.write(draw_strategies(study), place / _PICTURE)
     write_whole(place / _REPORT, lambda file: file.write(marked(text).encode()))
     files = StudyFiles(study, text)
     found = json.dumps({"kinema": __version__, **files.as_dict()}, allow_nan=False, indent=1)

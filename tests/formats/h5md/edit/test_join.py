@@ -240,3 +240,28 @@ def test_dcd_with_frames_missing_between(tmp_path: Path) -> None:
     with pytest.raises(kn.UnsupportedFormatError, match="fixed atoms"):
         kn.join([tmp_path / "fixed.dcd"], tmp_path / "out.dcd")
     assert not (tmp_path / "out.dcd").exists()
+
+
+@pytest.mark.parametrize("copy", [False, True])
+def test_steps_continue_through_parts_that_begin_at_0(tmp_path: Path, copy: bool) -> None:
+    positions = random_walk(5, 4)
+    with kn.Writer(tmp_path / "once.h5md", n_atoms=4) as out:
+        out.write(positions, cell=np.full((5, 3), 30.0), step=[0, 2, 4, 6, 9], time=[0.0, 1.0, 2.0, 3.0, 4.5])
+    kn.join([tmp_path / "once.h5md"] * 3, tmp_path / "whole.h5md", renumber=True, copy=copy)
+    whole = kn.open(tmp_path / "whole.h5md", stored=False)
+    assert whole.read().tobytes() == np.concatenate([positions] * 3).tobytes()
+    assert whole.steps.tolist() == [0, 2, 4, 6, 9, 11, 13, 15, 17, 20, 22, 24, 26, 28, 31]
+    assert whole.times.tolist() == [0.0, 1.0, 2.0, 3.0, 4.5, 5.5, 6.5, 7.5, 8.5, 10.0, 11.0, 12.0, 13.0, 14.0, 15.5]
+
+
+def test_what_cannot_be_renumbered(tmp_path: Path) -> None:
+    parts, _ = make_parts(tmp_path, overlap=4)
+    make_rich(tmp_path / "rich.h5md")
+    with pytest.raises(kn.ArgumentError, match="has steps of its own, and only steps of frames can be renumbered"):
+        kn.join([tmp_path / "rich.h5md"] * 2, tmp_path / "whole.h5md", renumber=True)
+    with pytest.raises(kn.ArgumentError, match="overlap must be"):
+        kn.join(parts, tmp_path / "whole.h5md", renumber=True, overlap="first")
+    write_dcd(tmp_path / "a.dcd", random_walk(3, 4))
+    with pytest.raises(kn.ArgumentError, match="only steps of H5MD files can be renumbered, found DCD"):
+        kn.join([tmp_path / "a.dcd"] * 2, tmp_path / "b.dcd", renumber=True)
+    assert not (tmp_path / "whole.h5md").exists()

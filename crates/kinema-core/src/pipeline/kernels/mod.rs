@@ -11,7 +11,7 @@ use std::time::Instant;
 use self::job_stacks::JobStacks;
 use crate::clock::{BlockTiming, RunTimings, Work, WorkerTiming, thread_cpu_time};
 use crate::error::Result;
-use crate::frame::{AtomGather, Block, Fields, Units};
+use crate::frame::{AtomGather, Block, BlockView, Fields, MadePositions, Units};
 use crate::pipeline::absent::lacks;
 use crate::pipeline::applied::placed;
 use crate::pipeline::pool::{Pool, Progress};
@@ -130,10 +130,12 @@ impl Shared<'_> {
         let mut worker = Worker::new(self, number)?;
         worker.run()?;
         let mut record = std::mem::take(&mut worker.record);
-        // to give back the buffer of many frames takes some time, too
-        worker.reader.meter().watch.restart();
-        worker.block = Block::default();
-        worker.reader.meter().decoded(Work::default());
+        if worker.made.is_none() {
+            // to give back the buffer of many frames takes some time, too
+            worker.reader.meter().watch.restart();
+            worker.block = Block::default();
+            worker.reader.meter().decoded(Work::default());
+        }
         record.0.phases = worker.reader.phases();
         (record.0.wait, record.0.thread) = (timing.wait, timing.thread);
         record.0.cpu = thread_cpu_time().saturating_sub(cpu);
@@ -156,6 +158,8 @@ struct Worker<'a> {
     /// Kernel of each job.
     kernels: Vec<BoundKernel<'a>>,
     block: Block,
+    /// The positions of all frames, if they are in memory: nothing is read.
+    made: Option<&'a MadePositions>,
     /// Gathers the needed atoms, where more were read.
     gather: Option<AtomGather>,
     /// Transforms applied to frames for some of the jobs.
@@ -174,6 +178,7 @@ impl<'a> Worker<'a> {
             reader: Reader::new(shared.trajectory, plan.fields, plan.read_atoms.clone(), Units::Public)?,
             kernels: shared.jobs.iter().map(bind).collect::<Result<_>>()?,
             block: Block::default(),
+            made: shared.trajectory.made_positions(),
             gather: plan.atoms.positions_in(&plan.read_atoms)?.map(AtomGather::new),
             stacks: JobStacks::new(plan, shared.jobs)?,
             workspace: Workspace::default(),
@@ -214,6 +219,9 @@ impl<'a> Worker<'a> {
     fn block_end(&self, start: u64, end: u64) -> u64 {
         let plan = self.shared.plan;
         let stop = (start + plan.block_frames).min(end);
+        if let Some(made) = self.made {
+            return start + made.neighbours((start..stop).map(|position| plan.domain.frames.get(position)));
+        }
         if plan.coupled_frames == 1 || stop == end {
             return stop;
         }
@@ -237,20 +245,12 @@ impl<'a> Worker<'a> {
         let meter = self.reader.meter();
         meter.watch.restart();
         let (begun, before) = (meter.watch.begun() - self.shared.start, meter.phases);
-        self.block.reserve(false, (positions.end - first) as usize, plan.read_atoms.len(), plan.fields)?;
-        self.block.reset(positions.map(|i| plan.domain.frames.get(i)), plan.read_atoms.len(), plan.fields);
-        // a buffer for many frames is worth some time: the first to touch it has the system clear it
-        self.reader.meter().decoded(Work::default());
-        let frames = std::mem::take(&mut self.block.frames);
-        let read = self.reader.read(&frames, &mut self.block.as_mut());
-        self.block.frames = frames;
-        read?;
-        self.check_present()?;
+        self.fill_block(positions)?;
         let mut watch = self.reader.meter().watch;
         let mut compute = self.reader.take_transforming();
         let rows = self.block.rows();
         let at = |error| placed(self.shared.trajectory, error);
-        if self.gather.is_none() && self.stacks.apply_in_place(&mut self.block).map_err(at)? {
+        if self.made.is_none() && self.gather.is_none() && self.stacks.apply_in_place(&mut self.block).map_err(at)? {
             compute += watch.lap(&TRANSFORM, Work::frames(rows as u64));
         }
         let mut row = 0;
@@ -261,7 +261,12 @@ impl<'a> Worker<'a> {
             }
             let Range { start: begin, end } = plan.leaf(open.number);
             let until = rows.min((end - first) as usize);
-            let read = self.block.view().rows_in(row..until);
+            let block = self.block.view();
+            let block = match self.made {
+                Some(made) => BlockView { positions: made.rows(block.frames[0], rows), ..block },
+                None => block,
+            };
+            let read = block.rows_in(row..until);
             let view = match &mut self.gather {
                 Some(gather) => gather.gather(read),
                 None => read,
@@ -320,6 +325,29 @@ impl<'a> Worker<'a> {
 }
 
 impl Worker<'_> {
+    /// Reads and decodes the frames at these positions of the selection; of frames in memory, only notes their times.
+    fn fill_block(&mut self, positions: Range<u64>) -> Result<()> {
+        let plan = self.shared.plan;
+        let n_atoms = plan.read_atoms.len();
+        let n_frames = (positions.end - positions.start) as usize;
+        let numbers = positions.map(|position| plan.domain.frames.get(position));
+        if self.made.is_some() {
+            self.block.reset(numbers, n_atoms, Fields::NONE);
+            self.block.stamps.clear();
+            self.block.stamps.extend(self.block.frames.iter().map(|&frame| MadePositions::stamp(frame)));
+            return Ok(());
+        }
+        self.block.reserve(false, n_frames, n_atoms, plan.fields)?;
+        self.block.reset(numbers, n_atoms, plan.fields);
+        // a buffer for many frames is worth some time: the first to touch it has the system clear it
+        self.reader.meter().decoded(Work::default());
+        let frames = std::mem::take(&mut self.block.frames);
+        let read = self.reader.read(&frames, &mut self.block.as_mut());
+        self.block.frames = frames;
+        read?;
+        self.check_present()
+    }
+
     /// Refuses frames that lack vectors which kernels need.
     fn check_present(&self) -> Result<()> {
         let (trajectory, stamps) = (self.shared.trajectory, &self.block.stamps);

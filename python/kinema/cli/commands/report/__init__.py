@@ -8,11 +8,17 @@ import typer
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import emit
 from kinema.cli.command_line import Command
+from kinema.cli.commands.report.figures import FigureInputs, print_figure, print_table
 from kinema.cli.options import shared as options
+from kinema.cli.options.shared import one_of
 from kinema.storage.output_checks import check_not_input, check_plot_path
+from kinema.studies.publications import FIGURES, TABLES
 
 if TYPE_CHECKING:
     from kinema.report import Report
+
+
+_FIGURES = "Figures and tables of the publications"
 
 
 def report(
@@ -47,20 +53,117 @@ def report(
     ] = None,
     published: Annotated[
         Path | None,
-        typer.Option("--published", help="Folder with the publications' per-rank tables, instead of reports."),
+        typer.Option(
+            "--published",
+            help="Folder with the publications' tables, instead of reports; with --figure or --table, beside them.",
+        ),
+    ] = None,
+    figure: Annotated[
+        str | None,
+        typer.Option(
+            "--figure",
+            **one_of(FIGURES),
+            help="Figure of the publications, written to --plot; machines: of reports and results.json of "
+            "bench-write; timeline: of traces.",
+            show_default=False,
+            rich_help_panel=_FIGURES,
+        ),
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            "--baseline",
+            metavar="SERIES",
+            help="Series that speedup measures against: its label, or a part of it; its own by default.",
+            show_default=False,
+            rich_help_panel=_FIGURES,
+        ),
+    ] = None,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--exclude",
+            metavar="RUN",
+            help="Leave out reports whose paths match, or runs: '*, 72 ranks, repeat 5'; may be repeated.",
+            show_default=False,
+            rich_help_panel=_FIGURES,
+        ),
+    ] = None,
+    table: Annotated[
+        str | None,
+        typer.Option(
+            "--table",
+            **one_of(TABLES),
+            help="Table of a publication, by its year and number.",
+            show_default=False,
+            rich_help_panel=_FIGURES,
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="File of --table: .csv or .md.", rich_help_panel=_FIGURES),
+    ] = None,
+    quantity: Annotated[
+        str | None,
+        typer.Option(
+            "--quantity",
+            **options.QUANTITIES_LIST,
+            help="Time whose S(N) and E(N) are shown, of several reports: t_total, t_IO, t_compute and others; with "
+            "--figure several, for timings and speedup.",
+            show_default="t_total",
+        ),
+    ] = None,
+    names: Annotated[
+        str | None,
+        typer.Option(
+            "--names",
+            **options.one_of(("2020",)),
+            help="Instead: the run's times by the names of the publication of 2020, and what each is the sum of.",
+            show_default=False,
+        ),
+    ] = None,
+    output_format: Annotated[
+        str | None,
+        typer.Option(
+            "--output-format",
+            **options.one_of(("csv",)),
+            help="Format of the table of --names; text by default.",
+            show_default=False,
+        ),
     ] = None,
     force: options.Force = False,
 ) -> None:
     """Say where the time of runs went, which worker was slow and what to do; for several runs also S(N) and E(N).
 
-    For traces, say how files were used: times, calls, sizes.
+    For traces, say how files were used: times, calls, sizes. --figure and --table make the figures and tables of the
+    publications.
     """
     from kinema.report.traces.lines import is_trace
 
     command: Command = context.obj
+    if figure is not None or table is not None:
+        given, labels = _each_once(files or [], _labels(files or [], label or []))
+        inputs = FigureInputs(given, labels, published, exclude or [])
+        if timeline is not None or names is not None or output_format is not None:
+            raise ArgumentError("--timeline and --names are apart; leave out --figure and --table")
+        if table is not None:
+            if any(one is not None for one in (figure, plot, quantity, baseline)):
+                raise ArgumentError("--table makes a table; leave out --figure, --plot, --quantity and --baseline")
+            print_table(command, inputs, table, output, force=force)
+        else:
+            if output is not None:
+                raise ArgumentError("--output is of --table; the picture of --figure is --plot")
+            print_figure(command, inputs, str(figure), plot, quantity=quantity, baseline=baseline, force=force)
+        return
+    if any(one is not None for one in (baseline, output)) or exclude:
+        raise ArgumentError("--baseline and --exclude belong to --figure, --output to --table")
+    if output_format is not None and names is None:
+        raise ArgumentError("--output-format is of the table of --names")
     if published is not None:
-        if files or label or timeline is not None:
-            raise ArgumentError("--published reads tables of its own; leave out reports, --label and --timeline")
+        if files or label or timeline is not None or quantity is not None or names is not None:
+            raise ArgumentError(
+                "--published reads tables of its own; leave out reports, --label, --timeline, --quantity and --names"
+            )
         _print_published(command, published, plot, force)
         return
     if not files:
@@ -69,12 +172,18 @@ def report(
             "or tables with --published"
         )
     files, labels = _each_once(files, _labels(files, label or []))
+    if names is not None and (plot is not None or timeline is not None or quantity is not None):
+        raise ArgumentError("--names prints a table; leave out --plot, --timeline and --quantity")
     if any(map(is_trace, files)):
+        if names is not None or quantity is not None:
+            raise ArgumentError("--names and --quantity are of reports, not of traces")
         if timeline is not None or not all(map(is_trace, files)):
             raise ArgumentError("reports and traces are not of one kind; --timeline is of a report")
         _print_traces(command, files, labels, plot, force)
+    elif names is not None:
+        _print_names(command, files, output_format)
     else:
-        _print_reports(command, files, labels, plot, timeline, force)
+        _print_reports(command, files, labels, plot, timeline, quantity, force)
 
 
 def _print_reports(
@@ -83,6 +192,7 @@ def _print_reports(
     labels: list[str | None],
     plot: Path | None,
     timeline: Path | None,
+    quantity: str | None,
     force: bool,
 ) -> None:
     from kinema.report import Report
@@ -93,11 +203,13 @@ def _print_reports(
             check_plot_path(picture, overwrite=force)
     reports = [Report.load(file) for file in files]
     if len(reports) == 1:
+        if quantity is not None:
+            raise ArgumentError("--quantity is of several reports, whose times are compared; one has all quantities")
         _print_report(command, reports[0], plot, timeline, force)
         return
     if timeline is not None:
         raise ArgumentError("--timeline is of one report; name that one alone")
-    _print_scaling(command, reports, labels, plot)
+    _print_scaling(command, reports, labels, quantity or "t_total", plot)
 
 
 def _each_once(files: list[Path], labels: list[str | None]) -> tuple[list[Path], list[str | None]]:
@@ -142,14 +254,31 @@ def _print_report(command: Command, report: "Report", plot: Path | None, timelin
     command.print_result(report.as_dict, lambda: report)
 
 
-def _print_scaling(command: Command, reports: list["Report"], labels: list[str | None], plot: Path | None) -> None:
+def _print_names(command: Command, files: list[Path], output_format: str | None) -> None:
+    from kinema.report import Report
+    from kinema.report.names_2020 import named_times, names_as_csv, names_as_text
+
+    found = {str(file): named_times(Report.load(file).timings) for file in files}
+
+    def text() -> str:
+        if output_format == "csv":
+            return names_as_csv(found)
+        return "\n\n".join(f"{file}\n{names_as_text(times)}" for file, times in found.items())
+
+    command.print_result(lambda: {file: [one.as_dict() for one in times] for file, times in found.items()}, text)
+
+
+def _print_scaling(
+    command: Command, reports: list["Report"], labels: list[str | None], quantity: str, plot: Path | None
+) -> None:
     from kinema.report import scaling_of
 
-    scaling = scaling_of(reports, labels=labels)
+    scaling = scaling_of(reports, quantity=quantity, labels=labels)
     if plot is not None:
-        from kinema.report import plotting
+        from kinema.report.figures.scaling import draw_scaling
+        from kinema.report.figures.style import write
 
-        plotting.write(plotting.draw_scaling(scaling), plot)
+        write(draw_scaling(scaling), plot)
     command.print_result(scaling.as_dict, lambda: scaling)
 
 
@@ -184,10 +313,10 @@ def _print_published(command: Command, folder: Path, plot: Path | None, force: b
         check_plot_path(plot, overwrite=force)
     tables = read_published(folder)
     if plot is not None:
-        from kinema.report import plotting
-        from kinema.studies.plotting import draw_publications
+        from kinema.report.figures.style import write
+        from kinema.studies.publications.plotting import draw_publications
 
-        plotting.write(draw_publications(tables), plot)
+        write(draw_publications(tables), plot)
     command.print_result(
         lambda: [{"title": table.title, "summary": table.summary()} for table in tables],
         lambda: "\n\n".join(map(str, tables)),

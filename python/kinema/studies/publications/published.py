@@ -20,117 +20,73 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kinema.base.errors import ArgumentError, CorruptFileError, FileNotFound, from_os
+from kinema.base.errors import CorruptFileError, FileNotFound, from_os
 from kinema.base.input_files import read_regular
-from kinema.base.printable import printable
-from kinema.report.scaling import ScalingPoint, mean_and_deviation, scaling_points
+from kinema.base.printable import printable, three_digits
+from kinema.report.ranks import PUBLISHED, RankRun, RankTable, SeriesOrigin
+from kinema.report.scaling import ScalingPoint, scaling_points
 from kinema.report.stragglers import THRESHOLD
 
-__all__ = ["Published", "PublishedRun", "PublishedStraggler", "read_published"]
+__all__ = ["CONCURRENCY_2020", "Published", "damaged_table", "read_published", "table_text"]
 
-# values by name, (ranks,) seconds each, in the order of ranks
-PublishedRun = Mapping[str, NDArray[np.float64]]
-
+CONCURRENCY_2020 = "Concurrency Computat. Pract. Exper. 32, e5789 (2020)"
+_SCIPY_2021 = "Proc. 20th Python in Science Conf. (2021)"
 _RANK_COLUMNS = ("t_comp", "t_IO", "t_IO_plus_t_comp", "t_end_loop", "t_init")
 # the rows of each run in the second table that agree with the summary; the other three are not documented
 _TOTALS = {"t_tot": 0, "t_comm": 3, "t_block_RMSD": 5}
 _ROWS = 6
+# parts in the common names, of which opening has two
+_COMMON = {
+    "t_init_top": "t_open_topology",
+    "t_init_traj": "t_open_trajectory",
+    "t_init": "t_open_trajectory",
+    "t_io": "t_IO",
+    "t_IO": "t_IO",
+    "t_rmsd": "t_compute",
+    "t_comp": "t_compute",
+    "t_wait": "t_wait",
+    "t_comm": "t_communication",
+    "t_close_traj": "t_end_loop",
+    "t_end_loop": "t_end_loop",
+}
+# columns of a summary that are numbers of something
+_COUNTS = ("ranks", "repeats", "stragglers")
 _MOST_BYTES = 64 << 20
 
 
-@dataclass(frozen=True)
-class PublishedStraggler:
-    """A rank of a published run whose time is at least 1.5 times that of the fast group."""
-
-    n_ranks: int
-    repeat: int
-    rank: int
-    seconds: float
-    times: float
-    phase: str
-
-    def __str__(self) -> str:
-        return (
-            f"{self.n_ranks} ranks, repeat {self.repeat}: rank {self.rank} took {self.seconds:.2f} s, "
-            f"{self.times:.2f} times that of the fast ranks, most of the difference in {self.phase}"
-        )
-
-
 @dataclass(frozen=True, eq=False)
-class Published:
-    """Per-rank tables of one publication.
+class Published(RankTable):
+    """Per-rank tables of one publication, under the publication's own names.
 
     Attributes
     ----------
-    title : str
-    runs : {(ranks, repeat): {name: (ranks,) seconds}}
-    phases : names whose sum is a rank's time, except for a small rest
-    total : name of the rank's whole time
     of_runs : names for which the publication gives each run's mean and largest value, and the deviation of these
     """
 
-    title: str
-    runs: Mapping[tuple[int, int], PublishedRun]
-    phases: tuple[str, ...]
-    total: str
     of_runs: tuple[str, ...] = ()
 
     @property
-    def sizes(self) -> list[int]:
-        """Numbers of ranks."""
-        return sorted({n for n, _ in self.runs})
+    def title(self) -> str:
+        """The label."""
+        return self.label
 
-    def repeats(self, n_ranks: int) -> list[int]:
-        """The repeats on `n_ranks` ranks."""
-        return sorted(repeat for n, repeat in self.runs if n == n_ranks)
+    def with_common_names(self) -> RankTable:
+        """The same table under the names of `kinema.report.ranks.QUANTITY_WORDS`."""
+        runs = {key: self._with_common_names(run) for key, run in self.runs.items()}
+        return RankTable(self.label, runs, origin=self.origin)
 
-    def run(self, n_ranks: int, repeat: int) -> PublishedRun:
-        """One run; raises ArgumentError if there is none."""
-        if (n_ranks, repeat) not in self.runs:
-            raise ArgumentError(f"{self.title}: no run with {n_ranks} ranks and repeat {repeat}")
-        return self.runs[n_ranks, repeat]
-
-    def mean(self, name: str, n_ranks: int) -> tuple[float, float]:
-        """Mean and deviation (n - 1) over all ranks of all repeats."""
-        return mean_and_deviation(self._all(name, n_ranks).tolist())
-
-    def largest(self, name: str, n_ranks: int) -> float:
-        """Largest value over all ranks of all repeats."""
-        return float(self._all(name, n_ranks).max())
-
-    def summarise_repeats(self, name: str, n_ranks: int, each: str) -> tuple[float, float]:
-        """Mean and deviation (n - 1) over repeats of each repeat's "mean" or "max"."""
-        if each not in ("mean", "max"):
-            raise ArgumentError(f"each must be 'mean' or 'max', found {each!r}")
-        values = [float(getattr(self.runs[n_ranks, repeat][name], each)()) for repeat in self.repeats(n_ranks)]
-        return mean_and_deviation(values)
+    def _with_common_names(self, run: RankRun) -> RankRun:
+        found = {_COMMON[name]: run[name] for name in self.phases}
+        parts = sum(found.values(), start=np.zeros_like(run[self.total]))
+        found["t_open"] = found["t_open_trajectory"] + found.get("t_open_topology", 0.0)
+        found["t_total"] = run[self.total]
+        return found | {"t_unaccounted": np.maximum(0.0, run[self.total] - parts)}
 
     def scaling(self) -> tuple[ScalingPoint, ...]:
         """S and E of the slowest rank of each run."""
         times = {n: [float(self.runs[n, repeat][self.total].max()) for repeat in self.repeats(n)] for n in self.sizes}
         return scaling_points(times)
-
-    def stragglers(self, n_ranks: int, repeat: int, threshold: float = THRESHOLD) -> list[PublishedStraggler]:
-        """Ranks that took at least `threshold` times the fast group's time, slowest first.
-
-        The fast group are the ranks up to 1.5 times the fastest: if most ranks are slow, as 63 of 72 were once, the
-        median is one of the slow ones. Waiting is not work; it is left out if the tables list it separately.
-        """
-        run = self.run(n_ranks, repeat)
-        own = run[self.total] - run.get("t_wait", 0.0)
-        fast = own <= THRESHOLD * own.min()
-        usual = median(own[fast].tolist())
-        work = {name: (run[name], median(run[name][fast].tolist())) for name in self.phases if name != "t_wait"}
-        found = []
-        for rank in np.flatnonzero(own >= threshold * usual):
-            excess = {name: values[rank] - of_the_fast for name, (values, of_the_fast) in work.items()}
-            phase = max(excess, key=lambda name: float(excess[name]))
-            found.append(
-                PublishedStraggler(n_ranks, repeat, int(rank), float(own[rank]), float(own[rank] / usual), phase)
-            )
-        return sorted(found, key=lambda one: -one.seconds)
 
     def summary(self) -> list[dict[str, float]]:
         """One row per number of ranks: means, deviations, S and E, by the names in the publications."""
@@ -189,15 +145,13 @@ class Published:
             described.append(f"rank {rank} ({phase} {run[phase][rank]:.1f} s)")
         return f"; slow apart from communication: {', '.join(described)}" if slow else ""
 
-    def _all(self, name: str, n_ranks: int) -> NDArray[np.float64]:
-        return np.concatenate([self.runs[n_ranks, repeat][name] for repeat in self.repeats(n_ranks)])
-
 
 def _with_deviation(row: Mapping[str, float], name: str) -> str:
     """A value of a summary with its deviation, which has the publication's name."""
     short = {"t_tot_max": "std_tot_max", "speed_up": "std_S", "efficiency": "std_E"}.get(name, f"std_{name}")
-    deviation = f" ± {row[short]:.3g}" if short in row else ""
-    return f"{row[name]:.6g}{deviation}"
+    deviation = f" ± {three_digits(row[short])}" if short in row else ""
+    number = str(row[name]) if name in _COUNTS else three_digits(row[name])
+    return number + deviation
 
 
 def read_published(folder: str | os.PathLike[str]) -> list[Published]:
@@ -262,19 +216,19 @@ def _second_file(path: Path, of_runs: Sequence[Path]) -> Path:
 
 def _read_2021(name: str, paths: Sequence[Path]) -> Iterator[Published]:
     """One table per placement: if numbers of ranks have several numbers of nodes, the first table has the smallest."""
-    runs: dict[tuple[int, int], dict[int, PublishedRun]] = {}
+    runs: dict[tuple[int, int], dict[int, RankRun]] = {}
     for path in paths:
         named = _NAME_2021.fullmatch(path.name)
         assert named is not None, "only such names are given"
         n_ranks, n_nodes, repeat = map(int, named.groups())
-        rows = list(csv.DictReader(_text(path).splitlines()))
+        rows = list(csv.DictReader(table_text(path).splitlines()))
         try:
             table = {column: np.array([float(row[column]) for row in rows]) for column in rows[0] if column}
             order = np.argsort(table["rank"])
         except (IndexError, KeyError, TypeError, ValueError) as error:
-            raise _damaged(path, error) from None
+            raise damaged_table(path, error) from None
         if len(order) != n_ranks:
-            raise _damaged(path, f"expected {n_ranks} ranks, found {len(order)}")
+            raise damaged_table(path, f"expected {n_ranks} ranks, found {len(order)}")
         values = {column: values[order] for column, values in table.items()}
         runs.setdefault((n_ranks, n_nodes), {})[repeat] = values
     nodes: dict[int, list[int]] = {}
@@ -285,37 +239,41 @@ def _read_2021(name: str, paths: Sequence[Path]) -> Iterator[Published]:
         chosen = {n: of_ranks[min(number, len(of_ranks) - 1)] for n, of_ranks in nodes.items()}
         several = [f"{n} ranks on {chosen[n]} node{'s' * (chosen[n] > 1)}" for n in chosen if len(nodes[n]) > 1]
         of_table = {(n, repeat): run for n in chosen for repeat, run in runs[n, chosen[n]].items()}
-        yield Published(", ".join([f"{name} (SciPy 2021)", *several]), of_table, phases, "total_time")
+        title = ", ".join([f"{name} (SciPy 2021)", *several])
+        yield Published(title, of_table, phases, "total_time", origin=SeriesOrigin(PUBLISHED, _SCIPY_2021))
 
 
 def _read_2020(path: Path, others: Path) -> Published:
     try:
-        table = np.array([[float(word) for word in line.split()] for line in _text(path).splitlines()])
+        table = np.array([[float(word) for word in line.split()] for line in table_text(path).splitlines()])
         totals: dict[tuple[int, int], list[Any]] = {}
-        for line in _text(others).splitlines():
+        for line in table_text(others).splitlines():
             size, number, values = line.split(" ", 2)
             totals.setdefault((int(size), int(number)), []).append(np.array(ast.literal_eval(values), dtype=np.float64))
-        runs: dict[tuple[int, int], PublishedRun] = {}
+        runs: dict[tuple[int, int], RankRun] = {}
         for (n, repeat), rows in totals.items():
             own = table[(table[:, 0] == n) & (table[:, 1] == repeat)]
             own = own[np.argsort(own[:, 2])]
             run = {name: own[:, 3 + column] for column, name in enumerate(_RANK_COLUMNS)}
             run |= {name: rows[at] for name, at in _TOTALS.items()}
             if len(rows) != _ROWS or any(found.shape != (n,) for found in run.values()):
-                raise _damaged(path, f"expected {n} ranks and {_ROWS} rows in repeat {repeat}")
+                raise damaged_table(path, f"expected {n} ranks and {_ROWS} rows in repeat {repeat}")
             runs[n, repeat] = run
     except (IndexError, KeyError, TypeError, ValueError, SyntaxError) as error:
-        raise _damaged(path, error) from None
+        raise damaged_table(path, error) from None
     # the table that is printed in the publication
     what = "one shared XTC, MPI_Gather" if path.name == "fig2_ranks_a.txt" else path.stem
     title = f"{path.parent.name}: {what} (Concurrency Computat. 2020)"
+    origin = SeriesOrigin(PUBLISHED, CONCURRENCY_2020)
     phases = ("t_init", "t_IO", "t_comp", "t_end_loop", "t_comm")
-    return Published(title, runs, phases, "t_tot", ("t_comm", "t_block_RMSD"))
+    return Published(title, runs, phases, "t_tot", ("t_comm", "t_block_RMSD"), origin=origin)
 
 
-def _text(path: Path) -> str:
+def table_text(path: Path) -> str:
+    """The text of a file with a table."""
     return read_regular(path, "published table", most=_MOST_BYTES).decode()
 
 
-def _damaged(path: Path, why: object) -> CorruptFileError:
+def damaged_table(path: Path, why: object) -> CorruptFileError:
+    """The error for a table that is damaged."""
     return CorruptFileError(f"{path}: the published table is damaged: {why}", path=str(path))

@@ -1,0 +1,112 @@
+"""A real run on ranks, recorded by its trace, becomes a program with the same reads, frames and results' sizes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kinema.base.errors import ArgumentError, FileNotFound
+from kinema.studies.lab.operations import Compute, GatherTo, Metadata, ReadBytes, WriteBytes
+from kinema.studies.lab.platform import read_platform
+from kinema.studies.lab.programs import AnalysisWork, FrameCost, FrameFile, analysis_program
+from kinema.studies.lab.recording import recorded_run
+from kinema.studies.lab.replay import emulate
+from kinema.testing import random_walk, write_dcd
+
+COST = FrameCost(50_000, 4_000, "made up")
+N_FRAMES, N_RANKS = 2000, 3
+
+
+def event(name: str, category: str, start: int, **args: Any) -> str:
+    ns = args.get("ns", 1000)
+    own = {"hhash": "h", "start_ns": start, "ns": ns, **args}
+    if "offset" in args or name == "open64":
+        own["fhash"] = "f"
+    found = {"name": name, "cat": category, "pid": 1, "tid": 1, "ts": start // 1000, "dur": ns // 1000, "ph": "X"}
+    return json.dumps(found | {"id": start, "args": own})
+
+
+def trace(folder: Path, rank: str, *events: str) -> None:
+    head = [
+        "[",
+        '{"name":"HH","cat":"dftracer","pid":1,"tid":1,"ph":"M","args":{"name":"node","value":"h"}}',
+        f'{{"name":"process","cat":"kinema","pid":1,"tid":1,"ph":"M","args":{{"hhash":"h","rank":"{rank}"}}}}',
+        '{"name":"FH","cat":"dftracer","pid":1,"tid":1,"ph":"M","args":{"hhash":"h","name":"/data/a.dcd","value":"f"}}',
+    ]
+    (folder / f"kinema-node-{rank or 'x'}.pfw").write_text("\n".join([*head, *events, "]"]) + "\n")
+
+
+EVENTS = (
+    event("open64", "POSIX", 1000, ret=3),
+    event("read", "reader", 2000, offset=100, size=400, frames=4),
+    event("pread64", "POSIX", 2100, offset=100, count=400, ret=400),
+    event("decode", "decode", 3000, size=400, frames=4, ns=9000),
+    event("compute", "compute", 20_000, frames=2, ns=700),
+    event("merge", "compute", 21_000, frames=2, ns=50),
+    event("compute", "compute", 22_000, frames=2, ns=300),
+    event("pwrite64", "POSIX", 30_000, offset=0, count=64, ret=64),
+    event("pread64", "POSIX", 31_000, offset=900, count=400, ret=-5),
+)
+
+
+def test_events_become_operations_in_order(tmp_path: Path) -> None:
+    trace(tmp_path, "0", *EVENTS)
+    found = recorded_run(tmp_path, cost=COST, result_bytes=8, stripes=4)
+    file = found.files["/data/a.dcd"]
+    assert (file.size, file.stripes) == (500, 4) and found.n_frames == 4
+    assert found.ranks == (
+        (
+            Metadata("open", file),
+            ReadBytes(file, 100, 400),
+            Compute(4 * 50_000, "decode"),
+            Compute(4 * 4_000, "compute", 4, 0),
+            WriteBytes(file, 0, 64),
+            GatherTo(0, 4 * 8),
+        ),
+    )
+    # recorded times, if every rank had a core
+    (own,) = recorded_run(tmp_path).ranks
+    assert own[2:4] == (Compute(9000, "decode"), Compute(1050, "compute", 4, 0)) and len(own) == 5
+
+
+def test_traces_that_are_not_of_all_ranks_are_refused(tmp_path: Path) -> None:
+    trace(tmp_path, "1", *EVENTS)
+    with pytest.raises(ArgumentError, match="no file of rank 0, expected ranks from 0 to 1"):
+        recorded_run(tmp_path)
+    trace(tmp_path, "", *EVENTS)
+    with pytest.raises(ArgumentError, match="expected the trace of an MPI rank that no other file has, found rank ''"):
+        recorded_run(tmp_path)
+    with pytest.raises(FileNotFound):
+        recorded_run(tmp_path / "none")
+
+
+@pytest.mark.processes
+def test_a_run_on_ranks_and_its_plan_agree(mpi: Any, tmp_path: Path) -> None:
+    path = tmp_path / "walk.dcd"
+    write_dcd(path, random_walk(N_FRAMES, 300))
+    words = "-m kinema rmsd walk.dcd --runner mpi --schedule static --trace traces -o rmsd.csv --no-stored".split()
+    code, _, err = mpi.ended(mpi.started(N_RANKS, words, tmp_path))
+    assert code == 0, err
+    recorded = recorded_run(tmp_path / "traces", cost=COST, result_bytes=8)
+    assert recorded.n_ranks == N_RANKS and recorded.n_frames == N_FRAMES
+    (file,) = (one for one in recorded.files.values() if one.name.endswith("walk.dcd"))
+    work = AnalysisWork([FrameFile(file, N_FRAMES)], range(N_FRAMES), COST, schedule="static")
+    lustre = read_platform("lustre")
+    replayed = emulate(recorded.program, N_RANKS, lustre)
+    planned = emulate(analysis_program(work, N_RANKS), N_RANKS, lustre)
+    # the plan knows which rank gets which frames
+    assert [rank.frames for rank in replayed.ranks] == [rank.frames for rank in planned.ranks]
+    assert sum(rank.frames for rank in planned.ranks) == N_FRAMES
+    for run in (replayed, planned):
+        # each byte of the frames once; the recorded run has looked at headers as well
+        n_bytes = sum(rank.bytes_read for rank in run.ranks)
+        assert path.stat().st_size * 0.99 < n_bytes < path.stat().st_size * 1.1
+    # the reference is decoded as well
+    assert replayed.mean("decode") == pytest.approx(planned.mean("decode"), rel=0.01)
+    # the ranks have read the reference too; rank 0 has looked for frames in the file, in many short reads
+    for own, of_plan in zip(replayed.ranks[1:], planned.ranks[1:], strict=True):
+        assert own.phases["io"] == pytest.approx(of_plan.phases["io"], rel=0.5)
+    assert replayed.ranks[0].reads > planned.ranks[0].reads
