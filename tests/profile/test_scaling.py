@@ -500,7 +500,7 @@ def test_experiments_of_the_page_can_be_typed() -> None:
             given = context.params
         formats = given["formats"]
         gather = given["gather"]
-        pieces = given["oversubscribe"]
+        pieces, on_node = given["oversubscribe"], given["ranks_per_node"]
         Design(
             files=("md.xtc",),
             runners=tuple(given["runner"].split(",")),
@@ -510,9 +510,13 @@ def test_experiments_of_the_page_can_be_typed() -> None:
             schedule=given["schedule"] or "",
             accesses=tuple(given["access"].split(",")),
             memory=given["memory"],
-            sources=(given["source"],),
+            sources=tuple(given["source"].split(",")),
+            readers=tuple(given["reader"].split(",")),
+            tasks=tuple(given["task"].split(",")),
+            times=tuple(map(int, given["times"].split(","))),
+            stripes=(0,) if given["stripes"] is None else tuple(map(int, given["stripes"].split(","))),
             page_cache=given["page_cache"],
-            ranks_per_node=(None,) if given["ranks_per_node"] is None else (int(given["ranks_per_node"]),),
+            ranks_per_node=(None,) if on_node is None else tuple(map(int, on_node.split(","))),
         )
 
 

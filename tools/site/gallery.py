@@ -6,8 +6,11 @@ A picture is kept in dist/gallery, and drawn again when the command or the code 
 from __future__ import annotations
 
 import hashlib
+import inspect
+import re
 import shlex
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -36,16 +39,28 @@ OPTIONS = {
 
 
 def gallery() -> tuple[str, dict[str, bytes]]:
-    """The page, and its pictures by name. Raises RuntimeError if a command fails, KeyError if an analysis has none."""
+    """The page, and its pictures by name.
+
+    Raises RuntimeError if a command fails, KeyError if an analysis has no options or no formula.
+    """
     lines = ["# Gallery", "", "Each picture comes from the line above it: 98 frames of adenylate kinase.", ""]
     pictures = {}
     code = _digest_of_code()
     for name in ANALYSES:
         command = f"kinema {name} -s adk.psf -f adk.dcd {OPTIONS[name]} --plot {name}.png"
         pictures[f"gallery/{name}.png"] = _picture(name, command, code)
-        lines += [f"## {name}", "", f"[Formula, units and options](analyses.md#{name})", ""]
+        lines += [f"## {name}", "", ANALYSES[name].summary, "", "```text", _formula(name), "```", ""]
+        lines += [f"[Units, source and options](analyses.md#{name})", ""]
         lines += ["```", command, "```", "", f"![{name}](gallery/{name}.png)", ""]
     return "\n".join(lines), pictures
+
+
+def _formula(name: str) -> str:
+    """The formula in the docstring of the module: its indented lines. Raises KeyError if there is none."""
+    found = re.search(r"\n\n((?:    .+\n)+)", sys.modules[ANALYSES[name].__module__].__doc__ or "")
+    if found is None:
+        raise KeyError(f"{name}: the module's docstring has no formula")
+    return inspect.cleandoc(found[1])
 
 
 def _digest_of_code() -> bytes:

@@ -143,6 +143,12 @@ class Analysis(Computation):
         ArgumentError, OutOfRangeError, CorruptFileError (also for coordinates that are not numbers),
         TruncatedFileError, MemoryLimitError; with processes also WorkerError. ArgumentError for another run's
         checkpoint, saying what differs; CorruptFileError for a damaged one.
+
+        Examples
+        --------
+        >>> rmsd = kn.analysis.RMSD(traj, select="name CA").run(start=100, step=10, workers=2)
+        >>> rmsd.results.frames
+        array([100, 110, 120, 130, 140, 150, 160, 170, 180, 190])
         """
         from kinema.execution.run import run
 
@@ -278,6 +284,11 @@ class Analysis(Computation):
         output_time_unit : {"ps", "ns"}
         overwrite : bool
             Replace a file that Kinema did not write; its own tables are replaced in any case.
+
+        Examples
+        --------
+        >>> rmsd = kn.analysis.RMSD(traj, select="name CA").run()
+        >>> rmsd.save("rmsd.csv", output_unit="nm")
         """
         check_not_input(path, *self.trajectory.paths, *self.other_files)
         check_writable(path, format, overwrite=overwrite)

@@ -108,9 +108,6 @@ class CachedFile(io.RawIOBase):
 def open(path: str | os.PathLike[str], cache: NodeCacheChoice) -> CachedFile:
     """Opens a file for reading bytes through a cache, which may be given as its folder.
 
-        with kinema.cache.open("/shared/samples.npz", "/local/cache") as file:
-            samples = numpy.load(file)["x"]
-
     Parameters
     ----------
     path : path
@@ -125,6 +122,12 @@ def open(path: str | os.PathLike[str], cache: NodeCacheChoice) -> CachedFile:
     ------
     FileNotFound, FileAccessError, FileIOError, ArgumentError
         ArgumentError also if the path is not a regular file.
+
+    Examples
+    --------
+    >>> np.savez("samples.npz", x=np.ones(3))
+    >>> with kinema.cache.open("samples.npz", "local") as file:
+    ...     samples = np.load(file)["x"]
     """
     chosen = node_cache_of(cache)
     if chosen is None:

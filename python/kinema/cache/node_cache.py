@@ -37,9 +37,6 @@ _FETCH = "fetch"
 class NodeCache:
     """A cache of file blocks in a folder of this node: each block is read from the shared file system once.
 
-        cache = kinema.cache.NodeCache("/local/scratch/kinema", limit="500 GiB")
-        traj = kn.open("/shared/md.xtc", topology="top.psf", node_cache=cache)
-
     All processes of the node that name the folder share its blocks: workers of any runner, ranks, training processes,
     later runs. One process fetches a block while the others wait for it. A block is written under a temporary name with
     its checksum and then renamed, so a process that ends never leaves part of a block. The blocks of a file are valid
@@ -74,6 +71,11 @@ class NodeCache:
         If the folder is refused, or a value is not a valid number.
     FileAccessError, FileIOError
         If the folder cannot be made.
+
+    Examples
+    --------
+    >>> cache = kinema.cache.NodeCache("local", limit="1 GiB")
+    >>> cached = kn.open("md.xtc", topology="top.psf", node_cache=cache)
     """
 
     def __init__(

@@ -71,6 +71,13 @@ def run(
     ------
     ArgumentError
         Also if there is no analysis, one is given twice, or they have different trajectories or views.
+
+    Examples
+    --------
+    >>> rmsd, rgyr = kn.analysis.RMSD(traj, select="name CA"), kn.analysis.RadiusOfGyration(traj)
+    >>> _ = kn.run([rmsd, rgyr], step=10)  # each frame is read and decoded once
+    >>> rmsd.results.rmsd.shape, rgyr.results.rgyr.shape
+    ((20, 3), (20,))
     """
     began = time.perf_counter()
     chosen_runner = choose_runner(runner, **options)

@@ -157,10 +157,6 @@ def convert(
 ) -> Converted:
     """Writes frames of a trajectory in any format to one file or several.
 
-        kn.convert("md.xtc", "md.dcd")
-        kn.convert(["a.xtc", "b.xtc"], "ca.dcd", topology="top.psf", select="name CA", step=10)
-        kn.convert("md.xtc", "md.h5md", compression="zstd", max_error=0.01)
-
     If the units are equal, values are written bit for bit; otherwise they are multiplied and rounded once. A file
     appears under its name when it is complete. Its bytes are the same on any runner, for any number of workers and any
     memory limit. If all MPI ranks call this with the runner "mpi", rank 0 leads, and all get the result.
@@ -206,6 +202,13 @@ def convert(
         If Kinema does not write the format, or the format cannot hold a value.
     MemoryLimitError, OutOfRangeError, CorruptFileError, FileIOError, ...
         From reading and writing. An existing `out` stays; no other file is left, except what a checkpoint names.
+
+    Examples
+    --------
+    >>> done = kn.convert(["md1.xtc", "md2.xtc"], "ca.dcd", topology="top.psf", select="name CA", step=10)
+    >>> kn.open("ca.dcd")
+    <Trajectory ca.dcd: DCD, 214 atoms>
+    >>> done = kn.convert("md.xtc", "small.h5md", compression="zstd", max_error=0.01)
     """
     own = ConvertingOptions(**chosen(ConvertingOptions, options))
     on = CallWorkers(choose_runner(runner), workers, own.strategy, own.hints)

@@ -121,6 +121,12 @@ def join(
         If parts differ in atoms, fields, units or types; if frames are missing between DCD files; if headers of NetCDF
         files differ.
     UnsupportedFormatError, FileNotFound, FileAccessError, FileIOError, CorruptFileError
+
+    Examples
+    --------
+    >>> joined = kn.join(["md1.xtc", "md2.xtc"], "joined.xtc")
+    >>> kn.open("joined.xtc").n_frames
+    196
     """
     on = CallWorkers(choose_runner(runner), workers)
     on.check()

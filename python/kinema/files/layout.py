@@ -156,6 +156,12 @@ def layout_of(
     4096 bytes. Bytes wanted count the requested numbers.
 
     Raises as `kinema.open`.
+
+    Examples
+    --------
+    >>> _ = kn.convert("md.xtc", "chunked.h5md", layout=(10, 3341, 3))
+    >>> kn.layout_of("chunked.h5md").groups[0].fields[0].chunks
+    (10, 3341, 3)
     """
     name = os.fspath(path)
     check_hdf5(name, "layout_of")

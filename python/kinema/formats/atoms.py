@@ -46,6 +46,12 @@ def read_atoms(source: str | os.PathLike[str] | Any, *, particles: str | None = 
     ------
     FileNotFound, FileAccessError, CorruptFileError, ArgumentError
         ArgumentError also if the file has no data on its atoms.
+
+    Examples
+    --------
+    >>> atoms = kn.read_atoms("top.psf")
+    >>> atoms.n_atoms, atoms.names[:3].tolist()
+    (3341, ['N', 'HT1', 'HT2'])
     """
     if is_atom_group(source):
         return Atoms.from_mdanalysis(source)

@@ -71,7 +71,7 @@ class FrameSink(Protocol):
 
     @property
     def n_frames(self) -> int:
-        """Frames taken so far, with those that the file had."""
+        """Number of frames: those that the file had, and those taken since."""
 
     def begin(self, first: FrameArrays) -> Mapping[str, Any]:
         """Prepares the file for frames such as `first`, which is not taken; returns the encoder of each field."""

@@ -65,10 +65,6 @@ class Target:
 class Writer:
     """Writes frames into a file: H5MD, XTC, TRR, NetCDF, DCD, HISTORY, CONFIG, G96, PDB, GRO, by suffix or `format`.
 
-        with kn.Writer("out.xtc", n_atoms=3341) as out:
-            for block in traj.blocks():
-                out.write(block)
-
     Values are given in Kinema's units: angstrom, ps, angstrom/ps, kJ/(mol angstrom). If the format cannot hold
     something, or not exactly, this is noted once and listed in `losses`.
 
@@ -112,6 +108,14 @@ class Writer:
     ------
     ArgumentError, FileNotFound, FileAccessError, FileIOError
         From each method as well. UnsupportedFormatError and CorruptFileError for files that cannot be appended to.
+
+    Examples
+    --------
+    >>> with kn.Writer("copy.xtc", n_atoms=traj.n_atoms) as out:
+    ...     for block in traj.blocks():
+    ...         out.write(block)
+    >>> kn.open("copy.xtc").n_frames
+    196
     """
 
     format: ClassVar[str] = ""
@@ -218,7 +222,7 @@ class Writer:
 
     @property
     def n_frames(self) -> int:
-        """Frames taken so far, with those that the file had."""
+        """Number of frames: those that the file had, and those taken since."""
         raise NotImplementedError
 
     @property
@@ -249,13 +253,16 @@ class Writer:
         velocities, forces : likewise, in angstrom/ps and kJ/(mol angstrom)
         cell : (3, 3) or (3,) for a frame, (frames, 3, 3) or (frames, 3) for a block
             Box vectors as rows in angstrom, or edge lengths.
-        step : whole number, or (frames,); by default numbered on from the last frame, from 0
+        step : whole number, or (frames,)
+            By default steps continue at the distance of the last two frames; a file starts with 0, 1.
         time : ps, or (frames,)
+            By default times continue in the same way, NaN if fewer than two frames are there. In HDF5 files all
+            frames have a time, or none has.
 
         Raises
         ------
         ArgumentError
-            If a shape or a type is wrong, or if the frames lack a field that the file has. Nothing is written then.
+            If a shape or a type is wrong, or if the frames lack a field that the file has. No frame is taken then.
 
         Notes
         -----

@@ -41,9 +41,6 @@ _PLANNED = 64
 class FrameDataset(Dataset):
     """Frames of trajectories as samples: one trajectory or many, of any format, of the same or of different systems.
 
-        frames = kinema.ml.FrameDataset(["run1.xtc", "run2.h5"], fields=["positions", "potential_energy"])
-        batch = frames.read([7, 0, 7])  # batch["positions"]: (3, atoms, 3)
-
     Values are the same as those of `Trajectory.read`, in angstrom, ps and kJ/(mol angstrom). A batch has the fields,
     "cell" (n, 3, 3) in angstrom, "step" (n,) and "time" (n,) in ps. If the systems have different numbers of atoms, the
     atoms of all samples are concatenated, as in torch_geometric: "positions" is (atoms of all samples, 3), "batch"
@@ -83,6 +80,12 @@ class FrameDataset(Dataset):
     Raises
     ------
     ArgumentError, and as `kinema.open`
+
+    Examples
+    --------
+    >>> frames = kinema.ml.FrameDataset("md.xtc")
+    >>> frames.read([7, 0, 7])["positions"].shape
+    (3, 3341, 3)
     """
 
     def __init__(

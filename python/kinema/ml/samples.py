@@ -35,9 +35,6 @@ Transform = Callable[[Batch], Mapping[str, Any] | None]
 class SampleDataset(Dataset):
     """Samples of archives: rows of arrays; all arrays of a file have the same number of rows.
 
-        samples = kinema.ml.SampleDataset("train.h5")
-        batch = samples.read([5, 2, 2])  # batch["x"]: (3, features)
-
     HDF5 data sets (contiguous or in chunks, compressed by the filters that Kinema has), `.npy` and stored members of
     `.npz` are read in place. Deflated members are decompressed from their beginning; `explain()` says so.
 
@@ -68,6 +65,15 @@ class SampleDataset(Dataset):
     ------
     FileNotFound, FileAccessError, TruncatedFileError, CorruptFileError, UnsupportedFormatError, ArgumentError
         Pickled objects are refused: nothing is ever unpickled.
+
+    Examples
+    --------
+    >>> np.savez("a.npz", x=np.arange(20.0).reshape(10, 2))
+    >>> samples = kinema.ml.SampleDataset("a.npz")
+    >>> samples.read([5, 2, 2])["x"]
+    array([[10., 11.],
+           [ 4.,  5.],
+           [ 4.,  5.]])
     """
 
     def __init__(

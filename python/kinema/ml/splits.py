@@ -276,6 +276,12 @@ def split_by_time(
     ArgumentError
         If the fractions sum to more than 1, a trajectory has fewer samples than `blocks`, there are fewer blocks than
         parts, or a part is left without samples.
+
+    Examples
+    --------
+    >>> frames = kinema.ml.FrameDataset("md.xtc")
+    >>> split = kinema.ml.split_by_time(frames, {"train": 0.8, "test": 0.2}, gap=100.0, blocks=10)
+    >>> train, test = split.of(frames, "train"), split.of(frames, "test")
     """
     shares = _shares(fractions)
     total = sum(fractions.values())

@@ -70,12 +70,6 @@ def function(
 ) -> FunctionTransform:
     """A transform that calls a function with each frame; the function returns the changed frame.
 
-        def lifted(frame):
-            frame.positions[:, 2] += 0.1 * frame.time
-            return frame
-
-        traj.with_transform(kn.transforms.function(lifted, "protein"))
-
     Parameters
     ----------
     function : callable
@@ -95,6 +89,15 @@ def function(
         For `Trajectory.with_transform`, which also takes a plain function, applied to all atoms. If the function
         raises, the error is an ArgumentError with file and frame, raised from the exception; errors of Kinema keep
         their class.
+
+    Examples
+    --------
+    >>> def lifted(frame):
+    ...     frame.positions[:, 2] += 0.1 * frame.time
+    ...     return frame
+    >>> higher = traj.with_transform(kn.transforms.function(lifted, "protein"))
+    >>> float(higher[5].positions[0, 2] - traj[5].positions[0, 2])
+    50.0
     """
     return FunctionTransform(function, select, fields)
 

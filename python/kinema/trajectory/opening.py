@@ -156,8 +156,8 @@ def open(
         velocities follows from length and time.
     dt : float, ps, optional
         Time between neighbouring frames of a file, in place of the file's times. Each file begins at its own first
-        time (DCD: its first step times dt), or if it has none, after the file before. With `t0` and overlap="all"
-        nothing of the files' times is left: frames continue from file to file.
+        time (DCD: dt times its first step, counted in strides), or if it has none, after the file before. With `t0`
+        and overlap="all" nothing of the files' times is left: frames continue from file to file.
     time_offset : float, ps, optional
         Added to all times, as by MDAnalysis.
     t0 : float, ps, optional
@@ -178,6 +178,15 @@ def open(
     Raises
     ------
     FileNotFound, FileAccessError, UnsupportedFormatError, CorruptFileError, TruncatedFileError, ArgumentError
+
+    Examples
+    --------
+    >>> traj = kn.open("md.xtc", topology="top.psf")
+    >>> traj.n_frames, traj.n_atoms, traj.dt
+    (196, 3341, 100.0)
+    >>> whole = kn.open(["md1.xtc", "md2.xtc"], topology="top.psf")
+    >>> whole.n_frames  # the parts overlap; frames that both have count once
+    196
     """
     if is_atom_group(paths):
         raise ArgumentError("open takes file names or a Universe, found an AtomGroup; pass it as select= instead")

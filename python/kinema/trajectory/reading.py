@@ -64,6 +64,14 @@ class TrajectoryReading(TrajectoryDescription):
             changes from frame to frame ("around 5 protein").
         OutOfRangeError
             For an atom beyond the trajectory.
+
+        Examples
+        --------
+        >>> ca = traj.select("protein and name CA")
+        >>> ca.n_atoms, ca.indices[:3].tolist()
+        (214, [4, 21, 45])
+        >>> traj.select([4, 21]).n_atoms
+        2
         """
         if index_file is not None or group is not None:
             check_not_last("a group of an index file, which names atoms,", self)
@@ -164,6 +172,12 @@ class TrajectoryReading(TrajectoryDescription):
         Raises
         ------
         OutOfRangeError, ArgumentError, CorruptFileError, TruncatedFileError, MemoryLimitError
+
+        Examples
+        --------
+        >>> positions = traj.read(frames=slice(0, None, 50), select="name CA")
+        >>> positions.shape, positions.dtype
+        ((4, 214, 3), dtype('float32'))
         """
         names = (fields,) if isinstance(fields, str) else tuple(fields)
         self.check_fields(names)
@@ -203,6 +217,14 @@ class TrajectoryReading(TrajectoryDescription):
         While the caller works with one block, the next is read. `memory` covers three blocks and the reader's working
         memory; blocks that are much larger than the processor's caches are read more slowly. The other arguments are
         the same as in `read`. Raises MemoryLimitError if not even one frame fits.
+
+        Examples
+        --------
+        >>> largest = 0.0
+        >>> for block in traj.blocks(select="name CA"):  # never more than a block in memory
+        ...     largest = max(largest, float(np.abs(block.positions).max()))
+        >>> print(f"{largest:.1f}")
+        33.5
         """
         names = (fields,) if isinstance(fields, str) else tuple(fields)
         self.check_fields(names)

@@ -52,6 +52,12 @@ def frames_between(
         numbers.
     OutOfRangeError
         If no frame is in the window; the message gives the trajectory's times.
+
+    Examples
+    --------
+    >>> window = kn.frames_between(traj, begin=1000.0, end=9000.0, every=500.0)
+    >>> kn.analysis.RMSD(traj, select="name CA").run(frames=window).results.time[:3]
+    array([1000., 1500., 2000.])
     """
     for value, what in ((begin, "first time"), (end, "last time"), (every, "time between frames")):
         if value is not None and math.isnan(value):

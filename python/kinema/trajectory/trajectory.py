@@ -24,12 +24,17 @@ class Trajectory(TrajectoryReading):
 
     `kinema.open` makes it. Frames are found when their number is first needed. Lengths are in angstrom, times in ps.
     Trajectories and views can be pickled; the other process must see the files under the same paths.
+
+    Examples
+    --------
+    >>> traj[-1].positions.shape, traj[-1].time  # a frame
+    ((3341, 3), 19500.0)
+    >>> traj[::50]  # a trajectory again; nothing is read
+    <Trajectory md.xtc: XTC, 4 frames of 3341 atoms>
     """
 
     def with_transform(self, *transforms: Transform | Callable[[Frame], Frame]) -> Trajectory:
         """A trajectory of the same frames, each changed by these transforms, in this order.
-
-            aligned = traj.with_transform(kn.transforms.superpose("name CA"))
 
         They follow the transforms that the trajectory has already. All readers get changed frames: analyses, `read`,
         `blocks`, loops over frames, data sets, `convert`, MDAnalysis.
@@ -43,6 +48,12 @@ class Trajectory(TrajectoryReading):
         ------
         ArgumentError
             If a transform cannot be applied to this trajectory.
+
+        Examples
+        --------
+        >>> aligned = traj.with_transform(kn.transforms.superpose("name CA"))
+        >>> aligned.n_frames
+        196
         """
         made = self
         for transform in transforms:
@@ -66,8 +77,6 @@ class Trajectory(TrajectoryReading):
     ) -> Following:
         """Yields frames of files that are still being written, as they are completed; calls `refresh` in between.
 
-            for frame in kn.open("md.part*.xtc").follow(until="100 ns", timeout=600): ...
-
         A frame is yielded once all of its bytes are there: nothing was written for half of `poll`, or the next frame
         has been started. New files that match an opened pattern are added as they appear.
 
@@ -85,6 +94,11 @@ class Trajectory(TrajectoryReading):
         ------
         RewoundError, CorruptFileError, ArgumentError (also for a view, and for transforms that must see other frames
         first, such as `nojump`); others as in `refresh` and `blocks`.
+
+        Examples
+        --------
+        >>> for frame in kn.open("md.xtc").follow(until=196, timeout=600):
+        ...     last = frame.time
         """
         if self._view is not None:
             raise ArgumentError("a view of some frames cannot be followed; follow the trajectory that it is of")

@@ -185,10 +185,6 @@ def centers(
 ) -> GroupCenters:
     """Replaces each group of atoms by one position: a small trajectory of centres.
 
-        residues = traj.with_transform(kn.transforms.whole(), kn.transforms.centers("residues", "protein"))
-        residues.n_atoms                        # number of residues
-        kn.RMSD(residues, "resname LYS").run()  # RMSD of these residues' centres
-
     Positions are `sum w x / sum w`, velocities `sum w v / sum w`, and forces the sum of the atoms' forces; cell, steps
     and times stay. This must be the last transform. Every `select` on such a trajectory chooses among centres:
     `traj.atoms` is their table, with the residue and segment names of each group's first atom, and sums of masses and
@@ -213,5 +209,12 @@ def centers(
         For `Trajectory.with_transform`. Positions are used as they are: a note names molecules that are broken at the
         faces of the cell; apply `whole` first to make them whole. A group without mass raises ArgumentError. Same
         values as `center_of_mass(compound=of)` of MDAnalysis' atom groups.
+
+    Examples
+    --------
+    >>> residues = traj.with_transform(kn.transforms.centers("residues", "protein"))
+    >>> residues.n_atoms  # number of residues
+    214
+    >>> rmsd = kn.RMSD(residues, "resname LYS").run()  # of the centres of these residues
     """
     return GroupCenters(of, select, weights, bonds)

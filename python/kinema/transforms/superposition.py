@@ -119,9 +119,6 @@ def superpose(
 ) -> Superpose:
     """Moves each frame by the best superposition of the selected atoms on a reference.
 
-        aligned = traj.with_transform(kn.transforms.superpose("name CA"))
-        slowly = traj.with_transform(kn.transforms.superpose("name CA", reference="previous"))
-
     Parameters
     ----------
     select : as `Trajectory.select`
@@ -145,6 +142,11 @@ def superpose(
     -------
     Superpose
         For `Trajectory.with_transform`, which raises ArgumentError if the atoms and the reference do not fit.
+
+    Examples
+    --------
+    >>> aligned = traj.with_transform(kn.transforms.superpose("name CA"))
+    >>> slowly = traj.with_transform(kn.transforms.superpose("name CA", reference="previous"))
     """
     return Superpose(select, mode, ref_frame, reference, weights, match, tol_mass, options)
 

@@ -1,6 +1,6 @@
 """Angles of triples of atoms per frame.
 
-    a(t) = angle between x_1(t) - x_2(t) and x_3(t) - x_2(t), of the nearest images in the frame's cell
+    a(t) = atan2( |u x v|, u . v ),   u = x_1(t) - x_2(t), v = x_3(t) - x_2(t), nearest images in the frame's cell
 
 Degrees from 0 to 180; nan if the second atom coincides with another. Source: MDAnalysis' `calc_angles` and MDTraj's
 `compute_angles`, which give radians.

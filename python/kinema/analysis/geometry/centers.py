@@ -45,6 +45,12 @@ class Centers(PerFrameAnalysis):
     results.values : (frames, 3 * groups) float64
         x, y and z of the first group, of the second, and so on.
     results.frames, results.time : (frames,)
+
+    Examples
+    --------
+    >>> centers = kn.analysis.Centers(traj, select="protein", compound="residues").run(stop=10)
+    >>> centers.results.centers.shape
+    (10, 214, 3)
     """
 
     command_name = "centers"

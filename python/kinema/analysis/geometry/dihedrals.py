@@ -1,9 +1,10 @@
 """Dihedral angles per frame: of quadruples of atoms, or phi, psi, omega and chi1 to chi5 of residues.
 
+    d(t) = atan2( |b_2| b_1 . (b_2 x b_3), (b_1 x b_2) . (b_2 x b_3) ),   b_k = x_(k+1)(t) - x_k(t), nearest images
+
 Degrees from -180 to 180, positive if, seen along the middle bond, the last bond is turned clockwise from the first; 0
-is cis. The three bonds use nearest images; nan if three successive atoms are in a line. Sources: A. Blondel,
-M. Karplus, J. Comput. Chem. 17, 1132 (1996) for the formula; IUPAC-IUB, Biochemistry 9, 3471 (1970) for names and
-signs.
+is cis; nan if three successive atoms are in a line. Sources: A. Blondel, M. Karplus, J. Comput. Chem. 17, 1132 (1996)
+for the formula; IUPAC-IUB, Biochemistry 9, 3471 (1970) for names and signs.
 """
 
 from __future__ import annotations
@@ -50,6 +51,12 @@ class Dihedrals(TupleAnalysis):
     Attributes
     ----------
     tuples : (n, 4) atoms of each angle
+
+    Examples
+    --------
+    >>> dihedrals = kn.analysis.Dihedrals(traj, select="resid 50-52", phi=True, psi=True).run()
+    >>> dihedrals.results.phi.shape, dihedrals.results.psi.shape
+    ((196, 3), (196, 3))
     """
 
     command_name = "dihedrals"

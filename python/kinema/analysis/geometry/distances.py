@@ -1,6 +1,6 @@
 """Distances of pairs of atoms per frame.
 
-    d(t) = |x_2(t) - x_1(t)|, of the nearest images in the frame's cell
+    d(t) = |x_2(t) - x_1(t)|,   nearest images in the frame's cell
 
 Angstrom; exactly the nearest of all images, in any triclinic cell. Source: MDAnalysis' `AtomicDistances` and MDTraj's
 `compute_distances`, which agree.
@@ -50,6 +50,12 @@ class Distances(TupleAnalysis):
     results.distances : (frames, n) float64, angstrom
     results.values : the same
     results.frames, results.time : (frames,)
+
+    Examples
+    --------
+    >>> distances = kn.analysis.Distances(traj, pairs=[(0, 100), (5, 2000)]).run()
+    >>> distances.results.distances.shape
+    (196, 2)
     """
 
     command_name = "distances"

@@ -1,5 +1,7 @@
 """Phi and psi of residues per frame, side by side, and the Ramachandran plot: psi over phi.
 
+    phi_i(t) = d( C_(i-1), N_i, CA_i, C_i ),   psi_i(t) = d( N_i, CA_i, C_i, N_(i+1) ),   d the dihedral angle
+
 Degrees from -180 to 180. Source: G. N. Ramachandran, C. Ramakrishnan, V. Sasisekharan, J. Mol. Biol. 7, 95 (1963).
 """
 
@@ -49,6 +51,12 @@ class Ramachandran(TupleAnalysis):
     Attributes
     ----------
     tuples : (2 * residues, 4) atoms of each angle
+
+    Examples
+    --------
+    >>> angles = kn.analysis.Ramachandran(traj, select="resid 50-52").run()
+    >>> angles.results.angles.shape  # phi and psi of three residues
+    (196, 3, 2)
     """
 
     command_name = "ramachandran"

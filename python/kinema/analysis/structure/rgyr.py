@@ -42,6 +42,12 @@ class RadiusOfGyration(PerFrameAnalysis):
         About x, y and z.
     results.values : (frames, 1), with axes (frames, 4), all of these
     results.frames, results.time : (frames,)
+
+    Examples
+    --------
+    >>> rgyr = kn.analysis.RadiusOfGyration(traj, select="protein").run()
+    >>> print(f"{rgyr.results.rgyr.min():.1f} to {rgyr.results.rgyr.max():.1f} angstrom")
+    16.7 to 19.6 angstrom
     """
 
     command_name = "rgyr"

@@ -69,6 +69,12 @@ class RMSD(PerFrameAnalysis):
         Frame number, time (ps), RMSD, RMSD of each group (angstrom).
     results.frames, results.time : (frames,)
     results.values : (frames, 1 + groups)
+
+    Examples
+    --------
+    >>> rmsd = kn.analysis.RMSD(traj, select="name CA", groups=["backbone"]).run(step=50)
+    >>> rmsd.results.rmsd.shape  # frame, time, RMSD, RMSD of the backbone
+    (4, 4)
     """
 
     command_name = "rmsd"

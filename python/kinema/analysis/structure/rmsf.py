@@ -73,6 +73,12 @@ class RMSF(DeclaredAnalysis):
     results.indices : (atoms,) uint32
         Atoms from 0, as the column `index` of a .npy file.
     results.values : the same as rmsf
+
+    Examples
+    --------
+    >>> rmsf = kn.analysis.RMSF(traj, select="name CA", align="average").run()
+    >>> rmsf.results.rmsf.shape
+    (214,)
     """
 
     command_name = "rmsf"

@@ -96,7 +96,7 @@ def trace(folder: str | os.PathLike[str], compress: bool = False) -> Trace:
     Examples
     --------
     >>> with kn.trace("traces"):
-    ...     kn.analysis.RMSD(traj, select="name CA").run()
+    ...     rmsd = kn.analysis.RMSD(traj, select="name CA").run()
     """
     return Trace(folder, compress)
 

@@ -153,6 +153,12 @@ def check(
     ------
     FileNotFound, FileAccessError, UnsupportedFormatError, ArgumentError
         If a file cannot be checked at all. Truncated and corrupt files are problems, not errors.
+
+    Examples
+    --------
+    >>> report = kn.check("md.xtc")
+    >>> report.problems
+    ()
     """
     if not jump > 1:
         raise ArgumentError(f"jump must be above 1 times the usual step, found {jump:g}")

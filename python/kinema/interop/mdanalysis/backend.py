@@ -66,7 +66,7 @@ class Backend(BackendBase):  # type: ignore[misc]
 
     >>> with Backend("processes") as backend:
     ...     for group in groups:
-    ...         RMSD(group).run(backend=backend, unsupported_backend=True)
+    ...         rmsd = RMSD(group).run(backend=backend, unsupported_backend=True)
     """
 
     def __init__(

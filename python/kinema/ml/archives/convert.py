@@ -148,8 +148,6 @@ def convert(
 ) -> ConvertedSamples:
     """Writes the samples of files, one file after the other, as data sets of one HDF5 file.
 
-        kinema.ml.convert(["a.npz", "b.npz"], "train.h5")
-
     The file appears whole or not at all. Numbers keep every bit, unless `dtype=` is given, and are in this machine's
     byte order. `SampleDataset("train.h5").origin(ids)` returns the file and row that each sample comes from.
 
@@ -205,6 +203,13 @@ def convert(
     MemoryLimitError, TruncatedFileError, CorruptFileError, FileIOError, ...
         With path and byte. An existing `output` stays as it was, and no other file is left, except those that a
         checkpoint names.
+
+    Examples
+    --------
+    >>> np.savez("a.npz", x=np.zeros((10, 2)))
+    >>> np.savez("b.npz", x=np.ones((5, 2)))
+    >>> kinema.ml.convert(["a.npz", "b.npz"], "train.h5").n_samples
+    15
     """
     name, saved = os.fspath(output), Checkpoint.from_choice(checkpoint, checkpoint_interval)
     _check_output(name, overwrite=overwrite, checkpoint=saved)

@@ -169,6 +169,12 @@ def export(
         For LMDB.
     MemoryLimitError, CorruptFileError, TruncatedFileError, FileIOError, ...
         From reading and writing. An existing `output` stays as it was.
+
+    Examples
+    --------
+    >>> done = kinema.ml.export("md.xtc", "train.npz", format="npz")
+    >>> sorted(np.load("train.npz"))
+    ['cell', 'positions', 'step', 'time']
     """
     on = choose_runner(runner)
 

@@ -48,11 +48,6 @@ _WINDOW = 32
 class Loader:
     """Batches of a data set, in the order of an epoch.
 
-        loader = kinema.ml.Loader(dataset, 256, order="windowed", seed=1)
-        for epoch in range(10):
-            for batch in loader:  # arrays, or tensors of torch, by name; batch.ids: the samples
-                ...
-
     Threads of the loader read ahead; each calls `dataset.read` once a batch. If memory suffices, windows of samples
     that are decoded together are read by one call for several batches. A batch that you keep is never overwritten.
     After a complete epoch, the next loop runs the next epoch, whose first batches have already been read. A loop that
@@ -106,6 +101,12 @@ class Loader:
         Also, at once, if the number of ranks does not divide the lanes of the order.
     MemoryLimitError
         If memory is less than three batches.
+
+    Examples
+    --------
+    >>> loader = kinema.ml.Loader(kinema.ml.FrameDataset("md.xtc"), 28, order="windowed", seed=1)
+    >>> for batch in loader:  # arrays, or tensors of torch, by name; batch.ids: the samples
+    ...     positions = batch["positions"]
     """
 
     def __init__(

@@ -49,10 +49,6 @@ def statistics(
 ) -> Statistics:
     """Moments of the samples of a data set, for normalisation; with a split, by default of its training part.
 
-        stats = kinema.ml.statistics(data, split=split)  # the part "train"
-        stats.save("stats.json")
-        loader = kinema.ml.Loader(split.of(data, "train"), 256, normalise=stats)
-
     Samples are read once, in stored order. Sums are float64; results have the same bits for any number of workers.
 
     Parameters
@@ -79,6 +75,14 @@ def statistics(
         If the data set has no samples, values are not finite, or the part does not exist.
     CorruptFileError, TruncatedFileError, FileIOError, ...
         From reading.
+
+    Examples
+    --------
+    >>> frames = kinema.ml.FrameDataset("md.xtc")
+    >>> split = kinema.ml.split_by_time(frames, {"train": 0.8, "test": 0.2}, blocks=10)
+    >>> stats = kinema.ml.statistics(frames, split=split)  # the part "train"
+    >>> stats.save("stats.json")
+    >>> loader = kinema.ml.Loader(split.of(frames, "train"), 28, normalise=stats, pad=False)
     """
     name: str | None = None
     chosen = dataset

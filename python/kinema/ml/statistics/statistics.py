@@ -118,7 +118,7 @@ class Statistics:
         return self._applied(batch, inverse=False)
 
     def restore(self, batch: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-        """The inverse of `normalise`: predictions of a model in the units of the data, with the shape that they have.
+        """The inverse of `normalise`: predictions of a model in the units of the data, in the same shape.
 
         If elements are known, vectors and energies need "atomic_numbers" in the batch; energies of ragged batches also
         need "ptr" or "batch".

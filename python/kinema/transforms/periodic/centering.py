@@ -74,5 +74,9 @@ def center(select: AtomChoice = None, *, weights: Any = None, point: Sequence[fl
     Center
         For `Trajectory.with_transform`. `gmx trjconv -center` uses the midpoint of the least and greatest coordinates
         instead of a centre.
+
+    Examples
+    --------
+    >>> centred = traj.with_transform(kn.transforms.center("protein", point=(0, 0, 0)))
     """
     return Center(select, weights, point)

@@ -61,8 +61,6 @@ class Displacement(Transform):
 def displacement(select: AtomChoice = None, **options: Any) -> Displacement:
     """Unwraps a trajectory by summing displacements, for mean square displacements at constant pressure.
 
-        unwrapped = traj.with_transform(kn.transforms.whole(), kn.transforms.displacement())
-
     The first frame of the file stays as it is (after earlier transforms). In each later frame an atom moves by
 
         d - round(d / L) L,   d = w_i - w_(i-1),
@@ -97,5 +95,9 @@ def displacement(select: AtomChoice = None, **options: Any) -> Displacement:
     J. T. Bullerjahn et al., J. Chem. Theory Comput. 2023, 19, 3406, compare the schemes (as TOR, and HYB for the scheme
     of Kulke and Vermaas). The equations were taken from their statement in the documentation of mdtools
     (`unwrap_frame`); `unwrap scheme tor` and `frac` of cpptraj give the positions of `displacement` and `nojump`.
+
+    Examples
+    --------
+    >>> unwrapped = traj.with_transform(kn.transforms.whole(), kn.transforms.displacement())
     """
     return Displacement(select, options)

@@ -150,8 +150,6 @@ def _positions(core: _core.Trajectory, atoms: NDArray[np.uint32], frame: int) ->
 def nojump(select: AtomChoice = None, *, first: Any = None, count: str = "all", **options: Any) -> NoJump:
     """Unwraps a trajectory: atoms never jump to the other side of the cell.
 
-        unwrapped = traj.with_transform(kn.transforms.nojump("resname SOL", runner="processes", workers=16))
-
     The first frame of the file stays as it is (after earlier transforms). In each later frame an atom is put at the
     image whose reduced coordinates are nearest to its coordinates in the frame before, even if the cell changes, as in
     MDAnalysis' `NoJump`. If files store images (H5MD; LAMMPS dumps with ix iy iz or xu yu zu), all atoms of all frames
@@ -179,5 +177,9 @@ def nojump(select: AtomChoice = None, *, first: Any = None, count: str = "all", 
     NoJump
         For `Trajectory.with_transform`, which reads the file once, unless jumps of these atoms were counted before. A
         note reports a step of more than 0.4 of the cell. Sums of jumps take up to 64 MiB of memory.
+
+    Examples
+    --------
+    >>> unwrapped = traj.with_transform(kn.transforms.nojump("protein", runner="threads", workers=2))
     """
     return NoJump(select, first, count, options)

@@ -52,8 +52,6 @@ class Whole(Transform):
 def whole(select: AtomChoice = None, *, bonds: Any = None) -> Whole:
     """Makes molecules whole that are broken at the faces of the periodic cell.
 
-        rmsd = kn.analysis.RMSD(traj.with_transform(kn.transforms.whole("protein")), "name CA")
-
     Parameters
     ----------
     select : as `Trajectory.select`
@@ -69,5 +67,9 @@ def whole(select: AtomChoice = None, *, bonds: Any = None) -> Whole:
     Whole
         For `Trajectory.with_transform`. Errors that name the frame: a frame without a periodic cell, positions that are
         not finite, and molecules that are bonded to their own image (periodic polymers).
+
+    Examples
+    --------
+    >>> rmsd = kn.analysis.RMSD(traj.with_transform(kn.transforms.whole("protein")), "name CA")
     """
     return Whole(select, bonds)
