@@ -317,6 +317,8 @@ def scaling(
     if resume and force:
         raise ArgumentError("--continue keeps results and --force replaces them, and both are given; use one")
     laboratory = emulated.laboratory()
+    if laboratory is not None and dry_run:
+        raise ArgumentError("--dry-run estimates real runs; runs of the laboratory take seconds: leave out --dry-run")
     design = runs.design(inputs, opened, clusters)
     if clusters.batch is not None:
         if laboratory is not None:
