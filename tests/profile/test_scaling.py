@@ -121,11 +121,13 @@ def test_other_machines_file_systems_and_versions_are_other_series() -> None:
 
 
 def test_a_run_without_repeats_has_no_deviation_to_tell() -> None:
-    assert "±" not in str(scaling_of([made_up(1, 8.0), made_up(2, 4.0)]))
+    one, two = str(scaling_of([made_up(1, 8.0), made_up(2, 4.0)])).splitlines()[2:]
+    # of two ranks there is one, and none over repeats
+    assert "±" not in one and two.count("±") == 1 and "4.00 ± 0 " in two
     told = str(scaling_of([made_up(1, 8.0), made_up(2, 4.0), made_up(2, 5.0)])).splitlines()
     # S and E need that of both
-    assert "8.000  " in told[2] and "±" not in told[2]
-    assert "4.500 ± 0.707" in told[3] and told[3].count("±") == 1
+    assert " 8.00 " in told[2] and "±" not in told[2]
+    assert "4.50 ± 0.707" in told[3] and "4.50 ± 0.577" in told[3] and told[3].count("±") == 2
 
 
 def test_short_times_have_digits() -> None:
