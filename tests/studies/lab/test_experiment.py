@@ -78,6 +78,7 @@ def test_readers_times_and_ranks_of_a_node_are_emulated(walk: Path, tmp_path: Pa
         ("--lab nfs --runner mpi --source synthetic", "source in the laboratory: expected file, found synthetic"),
         ("--lab nfs --runner mpi --task empty", "task in the laboratory: expected rmsd, found empty"),
         ("--lab nfs --runner mpi --storage a=b", "storage in the laboratory: expected none, found a"),
+        ("--lab nfs --runner mpi --dry-run", "--dry-run estimates real runs"),
         ("--lab nfs --runner mpi --continue", "takes seconds and is not continued"),
         ("--lab nfs --runner mpi --cpu-per-frame fast", "expected measured, paper, or microseconds as in 20.5,3"),
         ("--lab nfs --runner mpi --cpu-per-frame 1,nan", "expected numbers of microseconds from 0 on"),

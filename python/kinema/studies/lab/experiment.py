@@ -155,7 +155,7 @@ def _emulated(
         oversubscribe=setting.oversubscribe or DEFAULT_PIECES,
     )
     run = emulate(analysis_program(work, workers), workers, platform, laboratory.nodes_of(setting, workers))
-    extra: dict[str, Any] = {"workload": setting.workload, "repeat": 0, "page_cache": "drop", "workers": workers}
+    extra: dict[str, Any] = {"workload": setting.workload, "repeat": 0, "page_cache": "", "workers": workers}
     extra |= {"stripes": stripes, "cpu_per_frame": [cost.decode, cost.compute], "cpu_source": cost.source}
     placed = {"nodes": laboratory.nodes, "schedule": design.schedule}
     extra |= setting.varied | {name: value for name, value in placed.items() if value}
@@ -164,7 +164,7 @@ def _emulated(
             {"path": part.path, "format": part.format, "size": part.size, "fingerprint": part.fingerprint}
             for part in given.parts
         ],
-        "file_systems": [f"{platform.name} (emulated)"],
+        "file_systems": [],
         "topology": given.topology_name,
         "format": given.format,
         "n_atoms": given.n_atoms,
