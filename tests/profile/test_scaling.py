@@ -66,6 +66,9 @@ def test_series_are_told_apart() -> None:
     assert set(scaling.series) == {
         "mpi, XTC", "mpi, XTC, work x40", "dask, XTC", "mpi, XTC, page cache drop", "mpi, XTC, ranks per node 12"
     }  # fmt: skip
+    varied = {"task": "split", "reader": "mdanalysis", "analysis": "a:b", "times": 3, "storage": "fast", "stripes": 48}
+    others = [made_up(1, 3.0, **{name: value}) for name, value in varied.items()]
+    assert set(scaling_of(others).series) == {f"mpi, XTC, {name} {value}" for name, value in varied.items()}
     assert scaling.R_comp_IO["mpi, XTC"] == pytest.approx(1.0)
     assert json.loads(json.dumps(scaling.as_dict()))["mpi, XTC"]["points"][1]["speed_up"] == 2.0
 
