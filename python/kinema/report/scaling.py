@@ -38,8 +38,8 @@ __all__ = [
 _SHOWN = ("t_total", "t_start", *PARTS)
 # names in `Report.extra` that are part of a label
 _VARIED = (
-    "lab", "nodes", "task", "reader", "analysis", "times", "storage", "stripes", "source", "page_cache", "gather",
-    "schedule", "ranks_per_node", "oversubscribe",
+    "lab", "program", "nodes", "task", "reader", "analysis", "times", "storage", "stripes", "source", "page_cache",
+    "gather", "schedule", "ranks_per_node", "oversubscribe",
 )  # fmt: skip
 
 

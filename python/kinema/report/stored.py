@@ -169,11 +169,10 @@ def report_from_dict(found: Any, path: str) -> dict[str, Any]:
             if not all(isinstance(words, str) for words in stripes):
                 raise TypeError("stripes")
         for file in given["files"]:
-            _check(file, {"path": str, "fingerprint": str})
+            _check(file, {"path": str, "fingerprint": str} | ({"size": int} if "size" in file else {}))
         if not given["files"] or not found["rounds"] or not all(isinstance(one, str) for one in run["analyses"]):
             raise ValueError("files, rounds or analyses")
-        if "bytes_wanted" in given:
-            _check(given, {"bytes_wanted": int})
+        _check(given, {name: int for name in ("bytes_wanted", "n_frames") if name in given})
         extra = _mapping(found, "extra")
         _check(extra, {name: int for name in ("workers", "workload", "repeat") if name in extra})
         _check(found, {"whole": float, "start": float, "plan": float, "advice": list})

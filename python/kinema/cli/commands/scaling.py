@@ -259,16 +259,27 @@ class LaboratoryOptions:
         ),
     ] = "measured"
 
+    recorded: Annotated[
+        Path | None,
+        typer.Option(
+            "--recorded",
+            help="Replay this trace of a real run on as many ranks, not a plan.",
+            show_default=False,
+            rich_help_panel=_LAB,
+        ),
+    ] = None
+
     def laboratory(self) -> "Laboratory | None":
         """The emulated cluster, if there is one. Raises ArgumentError for its options without `--lab`."""
         from kinema.studies.lab.experiment import Laboratory
         from kinema.studies.lab.platform import read_platform
 
         if self.lab is None:
-            if self.nodes is not None:
-                raise ArgumentError("--nodes describes an emulated cluster: it needs --lab")
+            if self.nodes is not None or self.recorded is not None:
+                raise ArgumentError("--nodes and --recorded are for an emulated cluster: they need --lab")
             return None
-        return Laboratory(read_platform(self.lab), self.nodes, self.cpu_per_frame)
+        recorded = "" if self.recorded is None else str(self.recorded)
+        return Laboratory(read_platform(self.lab), self.nodes, self.cpu_per_frame, recorded)
 
 
 def _numbers(option: str, text: str | None) -> tuple[int, ...]:
@@ -317,6 +328,8 @@ def scaling(
     if resume and force:
         raise ArgumentError("--continue keeps results and --force replaces them, and both are given; use one")
     laboratory = emulated.laboratory()
+    if laboratory is not None and dry_run:
+        raise ArgumentError("--dry-run estimates real runs; runs of the laboratory take seconds: leave out --dry-run")
     design = runs.design(inputs, opened, clusters)
     if clusters.batch is not None:
         if laboratory is not None:
