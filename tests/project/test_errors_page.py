@@ -69,10 +69,17 @@ def _pattern(message: str, between: str) -> str:
     return between.join(re.escape(piece) for piece in message.split("..."))
 
 
-def _pattern_in_sources(message: str) -> str:
-    """A path that comes first is written before the message, or given as `at=`."""
+def _stands_in(text: str, message: str) -> bool:
+    """Whether the pieces of a message stand in a source, in their order and near each other.
+
+    A path that comes first is written before the message, or given as `at=`.
+    """
     rest = message.removeprefix("...: ")
-    return ("" if rest == message else r"(?:: |['\"])") + _pattern(rest, r"[^\n]{0,300}")
+    # a search for plain text is a hundred times as fast
+    if not all(piece in text for piece in rest.split("...")):
+        return False
+    begin = "" if rest == message else r"(?:: |['\"])"
+    return re.search(begin + _pattern(rest, "[^\n]{0,300}"), text) is not None
 
 
 @pytest.fixture(scope="module")
@@ -107,5 +114,5 @@ def test_quoted_messages_are_true(said: str, sources: list[str]) -> None:
     by_commands = [message for message in quoted if re.search(_pattern(message, ".+"), said)]
     assert len(by_commands) >= 30
     others = {*quoted} - {*by_commands, os.strerror(errno.ENOSPC)}
-    untrue = [one for one in others if not any(re.search(_pattern_in_sources(one), text) for text in sources)]
+    untrue = [one for one in others if not any(_stands_in(text, one) for text in sources)]
     assert untrue == []

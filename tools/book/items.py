@@ -77,7 +77,7 @@ class Item:
     @property
     def key(self) -> str:
         """Its name in file names."""
-        return f"{self.paper}-{self.number}".lower().replace(" ", "-").replace(".", "")
+        return f"{self.paper}-{self.number}".lower().replace(" ", "-").replace("/", "")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Callable
 
 from kinema.base.errors import ArgumentError
-from kinema.report.machine import file_systems
+from kinema.report.storage_facts import file_systems
 
 # program -> the words that give new files of a folder their stripes
 _PROGRAMS: dict[str, Callable[[int, str], list[str]]] = {

@@ -7,9 +7,11 @@ from typing import Annotated
 
 import typer
 
+from kinema.base.comparison import LEAST_REPEATS
 from kinema.base.errors import ArgumentError
 from kinema.cli import numbers
 from kinema.cli.command_line import Command
+from kinema.cli.options import clusters
 from kinema.cli.options import shared as options
 from kinema.cli.options.analyses import takes_groups
 from kinema.cli.options.shared import one_of
@@ -66,7 +68,7 @@ class BenchWriteRuns:
             help="Seconds per run; a run that takes longer is left out as a gap.",
         ),
     ] = 600.0
-    repeats: Annotated[int, _runs("--repeats", **numbers.whole(1, 100_000), help="Runs of each kind.")] = 1
+    repeats: Annotated[int, _runs("--repeats", **numbers.whole(1, 100_000), help="Runs of each kind.")] = LEAST_REPEATS
     verify: Annotated[bool, _runs("--verify", help="Each rank reads another's data; timed apart.")] = False
     page_cache: Annotated[
         str,
@@ -80,6 +82,7 @@ class BenchWriteRuns:
         int | None,
         _runs("--ranks-per-node", **numbers.whole(1, numbers.MOST_WORKERS), help="As the launcher places them."),
     ] = None
+    launcher: clusters.Launcher = None
     peers: Annotated[
         bool,
         _runs("--peers/--no-peers", help="PnetCDF; formatted writes of Fortran, Python."),
@@ -112,6 +115,7 @@ class BenchWriteRuns:
             verify=self.verify,
             page_cache=self.page_cache,
             ranks_per_node=self.ranks_per_node,
+            launcher=clusters.words_of("--launcher", self.launcher),
             step_time=self.step_time,
             every=self.every,
             peers=self.peers,
