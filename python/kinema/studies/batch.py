@@ -224,7 +224,7 @@ def _load(path: Path) -> tuple[int, Design]:
 
 
 def main(folder: str) -> None:
-    """Carries out the experiment of a job's folder; a job that is started again makes only the runs that are missing."""
+    """Carries out the experiment of a job; one that is started again makes only the runs that are missing."""
     _, design = _load(Path(folder) / _DESIGN)
     for _ in run_design(design, folder, lambda text: print(text, flush=True), resume=True):
         pass
