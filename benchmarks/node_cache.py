@@ -252,6 +252,7 @@ def two_nodes(path: Path, folder: Path) -> dict[str, float]:
 
 def node_cache(bench: Any, samples: int = 2800, picture: Path | None = None) -> None:
     """All rows; `bench` records them."""
+    Path(bench.folder).mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=bench.folder, prefix="node-cache-") as temporary:
         folder = Path(temporary)
         path = make_samples(folder, samples)

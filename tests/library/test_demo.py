@@ -43,13 +43,19 @@ def test_data_sets_of_the_publications(
 ) -> None:
     data_set = choose_data_set(name, **sizes)
     paths = make_data_set(data_set, tmp_path)
-    for path in paths[1:] if sizes.get("virtual") else paths:
+    for path in paths:
+        if path.suffix == ".psf" or "once" in path.name:
+            continue
         trajectory = kn.open(path, stored=False)
         assert (trajectory.n_frames, trajectory.n_atoms) == (n_frames, n_atoms)
         frames = trajectory.read()
         if name != "pyrochlore":
             assert np.array_equal(frames[: len(frames) // sizes["times"]], frames[-len(frames) // sizes["times"] :])
             assert np.array_equal(np.diff(trajectory.times), np.ones(n_frames - 1)) or name == "adk"
+    if name in ("adk", "yiip"):
+        topology = paths[0] if name == "adk" else path
+        n_selected = kn.open(path, topology, stored=False).select("protein and name CA").n_atoms
+        assert n_selected == (214 if name == "adk" else 500 // 128)
     assert sum(path.stat().st_size for path in paths) == pytest.approx(data_set.n_bytes, rel=0.1, abs=2_000_000)
     with pytest.raises(kn.ArgumentError, match="exists already"):
         make_data_set(data_set, tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -67,8 +68,10 @@ def test_statistics_are_over_ranks_and_then_over_repeats() -> None:
 
 
 def test_an_emulated_run_is_told_apart() -> None:
-    (table,) = tables_of_reports([report([{"io": 1.0}], emulated="lustre", task="split", workload=40)])
-    assert table.origin.kind == EMULATED and (table.origin.task, table.origin.workload) == ("split", 40.0)
+    one = report([{"io": 1.0}], task="split", workload=40)
+    emulated = {"name": "lustre", "nodes": 4, "description": "48 targets"}
+    (table,) = tables_of_reports([replace(one, run={**one.run, "emulated": emulated})])
+    assert table.origin == SeriesOrigin(EMULATED, "lustre, 48 targets", "split", 40.0)
 
 
 def a_series(label: str, times: dict[int, float], deviation: float = 0.0, **origin: Any) -> RankSeries:

@@ -25,9 +25,11 @@ from kinema.report import Report, Straggler, report_of, scaling_of
 from kinema.report.advice import Circumstances, advise
 from kinema.report.places import Place
 from kinema.report.quantities import quantities_of
+from kinema.report.ranks import tables_of_reports
 from kinema.report.stored import MOST_BLOCKS, report_as_dict
 from kinema.report.stragglers import SlowFile
 from kinema.runners import PassTimings, Timings, WorkerTimings, choose_runner
+from kinema.studies.publications.paper_tables import make_table
 from kinema.testing import random_walk, synthetic, write_dcd, write_h5md, write_xtc
 
 run_module = import_module("kinema.execution.run")
@@ -234,6 +236,9 @@ def test_no_damage_gets_beyond_reading(walk: kn.Trajectory, tmp_path: Path) -> N
             assert str(read) and read.as_dict()
             with suppress(ArgumentError):  # without workers there is nothing to compare
                 assert str(scaling_of([read]))
+                series = [table.series() for table in tables_of_reports([read])]
+                for name in ("2021-1", "2021-2", "2021-3"):
+                    assert make_table(name, reports=[read], series=series).markdown
     assert refused > 500
     path.write_text("[" * 100_000)
     with pytest.raises(CorruptFileError):

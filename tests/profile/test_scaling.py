@@ -66,6 +66,9 @@ def test_series_are_told_apart() -> None:
     assert set(scaling.series) == {
         "mpi, XTC", "mpi, XTC, work x40", "dask, XTC", "mpi, XTC, page cache drop", "mpi, XTC, ranks per node 12"
     }  # fmt: skip
+    varied = {"task": "split", "reader": "mdanalysis", "analysis": "a:b", "times": 3, "storage": "fast", "stripes": 48}
+    others = [made_up(1, 3.0, **{name: value}) for name, value in varied.items()]
+    assert set(scaling_of(others).series) == {f"mpi, XTC, {name} {value}" for name, value in varied.items()}
     assert scaling.R_comp_IO["mpi, XTC"] == pytest.approx(1.0)
     assert json.loads(json.dumps(scaling.as_dict()))["mpi, XTC"]["points"][1]["speed_up"] == 2.0
 
@@ -118,11 +121,13 @@ def test_other_machines_file_systems_and_versions_are_other_series() -> None:
 
 
 def test_a_run_without_repeats_has_no_deviation_to_tell() -> None:
-    assert "±" not in str(scaling_of([made_up(1, 8.0), made_up(2, 4.0)]))
+    one, two = str(scaling_of([made_up(1, 8.0), made_up(2, 4.0)])).splitlines()[2:]
+    # of two ranks there is one, and none over repeats
+    assert "±" not in one and two.count("±") == 1 and "4.00 ± 0 " in two
     told = str(scaling_of([made_up(1, 8.0), made_up(2, 4.0), made_up(2, 5.0)])).splitlines()
     # S and E need that of both
-    assert "8.000  " in told[2] and "±" not in told[2]
-    assert "4.500 ± 0.707" in told[3] and told[3].count("±") == 1
+    assert " 8.00 " in told[2] and "±" not in told[2]
+    assert "4.50 ± 0.707" in told[3] and "4.50 ± 0.577" in told[3] and told[3].count("±") == 2
 
 
 def test_short_times_have_digits() -> None:
@@ -493,6 +498,8 @@ def test_experiments_of_the_page_can_be_typed() -> None:
 
     command = cast(Any, typer.main.get_command(application(["scaling"]))).commands["scaling"]
     page = (Path(__file__).resolve().parents[2] / "docs/accounting.md").read_text(encoding="utf-8")
+    _, _, page = page.partition("\n## Experiments\n")
+    page, _, _ = page.partition("\n## ")
     rows = re.findall(r"^\| .* \| (.*`--.*) \|$", page, re.MULTILINE)
     assert len(rows) > 10
     for words in re.findall(r"`(--.*?)`", "".join(rows)):

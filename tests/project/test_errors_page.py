@@ -69,6 +69,14 @@ def _pattern(message: str, between: str) -> str:
     return between.join(re.escape(piece) for piece in message.split("..."))
 
 
+def _stands_in(text: str, message: str) -> bool:
+    """Whether the pieces of a message stand in a source, in their order and near each other."""
+    # a search for plain text is a hundred times as fast
+    if not all(piece in text for piece in message.split("...")):
+        return False
+    return re.search(_pattern(message, "[^\n]{0,300}"), text) is not None
+
+
 @pytest.fixture(scope="module")
 def said(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Stderr of all commands, and how the end of a worker is told."""
@@ -101,5 +109,5 @@ def test_quoted_messages_are_true(said: str, sources: list[str]) -> None:
     by_commands = [message for message in quoted if re.search(_pattern(message, ".+"), said)]
     assert len(by_commands) >= 30
     others = {*quoted} - {*by_commands, os.strerror(errno.ENOSPC)}
-    untrue = [one for one in others if not any(re.search(_pattern(one, "[^\n]{0,300}"), text) for text in sources)]
+    untrue = [one for one in others if not any(_stands_in(text, one) for text in sources)]
     assert untrue == []

@@ -73,6 +73,7 @@ def test_every_option_reaches_the_experiment(tmp_path: Path, monkeypatch: pytest
         "--ranks-per-node 12,24 --particles all --input-units length=nm,time=ps --timestep 2 --t0 5 --no-stored "
         "--node-cache nc --external any --format XTC"
     ).split()
+    words += ["--launcher", "srun '--mpi=a b'", "--scheduler", "tcp://a:1"]
     with pytest.raises(SystemExit, match="0"):
         main(["scaling", *words, "-o", str(tmp_path / "out"), "--quiet", "--force"])
     expected = Design(
@@ -84,7 +85,7 @@ def test_every_option_reaches_the_experiment(tmp_path: Path, monkeypatch: pytest
         gathers=("collective", "one-sided"), oversubscribes=(1, 3), accesses=("direct", "frame"), memory="2GiB",
         schedule="static", page_cache="copy", ranks_per_node=(12, 24), particles="all",
         units={"length": "nm", "time": "ps"}, dt=2.0, t0=5.0, stored=False, node_cache="nc", external="any",
-        format="XTC",
+        format="XTC", launcher=("srun", "--mpi=a b"), scheduler="tcp://a:1",
     )  # fmt: skip
     options = {"overwrite": True, "resume": False, "beside": [tmp_path / "out/scaling.png"]}
     assert seen == [(expected, tmp_path / "out", options)]
@@ -214,6 +215,7 @@ def test_schedule_gather_and_ranks_reach_the_ranks(walk: Path, tmp_path: Path) -
         ("HYDRA build details", ["-ppn", "12"]),
         ("Intel(R) MPI Library", ["-ppn", "12"]),
         ("mpirun (Open MPI) 5.0", ["--map-by", "ppr:12:node"]),
+        ("slurm 23.02.6", ["--ntasks-per-node=12"]),
     ],
 )
 def test_ranks_per_node_in_the_words_of_each_launcher(

@@ -12,7 +12,7 @@ import pytest
 from kinema.base.errors import ArgumentError, CorruptFileError
 from kinema.cli.in_process import call_kinema
 from kinema.studies import Design, ExperimentRun, experiment, run_design
-from kinema.studies.launching import Ended
+from kinema.studies.launching import Ended, run_bounded
 from kinema.studies.results_log import read_results
 from kinema.testing import random_walk, write_xtc
 
@@ -62,17 +62,26 @@ def test_a_failing_a_hanging_and_a_killed_run_are_three_gaps(
 ) -> None:
     names = ",".join(f"of_user:{name}" for name in ("fails", "hangs", "is_killed", "count"))
     out = tmp_path / "out"
-    words = ["scaling", "-f", walk, "--workers", "1", "--repeats", "1", "--analysis", names, "--time-limit", "15"]
+    words = ["scaling", "-f", walk, "--workers", "1", "--repeats", "1", "--analysis", names, "--time-limit", "60"]
+    ran = run_bounded
+
+    def bounded(words: list[str], environment: Any, seconds: float | None) -> Ended:
+        """As the driver asks, except that the hanging run ends after three seconds."""
+        assert seconds == 60.0
+        hangs = json.loads(Path(words[-1]).read_text())["analysis"] == "of_user:hangs"
+        return ran(words, environment, 3.0 if hangs else seconds)
+
+    monkeypatch.setattr(experiment, "run_bounded", bounded)
     done = call_kinema(*words, "-o", out)
     assert done.returncode == 1
     lines = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
     reasons = {line["analysis"]: line["reason"] for line in lines}
     assert reasons["of_user:fails"] == "ValueError: no atoms of gold; raised by fails in frame 0 (exit 1)"
-    assert reasons["of_user:hangs"] == "out of time: not done after 15 s"
+    assert reasons["of_user:hangs"] == "out of time: not done after 60 s"
     assert reasons["of_user:is_killed"] == "killed by SIGKILL"
     assert reasons["of_user:count"] == ""
     told = [line for line in done.stdout.splitlines() if line.startswith("gap: ")]
-    assert [line.rpartition(": ")[2] for line in told[1:]] == ["not done after 15 s", "killed by SIGKILL"]
+    assert [line.rpartition(": ")[2] for line in told[1:]] == ["not done after 60 s", "killed by SIGKILL"]
     assert len(told) == 3 and "of_user:fails" in told[0]
     # files of the runs are gone
     assert sorted(os.listdir(out)) == ["reports", "results.jsonl", "scaling.png"]
@@ -84,7 +93,7 @@ def test_a_failing_a_hanging_and_a_killed_run_are_three_gaps(
     lines = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
     assert (out / "results.jsonl").read_bytes().splitlines()[0] == before[3]
     assert [line["reason"] for line in lines] == [
-        "", "what it said last (exit 7)", "killed by SIGSEGV", "out of time: not done after 15 s"
+        "", "what it said last (exit 7)", "killed by SIGSEGV", "out of time: not done after 60 s"
     ]  # fmt: skip
 
 

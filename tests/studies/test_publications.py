@@ -200,7 +200,14 @@ def test_speeds_of_machines(tmp_path: Path, stored: list[Path]) -> None:
     (reading,) = panels[1].lines
     slowest = [np.median([len(one.timings.workers) / one.timings.workers[0].total for one in some]) for some in _by_n()]
     assert reading.get_ydata() == pytest.approx(slowest)
-    words = " ".join(text.get_text() for text in figure.texts)
+    words = " ".join(text.get_text().replace("\n    ", " ") for text in figure.texts)
+    assert "Measured on xt4, a processor, 2 cores, lustre; xt4" in words and "Emulated" not in words
+    emulated = replace(
+        report(1, 1), run={**report(1, 1).run, "emulated": {"name": "beegfs", "description": "a cluster"}}
+    )
+    emulated.save(tmp_path / "emulated.json")
+    (caption,) = draw_machine_figure([tmp_path / "emulated.json"]).texts
+    assert "Emulated, with the parameters of beegfs, a cluster." in caption.get_text()
     assert "No result of mpiio (MPIW): exceeded 5 hours." in words and "1 ranks a node" in words
     dual.write_text(dual.read_text().replace('"allowed_cores": 2', '"allowed_cores": null'))
     with pytest.raises(CorruptFileError, match="are not the results of kinema bench-write"):

@@ -1,6 +1,6 @@
 """`make book`: redoes the publications' figures and tables, and writes docs/figures.md with its pictures.
 
-What has run is kept in --folder, and a call continues from there.
+Finished experiments stay in --folder, and a later call continues from there.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ described: nothing to redo; not here: cannot be redone here, `why` says why."""
 class Experiment:
     """Commands that make data or results, run once for all items that use them.
 
-    `commands` are words for `kinema`, with {out} for the experiment's folder, {NAME} for the folder of another one, and
-    the numbers of the chosen size.
+    `commands` are words for `kinema`, with {out} for the experiment's folder, {NAME} for the folder of another
+    experiment, and the numbers of the chosen size.
     """
 
     name: str
@@ -77,7 +77,7 @@ class Item:
     @property
     def key(self) -> str:
         """Its name in file names."""
-        return f"{self.paper}-{self.number}".lower().replace(" ", "-").replace(".", "")
+        return f"{self.paper}-{self.number}".lower().replace(" ", "-").replace("/", "")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""`Runs`: runs the experiments of the book once, and continues where it was stopped."""
+"""`Runs`: runs each experiment of the book once; a later call continues after the last one that finished."""
 
 from __future__ import annotations
 

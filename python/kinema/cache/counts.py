@@ -77,8 +77,8 @@ class CacheCounts:
 
     @classmethod
     def from_core(cls, found: Mapping[str, int]) -> CacheCounts:
-        """Takes the counts from the core, which may have further ones."""
-        return cls(**{field.name: int(found[field.name]) for field in fields(cls)})
+        """Takes the counts from the core, which may have further ones, or from a report, which may have fewer."""
+        return cls(**{field.name: int(found[field.name]) for field in fields(cls) if field.name in found})
 
     def __add__(self, other: CacheCounts) -> CacheCounts:
         return CacheCounts(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))

@@ -35,6 +35,8 @@ Progress = Callable[[int, int], None]
 Write = Callable[[Path], object]
 
 _SEED = 1
+_PROTEIN = np.array(["N", "HN", "CA", "HA", "CB", "HB1", "C", "O"])
+_WATER = np.array(["OW", "HW1", "HW2"])
 
 
 class DataSet(ABC):
@@ -44,7 +46,7 @@ class DataSet(ABC):
     """Size and files in the publication."""
 
     @abstractmethod
-    def files(self) -> Mapping[str, tuple[int, Write]]:
+    def files(self) -> dict[str, tuple[int, Write]]:
         """For each file its bytes, approximately, and the function that writes it."""
 
     @property
@@ -55,7 +57,7 @@ class DataSet(ABC):
 
 @dataclass(frozen=True)
 class Adk(DataSet):
-    """Adenylate kinase in vacuum: the real frames `times` times, as XTC and DCD.
+    """Adenylate kinase in vacuum: the real frames `times` times, as XTC and DCD, and their topology.
 
     `virtual`: as two H5MD files, of which one has the frames once and the other refers to it `times` times.
     """
@@ -72,15 +74,20 @@ class Adk(DataSet):
     def __str__(self) -> str:
         return f"{self.times * self.frames:,} frames of {self.atoms:,} atoms, {self.frames} real ones repeated"
 
-    def files(self) -> Mapping[str, tuple[int, Write]]:
+    def files(self) -> dict[str, tuple[int, Write]]:
         stored = 12 * self.frames * self.atoms
+        topology = {"adk.psf": (real_files()[0].stat().st_size, self._copy_topology)}
         if self.virtual:
-            return _virtual_files("adk", self.times, stored, self._write_once)
+            return topology | _virtual_files("adk", self.times, stored, self._write_once)
         name = f"adk_{self.times}_times"
-        return {
+        return topology | {
             f"{name}.xtc": (self.times * self.frames * self.packed, self._write_xtc),
             f"{name}.dcd": (self.times * stored, lambda path: repeat_dcd(real_files()[1], path, self.times)),
         }
+
+    def _copy_topology(self, path: Path) -> None:
+        data = real_files()[0].read_bytes()
+        write_whole(path, lambda file: file.write(data))
 
     def _write_once(self, path: Path) -> None:
         topology, source = real_files()
@@ -99,6 +106,8 @@ class Adk(DataSet):
 class Yiip(DataSet):
     """A solvated membrane protein: `frames` random frames `times` times, as H5MD with one frame a chunk.
 
+    The file is its own topology: a part of the atoms has names of a protein, all others have names of water.
+
     `virtual`: one file has the frames once, and the other refers to it `times` times.
     """
 
@@ -112,7 +121,7 @@ class Yiip(DataSet):
     def __str__(self) -> str:
         return f"{self.times * self.frames:,} frames of {self.atoms:,} atoms, {self.frames} random ones repeated"
 
-    def files(self) -> Mapping[str, tuple[int, Write]]:
+    def files(self) -> dict[str, tuple[int, Write]]:
         stored = 12 * self.frames * self.atoms
         if self.virtual:
             return _virtual_files("yiip", self.times, stored, partial(self._write, times=1))
@@ -122,7 +131,9 @@ class Yiip(DataSet):
         # as dense as water
         edge = (self.atoms / 0.1) ** (1 / 3)
         layout = (1, self.atoms, 3)
-        with Writer(path, n_atoms=self.atoms, overwrite=True, layout=layout, dtype="float32") as out:
+        with Writer(
+            path, atoms=self._table(), n_atoms=self.atoms, overwrite=True, layout=layout, dtype="float32"
+        ) as out:
             for step in range(times * self.frames):
                 if step % self.frames == 0:
                     random = np.random.default_rng(_SEED)
@@ -130,6 +141,14 @@ class Yiip(DataSet):
                 else:
                     positions = positions + random.normal(0.0, 0.3, positions.shape).astype(np.float32)
                 out.write(positions, cell=(edge, edge, edge), step=step, time=float(step))
+
+    def _table(self) -> Atoms:
+        """A sixteenth of the atoms is protein, residues of eight; the rest is water."""
+        n_residues = max(1, self.atoms // 128)
+        protein = np.arange(self.atoms) < 8 * n_residues
+        names = np.where(protein, np.resize(_PROTEIN, self.atoms), np.resize(_WATER, self.atoms))
+        residues = np.where(protein, np.arange(self.atoms) // 8, n_residues + np.arange(self.atoms) // 3)
+        return Atoms(self.atoms, names=names, resnames=np.where(protein, "ALA", "SOL"), resids=residues + 1)
 
 
 @dataclass(frozen=True)
@@ -145,7 +164,7 @@ class Mummi(DataSet):
     def __str__(self) -> str:
         return f"{self.times:,} files of {self.frames:,} random samples of {self.atoms:,} values"
 
-    def files(self) -> Mapping[str, tuple[int, Write]]:
+    def files(self) -> dict[str, tuple[int, Write]]:
         size = 8 * self.frames * self.atoms
         return {f"mummi_{number:04d}.npz": (size, partial(self._write, number)) for number in range(self.times)}
 
@@ -171,7 +190,7 @@ class PyrochloreConfigurations(DataSet):
         """Whole cells of Gd2Zr2O7."""
         return Pyrochlore.from_particle_count(self.atoms, _SEED)
 
-    def files(self) -> Mapping[str, tuple[int, Write]]:
+    def files(self) -> dict[str, tuple[int, Write]]:
         # four records of 73 bytes an atom
         return {f"pyrochlore_{self.times}.history": (self.times * 4 * 73 * self._system.n_atoms, self._write)}
 
@@ -187,7 +206,7 @@ class PyrochloreConfigurations(DataSet):
                 out.write(positions, velocities=velocities, forces=forces, cell=system.box, step=step, time=float(step))
 
 
-def _virtual_files(name: str, times: int, stored: int, write_once: Write) -> Mapping[str, tuple[int, Write]]:
+def _virtual_files(name: str, times: int, stored: int, write_once: Write) -> dict[str, tuple[int, Write]]:
     once = f"{name}_once.h5md"
     # steps and times, 16 bytes a frame, are little beside positions
     return {

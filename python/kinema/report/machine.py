@@ -1,4 +1,4 @@
-"""The machine of a report: processor, cores, memory, operating system, versions, file systems.
+"""The machine of a report: processor, cores, memory, load, operating system, versions of libraries, batch job.
 
 It covers one machine of a run; a worker's `node` names its own.
 """
@@ -8,7 +8,10 @@ from __future__ import annotations
 import os
 import platform
 import re
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -16,13 +19,22 @@ import numpy as np
 from kinema import _core
 from kinema.base.resources import default_workers, physical_memory
 
-__all__ = ["file_systems", "machine_facts"]
+__all__ = ["LIBRARIES", "hdf5_library", "machine_facts", "mpi_library"]
+
+LIBRARIES = ("mpi", "mpi4py", "hdf5", "h5py", "dask", "MDAnalysis", "compiler")
+"""Names of facts that are versions of libraries, besides Kinema, Python and NumPy."""
+
+# variables of Slurm, PBS, LSF and Grid Engine
+_JOBS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID")
 
 
-def machine_facts() -> dict[str, str | int | list[str]]:
-    """Facts about this machine, by name; memory in bytes. Facts that the operating system does not report are left
-    out."""
-    facts: dict[str, str | int | list[str]] = {
+def machine_facts() -> dict[str, str | int | float | list[str]]:
+    """Facts about this machine, by name; memory in bytes. Facts that are not known are left out.
+
+    "mpi" and "hdf5" are the libraries that this process has loaded. "compiler" is that of Python; "load" is the mean
+    number of processes that wanted to run during the last minute.
+    """
+    facts: dict[str, str | int | float | list[str]] = {
         "host": platform.node(),
         "system": f"{platform.system()} {platform.release()}",
         "architecture": platform.machine(),
@@ -40,25 +52,41 @@ def machine_facts() -> dict[str, str | int | list[str]]:
             facts["processor"] = found.group(1)
     if (memory := physical_memory()) is not None:
         facts["memory"] = memory
-    return facts
+    loaded = {"mpi": mpi_library(), "hdf5": hdf5_library(), "compiler": platform.python_compiler()}
+    facts |= {name: found for name, found in loaded.items() if found}
+    facts |= dict(_packages())
+    with suppress(OSError):
+        facts["load"] = round(os.getloadavg()[0], 2)
+    return facts | dict(_job())
 
 
-def file_systems(paths: Iterable[str]) -> list[str]:
-    """Type and device of the file systems that hold the files, "ext4 on /dev/sda1"; empty if they are not known."""
-    try:
-        lines = Path("/proc/self/mountinfo").read_text(errors="replace").splitlines()
-    except OSError:
-        return []
-    mounts = {}
-    for line in lines:
-        # mount point, fifth; after a dash type and device
-        own, _, rest = line.partition(" - ")
-        mounts[_unescaped(own.split()[4])] = " on ".join(map(_unescaped, rest.split()[:2]))
-    folders = {Path(path).resolve().parent for path in paths}
-    found = {next((mounts[str(at)] for at in (folder, *folder.parents) if str(at) in mounts), "") for folder in folders}
-    return sorted(found - {""})
+def mpi_library() -> str:
+    """The MPI library, "Open MPI v4.1.4, ..."; "" if this process has not loaded one."""
+    if "mpi4py.MPI" not in sys.modules:
+        return ""
+    from mpi4py import MPI
+
+    return " ".join(MPI.Get_library_version().replace("\0", "").splitlines()[0].split())
 
 
-def _unescaped(word: str) -> str:
-    """Decodes blanks and the like, which `mountinfo` writes as octal numbers."""
-    return re.sub(r"\\(\d{3})", lambda found: chr(int(found[1], 8)), word)
+def hdf5_library() -> str:
+    """The HDF5 library of h5py, "1.14.2, with MPI"; "" if this process has not loaded it."""
+    if "h5py" not in sys.modules:
+        return ""
+    import h5py
+
+    return f"{h5py.version.hdf5_version}, {'with' if h5py.get_config().mpi else 'without'} MPI"
+
+
+def _packages() -> Iterator[tuple[str, str]]:
+    """Versions of the packages, which are looked up and not imported."""
+    for name in ("mpi4py", "h5py", "dask", "MDAnalysis"):
+        with suppress(metadata.PackageNotFoundError):
+            yield name, metadata.version(name)
+
+
+def _job() -> Iterator[tuple[str, str]]:
+    """The number of the batch job that this process belongs to, and the name of the cluster."""
+    for fact, names in (("job", _JOBS), ("cluster", ("SLURM_CLUSTER_NAME",))):
+        if found := next(filter(None, map(os.environ.get, names)), None):
+            yield fact, found

@@ -354,14 +354,18 @@ def workload_ratios(series: Sequence[RankSeries]) -> list[tuple[RankSeries, floa
 
 def _origin_of(report: Report) -> SeriesOrigin:
     machine, extra = report.machine, report.extra
-    emulated = extra.get("emulated") or report.run.get("emulated")
-    words: list[Any] = [machine.get("host"), machine.get("processor")]
-    if "allowed_cores" in machine:
-        words.append(f"{machine['allowed_cores']} cores")
-    words += report.input.get("file_systems", ())
+    emulated = report.run.get("emulated")
+    if emulated is None:
+        words: list[Any] = [machine.get("host"), machine.get("processor")]
+        words += [f"{machine['allowed_cores']} cores"] if "allowed_cores" in machine else []
+        words += report.input.get("file_systems", ())
+    else:
+        # the machine is that of the simulation, not one that was measured
+        described = emulated if isinstance(emulated, Mapping) else {}
+        words = [described.get("name"), described.get("description")]
     found = ", ".join(str(word) for word in words if word) or "a machine that the reports do not name"
-    task = str(extra.get("task", ""))
-    return SeriesOrigin(EMULATED if emulated else MEASURED, found, task, float(extra.get("workload", 1)))
+    kind = MEASURED if emulated is None else EMULATED
+    return SeriesOrigin(kind, found, str(extra.get("task", "")), float(extra.get("workload", 1)))
 
 
 def _ratio(above: float | None, below: float | None) -> float | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -22,9 +22,10 @@ from kinema.execution.record import RunRecord
 from kinema.formats.all_formats import format_named
 from kinema.report import stored
 from kinema.report.advice import Circumstances, advise
-from kinema.report.machine import file_systems, machine_facts
+from kinema.report.machine import machine_facts
 from kinema.report.places import Places
 from kinema.report.quantities import PARTS, Quantities, quantities_of
+from kinema.report.storage_facts import file_systems, storage_facts
 from kinema.report.stragglers import SlowFile, Straggler, find_slow_files, find_stragglers
 from kinema.storage.output_checks import check_not_input, check_plot_path, check_remade
 from kinema.storage.output_file import write_whole
@@ -49,9 +50,10 @@ class Report:
     Attributes
     ----------
     machine : mapping
-        Processor, cores, memory, versions.
+        Processor, cores, memory, versions of libraries, load, batch job (`kinema.report.machine`).
     input : mapping
-        "files" (path, format, size, fingerprint), "file_systems", "topology", "format", "n_atoms", "n_frames".
+        "files" (path, format, size, fingerprint), "file_systems", "storage" (of `storage_facts`), "topology", "format",
+        "n_atoms", "n_frames".
     run : mapping
         "analyses", "atoms" (of all selections together), "command", "runner", "access", "plan" (in words), "date".
     timings : Timings
@@ -159,6 +161,7 @@ def report_of(run: RunRecord, *, extra: Mapping[str, Any] | None = None) -> Repo
                 for part in parts
             ],
             "file_systems": file_systems(run.trajectory.paths),
+            "storage": storage_facts(run.trajectory.paths),
             "topology": run.trajectory.topology_name,
             "format": run.trajectory.format,
             "n_atoms": run.trajectory.n_atoms,
@@ -246,6 +249,8 @@ def _lines(report: Report) -> list[str]:
         *str(timings).splitlines(),
         "quantities: " + ", ".join(_quantity(name, value) for name, value in _described(found)),
     ]
+    if where := ", ".join(_where(report)):
+        lines.append(f"where: {where}")
     if wanted and timings.bytes_read:
         lines.append(f"bytes read: {timings.bytes_read / wanted:.2f} times the bytes of the atoms used")
     if report.run.get("node_cache") is not None:
@@ -262,6 +267,16 @@ def _emulated_line(emulated: Mapping[str, Any]) -> str:
         f"emulated, not measured: {emulated['name']}, nodes {emulated['nodes']} ({emulated['description']}); its "
         "parameters and their sources are in the report's run.emulated"
     )
+
+
+def _where(report: Report) -> Iterator[str]:
+    """Facts about the machine, libraries and storage; reports of earlier versions have fewer."""
+    machine = report.machine
+    yield from (str(machine[name]) for name in ("host", "processor") if machine.get(name))
+    for one in report.input.get("storage", ()):
+        yield from (str(one[name]) for name in ("file_system", "disk") if one.get(name))
+        yield from (f"stripes {words}" for words in one.get("stripes", ()))
+    yield from (f"{name} {machine[name]}" for name in ("mpi", "hdf5", "load", "job") if machine.get(name))
 
 
 def _described(found: Quantities) -> list[tuple[str, Any]]:

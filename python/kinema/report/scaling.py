@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError
-from kinema.base.printable import align_columns, printable, three_digits
+from kinema.base.printable import align_columns, counted, printable, three_digits
+from kinema.report.machine import LIBRARIES
 from kinema.report.quantities import PARTS, QUANTITIES, checked_quantity, rank_quantities
 
 if TYPE_CHECKING:
@@ -37,8 +38,8 @@ __all__ = [
 _SHOWN = ("t_total", "t_start", *PARTS)
 # names in `Report.extra` that are part of a label
 _VARIED = (
-    "lab", "nodes", "task", "reader", "analysis", "times", "storage", "stripes", "source", "page_cache", "gather",
-    "schedule", "ranks_per_node", "oversubscribe",
+    "lab", "program", "nodes", "task", "reader", "analysis", "times", "storage", "stripes", "source", "page_cache",
+    "gather", "schedule", "ranks_per_node", "oversubscribe",
 )  # fmt: skip
 
 
@@ -157,9 +158,11 @@ def scaling_of(
     reports: Sequence[Report], *, quantity: str = "t_total", labels: Sequence[str | None] | None = None
 ) -> Scaling:
     """Reports of the same work on different numbers of workers; series are distinguished by runner, by what `kinema
-    scaling` has noted, and by machine, file system, versions, analyses, atoms and files where these differ.
+    scaling` has noted, and by machine, file system, stripes, versions of libraries, nodes, analyses, atoms and files
+    where these differ. Load and batch job do not matter.
 
-    `labels`: for each report a name that stands for its machine, file system and versions; None: these themselves.
+    `labels`: for each report a name that stands for its machine, file system and versions of Kinema, Python and NumPy;
+    None: these themselves.
 
     N is the number of workers that `kinema scaling` asked for, of other reports those that had work.
 
@@ -205,7 +208,7 @@ def group_reports(
     for report, label in zip(reports, _labels(reports, labels or [None] * len(reports)), strict=True):
         if not report.n_workers:
             raise ArgumentError("a report has no workers: all of its results came from a checkpoint")
-        by_label[label][int(report.extra.get("workers", report.n_workers))].append(report)
+        by_label[label][_workers_of(report)].append(report)
     for label, groups in by_label.items():
         frames = {report.timings.frames_read for group in groups.values() for report in group}
         if len(frames) > 1:
@@ -236,9 +239,23 @@ def _labels(reports: Sequence[Report], given: Sequence[str | None]) -> list[str]
     for describe in (_machine_of, _file_systems_of, _versions_of):
         values = [describe(report) if name is None else ("",) for report, name in zip(reports, given, strict=True)]
         labels = _told_apart(labels, values)
-    for describe in (_analyses_of, _atoms_of, _files_of):
+    for name in LIBRARIES:
+        labels = _told_apart(labels, [_library_of(report, name) for report in reports])
+    for describe in (_storage_of, _analyses_of, _atoms_of, _files_of):
         labels = _told_apart(labels, [describe(report) for report in reports])
-    return labels
+    return _by_nodes(labels, reports)
+
+
+def _by_nodes(labels: Sequence[str], reports: Sequence[Report]) -> list[str]:
+    """The labels, with the number of nodes if as many workers of one label ran on several numbers of nodes."""
+    nodes = [_nodes_of(report) for report in reports]
+    counts: dict[tuple[str, int], set[int]] = defaultdict(set)
+    for label, report, n in zip(labels, reports, nodes, strict=True):
+        counts[label, _workers_of(report)].add(n)
+    split = {label for (label, _), found in counts.items() if len(found) > 1}
+    return [
+        f"{label}, on {counted(n, 'node')}" if label in split else label for label, n in zip(labels, nodes, strict=True)
+    ]
 
 
 def _told_apart(labels: Sequence[str], values: Sequence[tuple[str, ...]]) -> list[str]:
@@ -257,9 +274,36 @@ def _told_apart(labels: Sequence[str], values: Sequence[tuple[str, ...]]) -> lis
 
 
 def _machine_of(report: Report) -> tuple[str, ...]:
-    """By host, processor, cores and memory; not by what a process was allowed of them."""
+    """By host, processor, cores and memory; not by what a process was allowed of them. Nodes that a batch system has
+    chosen are one machine if they are alike."""
     facts = [str(report.machine.get(name, "")) for name in ("host", "processor", "architecture", "cores", "memory")]
+    if report.machine.get("job"):
+        facts[0] = str(report.machine.get("cluster") or facts[1] or "a cluster")
     return (facts[0] or "another machine", *facts)
+
+
+def _library_of(report: Report, name: str) -> tuple[str, ...]:
+    """Reports of earlier versions do not have most of them."""
+    found = str(report.machine.get(name, "not known"))
+    words = found.partition(",")[0] if name == "mpi" else found
+    return (f"{'MPI' if name == 'mpi' else name} {words}", found)
+
+
+def _storage_of(report: Report) -> tuple[str, ...]:
+    """Mount options, kinds of disk and stripes."""
+    found = report.input.get("storage", ())
+    words = [str(one[name]) for one in found for name in ("disk", "options") if one.get(name)]
+    words += [f"stripes {', '.join(one['stripes'])}" for one in found if one.get("stripes")]
+    text = ", ".join(words)
+    return (text or "stripes not known", text)
+
+
+def _workers_of(report: Report) -> int:
+    return int(report.extra.get("workers", report.n_workers))
+
+
+def _nodes_of(report: Report) -> int:
+    return len({worker.node for worker in report.timings.workers}) or 1
 
 
 def _file_systems_of(report: Report) -> tuple[str, ...]:

@@ -164,14 +164,17 @@ def report_from_dict(found: Any, path: str) -> dict[str, Any]:
             _record(CacheCounts, _mapping(run, "node_cache"))
         if not all(isinstance(one, str) for one in _checked(list, given.get("file_systems", []), "file_systems")):
             raise TypeError("file_systems")
+        for one in _checked(list, given.get("storage", []), "storage"):
+            stripes = _checked(list, _checked(dict, one, "storage").get("stripes", []), "stripes")
+            if not all(isinstance(words, str) for words in stripes):
+                raise TypeError("stripes")
         for file in given["files"]:
-            _check(file, {"path": str, "fingerprint": str})
+            _check(file, {"path": str, "fingerprint": str} | ({"size": int} if "size" in file else {}))
         if not given["files"] or not found["rounds"] or not all(isinstance(one, str) for one in run["analyses"]):
             raise ValueError("files, rounds or analyses")
-        if "bytes_wanted" in given:
-            _check(given, {"bytes_wanted": int})
+        _check(given, {name: int for name in ("bytes_wanted", "n_frames") if name in given})
         extra = _mapping(found, "extra")
-        _check(extra, {name: int for name in ("workers", "workload") if name in extra})
+        _check(extra, {name: int for name in ("workers", "workload", "repeat") if name in extra})
         _check(found, {"whole": float, "start": float, "plan": float, "advice": list})
         opening = {str(name): _checked(float, value, name) for name, value in _mapping(found, "opening").items()}
         # reports of earlier versions have no access: there was only one

@@ -53,6 +53,9 @@ class WorkerTimer:
         None if it has no such clock: all time outside its pieces counts as waiting.
     done_at : float or None
         Seconds from the beginning of the pass after which the worker only waited.
+    received : float
+        Seconds in which another process has received the results. Sending took as long: it is a part of what the worker
+        waited, as far as it did not work meanwhile.
     faults : set
         Oddities of the frames that the worker has read.
     """
@@ -72,6 +75,7 @@ class WorkerTimer:
         self.put = 0.0
         self.get = 0.0
         self.gather = 0.0
+        self.received = 0.0
         self.cpu = 0.0
         self.blocks: list[NDArray[np.float64]] = []
         self.faults: set[_core.FrameFault] = set()
@@ -120,6 +124,8 @@ class WorkerTimer:
             # a call of the core waits for a core beyond the core's own time: for its thread, and for this one after it
             for_a_core = max(0.0, self.calls - self._busy)
             idle = min(rest, max(0.0, self.waited + for_a_core + at_the_end))
+        sent = min(self.received, idle)
+        idle -= sent
         return WorkerTimings(
             worker=self.worker,
             open=sums["open"] + self.opening * self.threads,
@@ -134,12 +140,12 @@ class WorkerTimer:
             bytes_read=int(sums["bytes_read"]),
             reads=int(sums["reads"]),
             start=start * self.threads,
-            communicate=messages * self.threads,
+            communicate=(messages + sent) * self.threads,
             close=self.close * self.threads,
             node=self.node,
             plan=self.plan * self.threads,
             put=self.put * self.threads,
             get=self.get * self.threads,
-            gather=self.gather * self.threads,
+            gather=(self.gather + sent) * self.threads,
             threads=self.threads,
         )

@@ -35,6 +35,7 @@ _WHOLE_FILES = tuple(name for name in FORMATS if name not in ("bare", "subfiles"
 _COMMON = (
     "files", "topology", "select", "start", "stop", "step", "frames", "atoms", "memory", "schedule",
     "page_cache", "storages", "format", "particles", "units", "dt", "t0", "stored", "node_cache", "external",
+    "scheduler", "launcher",
 )  # fmt: skip
 
 
@@ -120,6 +121,8 @@ class Design:
     stripes : numbers of storage targets of each file, for file systems that have stripes; 0 for the folder's own
     time_limit : seconds of one run, from its start to its end; None for any time
     max_runs : the largest number of runs
+    scheduler : for the runner with Dask: address or file of the scheduler of a cluster that is there
+    launcher : for the runner with MPI: words of the program that starts ranks; empty for mpiexec
     """
 
     files: tuple[str, ...]
@@ -159,6 +162,8 @@ class Design:
     stored: bool = True
     node_cache: str | None = None
     external: str = "folder"
+    scheduler: str | None = None
+    launcher: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for runner in self.runners:
@@ -226,6 +231,9 @@ class Design:
                 access_method(access).check(self.runners[0])
         if "mpi" not in self.runners and self.ranks_per_node != (None,):
             raise ArgumentError(f"ranks per node are for the runner mpi, and this is {self.runners[0]}")
+        for option, value, runner in (("a scheduler", self.scheduler, "dask"), ("a launcher", self.launcher, "mpi")):
+            if value and runner not in self.runners:
+                raise ArgumentError(f"{option} is for the runner {runner}, and this is {self.runners[0]}")
         if "serial" in self.runners and 1 not in self.workers:
             raise ArgumentError("the serial runner has one worker, and workers does not name 1")
         if self.runners == ("serial",) and self.workers != (1,):

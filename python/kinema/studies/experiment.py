@@ -89,7 +89,8 @@ def run_design(
     """
     place = Path(folder)
     launchers = {
-        number: mpi_launcher(number) if "mpi" in design.runners else _no_launcher for number in design.ranks_per_node
+        number: mpi_launcher(number, design.launcher) if "mpi" in design.runners else _no_launcher
+        for number in design.ranks_per_node
     }
     kept = _kept_runs(design, place) if resume else {}
     results = ResultsLog(
@@ -210,6 +211,7 @@ class _Program:
             "in_memory": setting.source == "none",
             "workers": self.workers,
             "schedule": design.schedule if setting.runner not in ("serial", "threads") else "",
+            "scheduler": design.scheduler if setting.runner == "dask" else None,
             "memory": design.memory,
             "report": str(self.report),
             "scratch": folder,

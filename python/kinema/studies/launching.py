@@ -32,14 +32,19 @@ _GRACE = 5.0
 _LONGEST_REASON = 300
 
 
-def mpi_launcher(ranks_per_node: int | None) -> Callable[[int], list[str]]:
-    """The launcher command before the program; raises FileNotFound without mpiexec."""
+def mpi_launcher(ranks_per_node: int | None, words: Sequence[str] = ()) -> Callable[[int], list[str]]:
+    """The launcher command before the program. `words`: a launcher with its options; by default mpiexec.
+
+    Raises FileNotFound without the launcher.
+    """
+    name, *given = words or ("mpiexec",)
     beside = Path(sys.executable).with_name("mpiexec")
-    found = str(beside) if beside.exists() else shutil.which("mpiexec")
+    found = str(beside) if not words and beside.exists() else shutil.which(name)
     if found is None:
-        raise FileNotFound("mpiexec: not found; install kinema[mpi-local], or load the machine's MPI")
+        instead = "name one that is there" if words else "install kinema[mpi-local], or load the machine's MPI"
+        raise FileNotFound(f"{name}: not found; {instead}")
     options = placed(found, ranks_per_node)
-    return lambda workers: [found, "-n", str(workers), *options]
+    return lambda workers: [found, *given, "-n", str(workers), *options]
 
 
 def placed(launcher: str, ranks_per_node: int | None) -> tuple[str, ...]:
@@ -51,6 +56,8 @@ def placed(launcher: str, ranks_per_node: int | None) -> tuple[str, ...]:
         return ("--map-by", f"ppr:{ranks_per_node}:node")
     if "HYDRA" in version or "Intel" in version:
         return ("-ppn", str(ranks_per_node))
+    if version.startswith("slurm"):
+        return (f"--ntasks-per-node={ranks_per_node}",)
     raise ArgumentError(
         f"{launcher}: how it places ranks on nodes is not known; leave ranks per node to the batch system"
     )

@@ -38,7 +38,11 @@ def main(path: str) -> None:
     # positions in memory are made now, in this process, and not when the run opens the trajectory
     made = open_trajectory(settings["files"], **settings["stated"]) if settings["in_memory"] else None
     options = {name: settings[name] for name in ("schedule", "gather", "oversubscribe") if settings[name]}
-    if settings["runner"] != "mpi":
+    if settings["scheduler"] is not None:
+        from kinema.runners.dask.runner import Dask
+
+        _run(settings, Dask(settings["scheduler"], **options))
+    elif settings["runner"] != "mpi":
         _run(settings, choose_runner(settings["runner"], **options))
     else:
         from kinema.runners.mpi.runner import MPIRunner

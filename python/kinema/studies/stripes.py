@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Callable
 
 from kinema.base.errors import ArgumentError
-from kinema.report.machine import file_systems
+from kinema.report.storage_facts import file_systems
 
 __all__ = ["set_stripes"]
 

@@ -32,9 +32,9 @@ def test_sizes_and_overlap_of_a_summary(traces: Any) -> None:
     assert found.bandwidth.read_size == pytest.approx(tuple(expected))
     assert found.bandwidth.write_size == (0.0,) * 60
     # 120 parts of 0.5 µs: alone from 3 to 5, at once from 5 to 7, computing alone from 7 to 10
-    assert [at for at, share in enumerate(found.overlap["io_alone"]) if share] == [6, 7, 8, 9, 20]
+    assert [at for at, share in enumerate(found.overlap["unoverlapped_io"]) if share] == [6, 7, 8, 9, 20]
     assert [at for at, share in enumerate(found.overlap["overlapped"]) if share] == [10, 11, 12, 13]
-    assert [at for at, share in enumerate(found.overlap["compute_alone"]) if share] == list(range(14, 20))
+    assert [at for at, share in enumerate(found.overlap["unoverlapped_compute"]) if share] == list(range(14, 20))
 
 
 def test_a_column_a_trace(traces: Any) -> None:

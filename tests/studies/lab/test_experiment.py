@@ -68,7 +68,7 @@ def test_readers_times_and_ranks_of_a_node_are_emulated(walk: Path, tmp_path: Pa
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--nodes 2", "--nodes describes an emulated cluster: it needs --lab"),
+        ("--nodes 2", "--nodes and --recorded are for an emulated cluster: they need --lab"),
         ("--lab gpfs", "a platform is lustre, beegfs, nfs, hdd, ssd or a file NAME.toml, found 'gpfs'"),
         ("--lab nfs", "runner in the laboratory: expected mpi, found threads"),
         ("--lab nfs --runner mpi --stripes 2", "stripes must be from 1 to the 1 targets of nfs, found 2"),
@@ -78,6 +78,8 @@ def test_readers_times_and_ranks_of_a_node_are_emulated(walk: Path, tmp_path: Pa
         ("--lab nfs --runner mpi --source synthetic", "source in the laboratory: expected file, found synthetic"),
         ("--lab nfs --runner mpi --task empty", "task in the laboratory: expected rmsd, found empty"),
         ("--lab nfs --runner mpi --storage a=b", "storage in the laboratory: expected none, found a"),
+        ("--lab nfs --runner mpi --recorded t --reader mdanalysis", "a recorded run was made with one reader"),
+        ("--lab nfs --runner mpi --dry-run", "--dry-run estimates real runs"),
         ("--lab nfs --runner mpi --continue", "takes seconds and is not continued"),
         ("--lab nfs --runner mpi --cpu-per-frame fast", "expected measured, paper, or microseconds as in 20.5,3"),
         ("--lab nfs --runner mpi --cpu-per-frame 1,nan", "expected numbers of microseconds from 0 on"),

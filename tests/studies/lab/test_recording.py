@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from kinema.base.errors import ArgumentError, FileNotFound
+from kinema.cli.in_process import call_kinema
+from kinema.report import Report
 from kinema.studies.lab.operations import Compute, GatherTo, Metadata, ReadBytes, WriteBytes
 from kinema.studies.lab.platform import read_platform
 from kinema.studies.lab.programs import AnalysisWork, FrameCost, FrameFile, analysis_program
@@ -110,3 +112,13 @@ def test_a_run_on_ranks_and_its_plan_agree(mpi: Any, tmp_path: Path) -> None:
     for own, of_plan in zip(replayed.ranks[1:], planned.ranks[1:], strict=True):
         assert own.phases["io"] == pytest.approx(of_plan.phases["io"], rel=0.5)
     assert replayed.ranks[0].reads > planned.ranks[0].reads
+    # the same as an experiment
+    words = (
+        "--lab lustre --runner mpi --recorded traces --cpu-per-frame 50,4 --no-stored --stripes 1,4 --workers".split()
+    )
+    done = call_kinema("scaling", "walk.dcd", *words, N_RANKS, "-o", "lab", cwd=tmp_path)
+    assert done.returncode == 0 and "lab lustre, program recorded, stripes 4" in done.stdout, done.stderr
+    (report, _) = sorted((tmp_path / "lab" / "reports").iterdir())
+    assert Report.load(report).timings.frames == N_FRAMES
+    done = call_kinema("scaling", "walk.dcd", *words, N_RANKS + 1, "-o", "other", cwd=tmp_path)
+    assert done.returncode == 2 and "the trace is of 3 ranks, expected as many workers, found 4" in done.stderr

@@ -33,7 +33,15 @@ from kinema.studies.write_strategies.design import (
     parse_hints,
 )
 from kinema.studies.write_strategies.experiment import run_write_design
-from kinema.studies.write_strategies.findings import AGREES, DIFFERS, IN_PART, UNKNOWN, caption, findings_of
+from kinema.studies.write_strategies.findings import (
+    AGREES,
+    DIFFERS,
+    IN_PART,
+    UNKNOWN,
+    caption,
+    findings_of,
+    recommendations,
+)
 from kinema.studies.write_strategies.outcome import RankMemory, WriteRun
 from kinema.studies.write_strategies.peers import formatted_writes, pnetcdf_program, write_values
 from kinema.studies.write_strategies.pyrochlore import Pyrochlore
@@ -42,8 +50,9 @@ from kinema.studies.write_strategies.study import StudyFiles
 from kinema.studies.write_strategies.summary import WriteStudy
 
 QUICK = WriteDesign(
-    particles=704, records=("ascii",), strategies=("serial", "direct"), ranks=(2,), time_limit=120, peers=False
-)
+    particles=704, records=("ascii",), strategies=("serial", "direct"), ranks=(2,), time_limit=120, peers=False,
+    repeats=1,
+)  # fmt: skip
 
 
 def heedless(_text: str) -> None:
@@ -53,8 +62,10 @@ def heedless(_text: str) -> None:
 # -- a study that was not run -----------------------------------------------------------------------------------------
 
 
-def a_run(records: str, strategy: str, ranks: int, seconds: float, size: int = 1 << 30, reason: str = "") -> WriteRun:
-    setting = WriteSetting(records, strategy, ranks)
+def a_run(
+    records: str, strategy: str, ranks: int, seconds: float, size: int = 1 << 30, reason: str = "", **hints: str
+) -> WriteRun:
+    setting = WriteSetting(records, strategy, ranks, tuple(hints.items()))
     if reason:
         return WriteRun(setting, 0, reason)
     memory = (RankMemory(3 << 28, 1 << 28, 1 << 28),)
@@ -63,12 +74,18 @@ def a_run(records: str, strategy: str, ranks: int, seconds: float, size: int = 1
     return WriteRun(setting, 0, "", 1.0, seconds, seconds, size, phases, memory, "read back", rounded, "MPI")
 
 
-def a_study(*runs: WriteRun, **changed: Any) -> WriteStudy:
+def a_study(*runs: WriteRun, repeats: int = 5, **changed: Any) -> WriteStudy:
+    """A study whose runs were repeated, each time a little slower."""
     strategies = tuple({run.setting.strategy: None for run in runs if run.setting.strategy not in WITHOUT_ATOMS})
     ranks = tuple(sorted({run.setting.ranks for run in runs}))
-    design = WriteDesign(strategies=strategies, ranks=ranks, **changed)
+    design = WriteDesign(strategies=strategies, ranks=ranks, repeats=repeats, **changed)
     machine = {"allowed_cores": 2, "kinema": "0", "processor": "a processor"}
-    return WriteStudy(design, Pyrochlore.from_particle_count(3_773_000), runs, (), machine, "ext4 on a disk")
+    done = [
+        replace(run, repeat=number, seconds=run.seconds * (1 + (number - repeats // 2) / 50))
+        for number in range(repeats)
+        for run in runs
+    ]
+    return WriteStudy(design, Pyrochlore.from_particle_count(3_773_000), done, (), machine, "ext4 on a disk")
 
 
 AS_IN_THE_PAPER = (
@@ -82,20 +99,69 @@ AS_IN_THE_PAPER = (
 def test_findings_are_decided_by_the_numbers() -> None:
     found = findings_of(a_study(*AS_IN_THE_PAPER))
     assert [one.verdict for one in found] == [AGREES] * 6
-    assert found[0].here == "direct 0.50 GiB/s, MPI-IO 0.25 GiB/s, serial 0.08 GiB/s"
+    assert found[0].here == "2 ranks: direct 0.50 GiB/s, MPI-IO 0.25 GiB/s, serial 0.08 GiB/s"
     assert "6.0 times serial" in found[1].here and found[5].here == "1 of 9 cells have none"
     # as fast as each other, and the wrong way round
     changed = [
-        replace(run, seconds=2.05) if run.setting.strategy == "mpiio" and not run.reason else run
+        replace(run, seconds=2.0) if run.setting.strategy == "mpiio" and not run.reason else run
         for run in AS_IN_THE_PAPER
     ]
     order = findings_of(a_study(*changed))[0]
-    assert order.verdict == IN_PART and order.here.endswith("; direct and MPI-IO are within 5 %")
+    assert order.verdict == IN_PART and order.here.endswith("(direct and MPI-IO are a tie)")
     changed = [replace(run, seconds=1.5) if run.setting.label == "serial" else run for run in AS_IN_THE_PAPER]
     verdicts = [one.verdict for one in findings_of(a_study(*changed))]
     assert verdicts == [DIFFERS, DIFFERS, AGREES, DIFFERS, AGREES, AGREES]
     assert findings_of(a_study(AS_IN_THE_PAPER[0]))[0].verdict == UNKNOWN
     assert caption(a_study(AS_IN_THE_PAPER[0]))[-1].endswith("all 1 cells have a result: differs.")
+    few = findings_of(a_study(*AS_IN_THE_PAPER, repeats=4))[0]
+    assert few.verdict == UNKNOWN and few.here.endswith("not told apart by 4 repeats: at least 5 are needed")
+
+
+def test_each_number_of_ranks_is_judged_by_itself() -> None:
+    """MPI-IO of eight ranks is not compared with direct of two."""
+    runs = [a_run("ascii", name, ranks, seconds) for name, ranks, seconds in (
+        ("serial", 2, 12.0), ("mpiio", 2, 4.0), ("direct", 2, 2.0), ("serial", 8, 9.0), ("mpiio", 8, 0.5),
+        ("direct", 8, 1.0),
+    )]  # fmt: skip
+    study = a_study(*runs)
+    assert [(one.ranks, one.setting.strategy) for one in recommendations(study) if one.setting] == [
+        (2, "direct"), (8, "mpiio"),
+    ]  # fmt: skip
+    order = findings_of(study)[0]
+    assert (
+        order.verdict == IN_PART and order.here.startswith("2 ranks: direct 0.50 GiB/s") and "; 8 ranks:" in order.here
+    )
+
+
+def test_hints_without_an_effect_are_not_recommended() -> None:
+    runs = [
+        a_run("ascii", "direct", 2, 1.0, cb_nodes="1", striping_factor="4"),
+        a_run("ascii", "direct", 2, 1.0, cb_nodes="2", striping_factor="4"),
+        a_run("ascii", "serial", 2, 9.0, cb_nodes="1", striping_factor="4"),
+    ]
+    (advice,) = recommendations(a_study(*runs))
+    assert advice.setting == WriteSetting("ascii", "direct", 2)
+    assert advice.notes == (
+        "direct: follows no hint striping_factor", "serial: follows no hint striping_factor",
+        "direct: hint cb_nodes had no effect",
+    )  # fmt: skip
+    # one that has, as the better value in every repeat
+    (advice,) = recommendations(a_study(replace(runs[0], seconds=0.5), *runs[1:]))
+    assert advice.setting == WriteSetting("ascii", "direct", 2, (("cb_nodes", "1"),))
+    assert "direct cb_nodes=1 striping_factor=4 is the fastest in each of 5 repeats" in advice.verdict
+    (advice,) = recommendations(a_study(*runs, repeats=4))
+    assert advice.setting is None and advice.verdict == "not judged: 4 repeats, at least 5 are needed"
+    (advice,) = recommendations(a_study(*runs[:2]))
+    assert advice.setting is None and advice.verdict.startswith("a tie: direct cb_nodes=1")
+
+
+def test_missing_libraries_are_neither_agreement_nor_gap() -> None:
+    absent = replace(a_run("netcdf", "pnetcdf", 2, 0.0, reason="PnetCDF is not installed"), missing=True)
+    study = a_study(AS_IN_THE_PAPER[0], absent)
+    gaps = findings_of(study)[5]
+    assert (gaps.verdict, gaps.here) == (DIFFERS, "all 1 cells have a result; 1 more need a library that is missing")
+    assert study.gaps == [] and "left out: PnetCDF is not installed" in report_text(study, "x.png")
+    assert findings_of(a_study(absent))[5].verdict == UNKNOWN
 
 
 def test_the_report_names_what_chooses_the_fastest_and_what_is_lost() -> None:
@@ -103,7 +169,7 @@ def test_the_report_names_what_chooses_the_fastest_and_what_is_lost() -> None:
 
     study = a_study(*AS_IN_THE_PAPER, step_time=0.49, every=1000, hints={})
     text = report_text(study, "x.png")
-    assert "direct on 2 ranks (2 writers): 2.00 s, 0.50 GiB/s" in text
+    assert "ASCII records (CONFIG), 2 ranks: direct is the fastest in each of 5 repeats" in text
     assert '`kn.Writer("CONFIG", n_atoms, comm=comm, strategy="direct")`' in text
     assert "| no result: x " in text
     # direct over serial, MPI-IO over direct, over the disk, over its calls alone, MB/s a core of time and of CPU
@@ -168,12 +234,13 @@ def test_every_option_reaches_the_design(tmp_path: Path, monkeypatch: pytest.Mon
         "--particles 880 --strategies serial,gather --ranks 1,3 --records ascii --formats xtc,dcd --hints cb_nodes=2 "
         "--time-limit 5 --repeats 2 --verify --page-cache warm --ranks-per-node 8 --no-peers --step-time 0.5 --every 10"
     ).split()
+    words += ["--launcher", "srun --mpi=pmix"]
     with pytest.raises(SystemExit, match="0"):
         main(["bench-write", *words, "-o", str(tmp_path / "out"), "--quiet", "--force"])
     expected = WriteDesign(
         particles=880, records=("ascii", "xtc", "dcd"), strategies=("serial", "gather"), ranks=(1, 3),
         hints={"cb_nodes": ("2",)}, time_limit=5.0, repeats=2, verify=True, page_cache="warm", ranks_per_node=8,
-        step_time=0.5, every=10, peers=False,
+        step_time=0.5, every=10, peers=False, launcher=("srun", "--mpi=pmix"),
     )  # fmt: skip
     assert seen == [expected]
 
@@ -273,7 +340,7 @@ def test_a_quick_look(tmp_path: Path, capsys: Any) -> None:
         "--hints cb_nodes=1/2 --ranks-per-node 2"
     )
     with pytest.raises(SystemExit, match="0"):
-        main(["bench-write", *words.split(), "-o", str(folder), "--time-limit", "120", "--no-peers"])
+        main(["bench-write", *words.split(), "-o", str(folder), "--time-limit", "120", "--no-peers", "--repeats", "1"])
     printed = capsys.readouterr()
     assert sorted(path.name for path in folder.iterdir()) == [
         "bandwidth.png", "report.md", "results.json", "results.jsonl",

@@ -110,7 +110,7 @@ impl MadePositions {
         &self.rows[first * width..(first + n_frames) * width]
     }
 
-    /// What was made.
+    /// Number of atoms and frames, and seed.
     pub fn making(&self) -> Making {
         self.making
     }

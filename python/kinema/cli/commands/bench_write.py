@@ -6,9 +6,11 @@ from typing import Annotated
 
 import typer
 
+from kinema.base.comparison import LEAST_REPEATS
 from kinema.base.errors import ArgumentError
 from kinema.cli import numbers
 from kinema.cli.command_line import Command
+from kinema.cli.options import clusters
 from kinema.cli.options import shared as options
 from kinema.cli.options.analyses import takes_groups
 from kinema.cli.options.shared import one_of
@@ -81,7 +83,7 @@ class BenchWriteRuns:
     ] = 600.0
     repeats: Annotated[
         int, typer.Option("--repeats", **numbers.whole(1, 100_000), help="Runs of each kind.", rich_help_panel=_RUNS)
-    ] = 1
+    ] = LEAST_REPEATS
     verify: Annotated[
         bool, typer.Option("--verify", help="Each rank reads another's data; timed apart.", rich_help_panel=_RUNS)
     ] = False
@@ -104,6 +106,7 @@ class BenchWriteRuns:
             rich_help_panel=_RUNS,
         ),
     ] = None
+    launcher: clusters.Launcher = None
     peers: Annotated[
         bool,
         typer.Option("--peers/--no-peers", help="PnetCDF; formatted writes of Fortran, Python.", rich_help_panel=_RUNS),
@@ -144,6 +147,7 @@ class BenchWriteRuns:
             verify=self.verify,
             page_cache=self.page_cache,
             ranks_per_node=self.ranks_per_node,
+            launcher=clusters.words_of("--launcher", self.launcher),
             step_time=self.step_time,
             every=self.every,
             peers=self.peers,

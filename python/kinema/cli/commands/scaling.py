@@ -1,5 +1,6 @@
 """`kinema scaling`: the publications' experiments on your own files. The runs are `kinema.studies`."""
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,11 +9,12 @@ import typer
 
 from kinema.base.choices import GATHER, SCHEDULE
 from kinema.base.errors import ArgumentError
-from kinema.base.printable import printable
+from kinema.base.printable import counted, printable
 from kinema.cli import exit_codes, numbers
 from kinema.cli.command_line import Command
 from kinema.cli.options import shared as options
 from kinema.cli.options.analyses import StatedTimes, TrajectoryFiles, takes_groups
+from kinema.cli.options.clusters import ClusterRuns, words_of
 from kinema.cli.word_lists import list_of_numbers, list_of_words, named_words
 from kinema.studies.design import FORMATS, MOST_RUNS, PAGE_CACHES, READERS, RMSD, SOURCES, TASKS, Design
 from kinema.studies.lab import PLATFORMS
@@ -183,7 +185,7 @@ class ScalingRuns:
         int, typer.Option("--max-runs", **numbers.COUNT, help="Refuse more runs than this.", rich_help_panel=_RUNS)
     ] = MOST_RUNS
 
-    def design(self, inputs: ScalingInputs, opened: StatedTimes) -> Design:
+    def design(self, inputs: ScalingInputs, opened: StatedTimes, clusters: ClusterRuns) -> Design:
         """The experiment. Raises ArgumentError for options that do not fit together."""
         sources = list_of_words(self.source)
         needs_files = sources != ("none",) or inputs.files or inputs.trajectory
@@ -218,6 +220,7 @@ class ScalingRuns:
             oversubscribes=_numbers("--oversubscribe", self.oversubscribe) or (0,),
             stripes=_numbers("--stripes", self.stripes) or (0,),
             ranks_per_node=_numbers("--ranks-per-node", self.ranks_per_node) or (None,),
+            **clusters.arguments,
         )
 
 
@@ -256,16 +259,27 @@ class LaboratoryOptions:
         ),
     ] = "measured"
 
+    recorded: Annotated[
+        Path | None,
+        typer.Option(
+            "--recorded",
+            help="Replay this trace of a real run on as many ranks, not a plan.",
+            show_default=False,
+            rich_help_panel=_LAB,
+        ),
+    ] = None
+
     def laboratory(self) -> "Laboratory | None":
         """The emulated cluster, if there is one. Raises ArgumentError for its options without `--lab`."""
         from kinema.studies.lab.experiment import Laboratory
         from kinema.studies.lab.platform import read_platform
 
         if self.lab is None:
-            if self.nodes is not None:
-                raise ArgumentError("--nodes describes an emulated cluster: it needs --lab")
+            if self.nodes is not None or self.recorded is not None:
+                raise ArgumentError("--nodes and --recorded are for an emulated cluster: they need --lab")
             return None
-        return Laboratory(read_platform(self.lab), self.nodes, self.cpu_per_frame)
+        recorded = "" if self.recorded is None else str(self.recorded)
+        return Laboratory(read_platform(self.lab), self.nodes, self.cpu_per_frame, recorded)
 
 
 def _numbers(option: str, text: str | None) -> tuple[int, ...]:
@@ -280,6 +294,7 @@ def scaling(
     opened: StatedTimes,
     runs: ScalingRuns,
     emulated: LaboratoryOptions,
+    clusters: ClusterRuns,
     quantity: Annotated[
         str,
         typer.Option(
@@ -305,12 +320,22 @@ def scaling(
     its reason in results.jsonl, table and picture: exit 1 at the end.
     """
     command: Command = context.obj
+    if clusters.collect is not None:
+        _collect(command, clusters.collect, quantity, force)
+        return
     if command.ranks is not None and "mpi" in list_of_words(runs.runner):
         raise ArgumentError("--runner mpi starts mpiexec for each run; start kinema scaling itself without it")
     if resume and force:
         raise ArgumentError("--continue keeps results and --force replaces them, and both are given; use one")
     laboratory = emulated.laboratory()
-    design = runs.design(inputs, opened)
+    if laboratory is not None and dry_run:
+        raise ArgumentError("--dry-run estimates real runs; runs of the laboratory take seconds: leave out --dry-run")
+    design = runs.design(inputs, opened, clusters)
+    if clusters.batch is not None:
+        if laboratory is not None:
+            raise ArgumentError("--lab runs an emulated cluster here, and --batch writes jobs; use one")
+        _write_jobs(command, design, clusters, output, force)
+        return
     if dry_run:
         _print_estimate(command, design)
         return
@@ -336,6 +361,7 @@ def _print_outcomes(command: Command, outcomes: "list[ExperimentRun]", output: P
     from kinema.report import scaling_of
     from kinema.report.figures.scaling import draw_scaling, note_gaps
     from kinema.report.figures.style import write
+    from kinema.report.verdicts import verdicts_of
     from kinema.studies.splitting import paid_off
 
     gaps = [one for one in outcomes if one.report is None]
@@ -347,11 +373,12 @@ def _print_outcomes(command: Command, outcomes: "list[ExperimentRun]", output: P
         note_gaps(figure, [(one.workers, str(one)) for one in gaps])
         write(figure, picture)
     written = [output / "results.jsonl", *([picture] if reports else []), *([output / "reports"] if reports else [])]
-    split = paid_off(outcomes)
+    split, verdicts = paid_off(outcomes), verdicts_of(reports, quantity)
     command.print_result(
         lambda: {
             "runs": [outcome.as_dict() for outcome in outcomes],
             "scaling": {} if measured is None else measured.as_dict(),
+            "fastest": [one.as_dict() for one in verdicts],
             "gaps": [str(one) for one in gaps],
             "split": [one.as_dict() for one in split],
             "picture": str(picture) if reports else None,
@@ -359,9 +386,55 @@ def _print_outcomes(command: Command, outcomes: "list[ExperimentRun]", output: P
         lambda: "\n".join(
             [
                 *([] if measured is None else [str(measured)]),
-                *map(str, split),
+                *map(str, [*verdicts, *split]),
                 *(f"gap: {printable(str(one))}" for one in gaps),
                 f"written: {', '.join(map(str, written))}",
             ]
         ),
     )
+
+
+def _write_jobs(command: Command, design: Design, clusters: ClusterRuns, output: Path, force: bool) -> None:
+    """Writes the job scripts of --batch, and submits them if asked to."""
+    from kinema.studies.batch import submit_jobs, write_jobs
+
+    system, words = clusters.batch or "", words_of("--batch-options", clusters.batch_options)
+    nodes = list_of_numbers("--batch-nodes", clusters.batch_nodes or "1")
+    jobs = write_jobs(design, output, system, nodes, words, overwrite=force)
+    lines = [f"written: {job.script}" for job in jobs]
+    if clusters.submit:
+        jobs = list(submit_jobs(jobs, system))
+        lines += [f"submitted: job {job.number} on {counted(job.nodes, 'node')}" for job in jobs]
+    command.print_result(
+        lambda: [{"nodes": job.nodes, "script": str(job.script), "job": job.number or None} for job in jobs],
+        lambda: "\n".join([*lines, f"afterwards: kinema scaling --collect {shlex.quote(str(output))}"]),
+    )
+
+
+def _collect(command: Command, folder: Path, quantity: str, force: bool) -> None:
+    """Shows the reports of jobs."""
+    from kinema.report import scaling_of
+    from kinema.report.figures.scaling import draw_scaling
+    from kinema.report.figures.style import write
+    from kinema.report.verdicts import verdicts_of
+    from kinema.storage.output_checks import check_remade
+    from kinema.studies.batch import collect_jobs
+
+    picture = folder / _PICTURE
+    check_remade(picture, overwrite=force)
+    found = collect_jobs(folder)
+    measured, verdicts = scaling_of(found.reports, quantity=quantity), verdicts_of(found.reports, quantity)
+    write(draw_scaling(measured), picture)
+    command.print_result(
+        lambda: {
+            "scaling": measured.as_dict(),
+            "fastest": [one.as_dict() for one in verdicts],
+            "gaps": list(found.gaps),
+            "picture": str(picture),
+        },
+        lambda: "\n".join(
+            [*map(str, [measured, *verdicts]), *(f"gap: {gap}" for gap in found.gaps), f"written: {picture}"]
+        ),
+    )
+    if found.gaps:
+        raise typer.Exit(exit_codes.PROBLEMS)

@@ -9,7 +9,6 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -18,6 +17,7 @@ from matplotlib.lines import Line2D
 from kinema.base.errors import ArgumentError
 from kinema.base.printable import counted, plot_text
 from kinema.report.figures.style import (
+    LINES,
     add_legend_and_caption,
     decades_axis,
     make_panels,
@@ -25,6 +25,7 @@ from kinema.report.figures.style import (
     plain,
     series_style,
 )
+from kinema.report.ranks import EMULATED, MEASURED
 
 __all__ = ["Speeds", "draw_machines"]
 
@@ -45,6 +46,7 @@ class Speeds:
     points : {processors: (median, slowest, fastest)}
     gaps : {processors: why there is no result}
     repeats : int
+    kind : MEASURED or EMULATED, of `kinema.report.ranks`
     """
 
     platform: str
@@ -53,6 +55,7 @@ class Speeds:
     points: Mapping[int, tuple[float, float, float]]
     gaps: Mapping[int, str] = field(default_factory=dict)
     repeats: int = 1
+    kind: str = MEASURED
 
 
 def draw_machines(speeds: Sequence[Speeds]) -> Figure:
@@ -69,7 +72,7 @@ def draw_machines(speeds: Sequence[Speeds]) -> Figure:
         decades_axis(axes, min(found) * 0.7, max(found))
         axes.set_title(_wrapped(kind), fontsize=10, loc="left")
     handles = [
-        Line2D([], [], color=series_style(at)["color"], linestyle=_line_of(at), label=_wrapped(name))
+        Line2D([], [], color=series_style(at)["color"], linestyle=LINES[at % len(LINES)], label=_wrapped(name))
         for name, at in platforms.items()
     ]
     handles += [
@@ -83,7 +86,9 @@ def draw_machines(speeds: Sequence[Speeds]) -> Figure:
     lines = ["Colour and line: platform; marker: method. MB are 1e6 bytes."]
     if repeats > 1:
         lines.append(f"Median, and range of {counted(repeats, 'repeat')}.")
-    lines += [plot_text(f"Measured on {platform}.") for platform in platforms]
+    for kind, words in ((MEASURED, "Measured on"), (EMULATED, "Emulated, with the parameters of")):
+        some = list(dict.fromkeys(one.platform for one in speeds if one.kind == kind))
+        lines += [plot_text(f"{words} {'; '.join(some)}.")] if some else []
     lines += [plot_text(f"No result of {method}: {reason}.") for reason, method in sorted(gaps)]
     add_legend_and_caption(figure, handles, lines)
     return figure
@@ -101,15 +106,19 @@ def _draw_kind(axes: Axes, speeds: Sequence[Speeds], platforms: Mapping[str, int
         shift = 1 + _APART * (at - (len(speeds) - 1) / 2) if len(numbers) > 1 else 1.0
         axes.plot(
             [n * shift for n in known], values, color=colour, marker=marker, linewidth=1.4, markersize=6,
-            linestyle=_line_of(platforms[one.platform]), label=plot_text(f"{one.platform}, {one.method}"),
+            linestyle=LINES[platforms[one.platform] % len(LINES)], label=plot_text(f"{one.platform}, {one.method}"),
         )  # fmt: skip
         for n, (_, slowest, fastest) in one.points.items():
             if fastest > slowest:
                 axes.vlines(n * shift, slowest, fastest, color=colour, linewidth=1)
-        for n in one.gaps:
+    for n in numbers:
+        # the crosses of one number of processors stand side by side
+        missing = [one for one in speeds if n in one.gaps]
+        for place, one in enumerate(missing):
             axes.annotate(
-                "\u00d7", (n, 0.0), xytext=(9 * (at - (len(speeds) - 1) / 2), 1), xycoords=("data", "axes fraction"),
-                textcoords="offset points", ha="center", va="bottom", color=colour, fontsize=13, annotation_clip=False,
+                "\u00d7", (n, 0.0), xytext=(9 * (place - (len(missing) - 1) / 2), 1),
+                xycoords=("data", "axes fraction"), textcoords="offset points", ha="center", va="bottom", fontsize=13,
+                color=series_style(platforms[one.platform])["color"], annotation_clip=False,
             )  # fmt: skip
     number_axis(axes, numbers)
     axes.set_xlabel("number of processors")
@@ -119,7 +128,3 @@ def _draw_kind(axes: Axes, speeds: Sequence[Speeds], platforms: Mapping[str, int
 
 def _wrapped(text: str) -> str:
     return textwrap.fill(plot_text(text), _LETTERS)
-
-
-def _line_of(number: int) -> Any:
-    return ("-", "--", "-.", ":")[number % 4]

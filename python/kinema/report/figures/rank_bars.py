@@ -52,10 +52,9 @@ def draw_rank_bars(series: Sequence[RankSeries]) -> Figure:
         n = one.table.sizes[-1]
         repeat = one.table.median_repeat(n)
         sums, marked = rank_sums(one.table, n, repeat)
-        of = f"the median of {counted(len(one.table.repeats(n)), 'repeat')}"
-        stack_phases(
-            axes, sums, f"{plot_text(one.label)}\n{counted(n, 'rank')}, repeat {repeat} ({of})", "rank", marked
-        )
+        run, repeats = counted(n, "rank"), len(one.table.repeats(n))
+        run += f", repeat {repeat} (the median of {repeats} repeats)" if repeats > 1 else ""
+        stack_phases(axes, sums, f"{plot_text(one.label)}\n{run}", "rank", marked)
         shown |= set(axes.get_legend_handles_labels()[1])
     names = {phase: phase_name(phase) for phase in PHASE_COLOURS if phase_name(phase) in shown}
     # a rank's time has no start here: the topology has its colour

@@ -75,9 +75,10 @@ def _draw_times(scaling: Scaling, n_workers: int) -> Figure:
     figure = Figure(figsize=(8.0, 1.2 + 0.42 * len(scaling.series)), layout="constrained")
     axes = figure.subplots()
     points = [points[0] for points in scaling.series.values()]
+    colours = [series_style(number)["color"] for number in range(len(points))]
     axes.barh(
         [plot_text(label) for label in scaling.series], [point.mean for point in points], 0.7,
-        xerr=[point.deviation for point in points], color=series_style(0)["color"], capsize=3,
+        xerr=[point.deviation for point in points], color=colours, capsize=3,
     )  # fmt: skip
     axes.invert_yaxis()
     axes.set_xlabel("time t (s)")

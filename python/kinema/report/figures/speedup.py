@@ -31,7 +31,7 @@ def draw_speedup(
     names = [name for name in quantities or _SHOWN if any(one.speed_ups(name, baseline) for one in series)]
     if not names:
         raise ArgumentError(f"{baseline.label if baseline else 'the baseline'}: has no time to measure against")
-    figure, panels = make_panels(2 * len(names), columns=len(names))
+    figure, panels = make_panels(2 * len(names), columns=max(2, len(names)))
     for column, name in enumerate(names):
         lines = [
             ([float(point.n_workers) for point in points], points, {**series_style(number), "label": one.label})

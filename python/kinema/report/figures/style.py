@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = [
+    "LINES",
     "PHASE_COLOURS",
     "QUANTITY_COLOURS",
     "add_legend_and_caption",
@@ -66,7 +67,7 @@ QUANTITY_COLOURS = {
 _SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#000000", "#8C564B", "#7F7F7F")
 # their numbers have no common divisor, so that colour and marker together repeat after 72 series
 _MARKERS = "osD^vP*Xh"
-_LINES = ("-", "--", "-.", ":")
+LINES: tuple[Any, ...] = ("-", "--", "-.", ":")
 # inches
 _CAPTION_LINE, _EDGE, _LETTER = 0.155, 0.15, 0.066
 _PLAIN_NUMBERS = FuncFormatter(lambda value, _: f"{value:g}")
@@ -84,7 +85,7 @@ def series_style(number: int) -> dict[str, Any]:
     return {
         "color": _SERIES[number % len(_SERIES)],
         "marker": _MARKERS[number % len(_MARKERS)],
-        "linestyle": _LINES[number // len(_SERIES) % len(_LINES)],
+        "linestyle": LINES[number // len(_SERIES) % len(LINES)],
         "capsize": 3,
         "linewidth": 1.3,
         "markersize": 5,

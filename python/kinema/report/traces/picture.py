@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from kinema.report.traces.summary import TimeSplit, TraceSummary
 
-__all__ = ["byte_unit", "draw_columns", "draw_summary", "time_unit"]
+__all__ = ["OPERATION_COLOURS", "PARTS_OF_TIME", "byte_unit", "draw_columns", "draw_summary", "time_unit"]
 
 # as in the pictures of reports (after Okabe and Ito)
 _COLOURS = {APPLICATION: "#E69F00", POSIX: "#D55E00", COMPUTE: "#009E73", WAIT: "#C9C9C9", BATCH: "#CC79A7"}
@@ -32,9 +32,9 @@ _NAMES = {
     WAIT: "wait",
     BATCH: "waiting for batches",
 }
-_OPERATIONS = {"read": "#0072B2", "write": "#D55E00", "copy": "#CC79A7"}
+OPERATION_COLOURS = {"read": "#0072B2", "write": "#D55E00", "copy": "#CC79A7"}
 # the parts of the whole time, in the order of a bar
-_PARTS: tuple[tuple[str, Callable[[TimeSplit], int], str], ...] = (
+PARTS_OF_TIME: tuple[tuple[str, Callable[[TimeSplit], int], str], ...] = (
     ("start-up, before the first work", lambda job: job.start_up, "#EFEFEF"),
     ("I/O alone", lambda job: job.unoverlapped_io, "#E69F00"),
     ("I/O and compute at once", lambda job: job.overlapped, "#8DB600"),
@@ -131,7 +131,7 @@ def _draw_bandwidth(axes: Axes, one: TraceSummary, scale: float) -> None:
                 edges,
                 fill=True,
                 alpha=0.75,
-                color=_OPERATIONS[name],
+                color=OPERATION_COLOURS[name],
                 label=f"{name}, {format_bytes(total)}",
             )
     axes.set_ylabel(f"{unit}/s")
@@ -196,7 +196,7 @@ def _draw_parts(axes: Axes, summaries: Sequence[TraceSummary]) -> None:
     unit, scale = time_unit(most)
     for place, one in enumerate(summaries):
         left = 0.0
-        for _, part, colour in _PARTS:
+        for _, part, colour in PARTS_OF_TIME:
             ns = part(one.job)
             axes.barh(place, ns / scale, 0.66, left, color=colour, linewidth=0)
             if ns > _WORDS * most:
@@ -209,7 +209,7 @@ def _draw_parts(axes: Axes, summaries: Sequence[TraceSummary]) -> None:
     _rows(axes, summaries, 1.14 * most / scale)
     axes.set_xlabel(f"time ({unit})")
     axes.set_title("what the time went to", fontsize=10, loc="left")
-    handles = [Patch(color=colour, label=name) for name, _, colour in _PARTS]
+    handles = [Patch(color=colour, label=name) for name, _, colour in PARTS_OF_TIME]
     axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=3, frameon=False, fontsize=8)
 
 
@@ -234,7 +234,7 @@ def _draw_io(axes: Axes, summaries: Sequence[TraceSummary]) -> None:
 def _draw_calls(axes: Axes, summaries: Sequence[TraceSummary]) -> None:
     """Numbers of POSIX calls by operation, on a logarithmic axis."""
     shown = [name for name in OPERATIONS if any(one.operations[name].count for one in summaries)]
-    colours = {**_OPERATIONS, "metadata": "#7A5195", "sync": "#56B4E9", "map": "#A0A0A0"}
+    colours = {**OPERATION_COLOURS, "metadata": "#7A5195", "sync": "#56B4E9", "map": "#A0A0A0"}
     step = 0.8 / max(1, len(shown))
     for place, one in enumerate(summaries):
         for number, name in enumerate(shown):

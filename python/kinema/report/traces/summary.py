@@ -129,7 +129,7 @@ class TraceSummary:
     activity : mapping
         By kind (120,), the share of each part of the time in which the kind was active.
     overlap : mapping
-        The same for "io_alone", "overlapped" and "compute_alone": I/O and computing, at once or not.
+        The same for "unoverlapped_io", "overlapped" and "unoverlapped_compute", which are as in `TimeSplit`.
     notes : tuple of str
     """
 
@@ -262,7 +262,11 @@ def _overlap(
     io, compute, either = (
         union(begins[some], ends[some]).shares(edges) for some in (doing_io, computing, doing_io | computing)
     )
-    shares = {"io_alone": either - compute, "overlapped": io + compute - either, "compute_alone": either - io}
+    shares = {
+        "unoverlapped_io": either - compute,
+        "overlapped": io + compute - either,
+        "unoverlapped_compute": either - io,
+    }
     return {name: values.clip(min=0.0).round(4).tolist() for name, values in shares.items()}
 
 

@@ -14,16 +14,19 @@ from matplotlib.patches import Patch
 from kinema.base.printable import counted, plot_text
 from kinema.report.figures.style import add_legend_and_caption, plain
 from kinema.report.traces.kinds import POSIX
-from kinema.report.traces.picture import byte_unit, time_unit
+from kinema.report.traces.picture import OPERATION_COLOURS, PARTS_OF_TIME, byte_unit, time_unit
 from kinema.report.traces.summary import TraceSummary
 
 __all__ = ["draw_timelines"]
 
-_OPERATIONS = {"read": "#0072B2", "write": "#D55E00"}
+# reading and writing; copies within a file system are not transfers
+_OPERATIONS = {name: OPERATION_COLOURS[name] for name in ("read", "write")}
+_COLOURS = {label: colour for label, _, colour in PARTS_OF_TIME}
+# shares of a summary, from the bottom, and the parts of the time that they are
 _OVERLAP = {
-    "io_alone": ("I/O alone", "#E69F00"),
-    "overlapped": ("I/O and compute at once", "#8DB600"),
-    "compute_alone": ("compute alone", "#009E73"),
+    "unoverlapped_io": "I/O alone",
+    "overlapped": "I/O and compute at once",
+    "unoverlapped_compute": "compute alone",
 }
 
 
@@ -56,7 +59,7 @@ def draw_timelines(summaries: Sequence[TraceSummary]) -> Figure:
         for name, colour in _OPERATIONS.items()
         if any(any(getattr(one, name)) for one in found)
     ]
-    handles += [Patch(color=colour, label=name) for name, colour in _OVERLAP.values()]
+    handles += [Patch(color=_COLOURS[label], label=label) for label in _OVERLAP.values()]
     add_legend_and_caption(figure, handles, [_line(one) for one in summaries])
     return figure
 
@@ -88,10 +91,9 @@ def _draw_sizes(axes: Axes, one: TraceSummary, edges: np.ndarray, size: float) -
 
 
 def _draw_overlap(axes: Axes, one: TraceSummary, scale: float) -> None:
-    bottom = None
-    for name, (label, colour) in _OVERLAP.items():
+    bottom = np.zeros(len(one.overlap["overlapped"]))
+    edges = np.linspace(0, max(1, one.job.total) / scale, len(bottom) + 1)
+    for name, label in _OVERLAP.items():
         shares = np.array(one.overlap[name])
-        edges = np.linspace(0, max(1, one.job.total) / scale, len(shares) + 1)
-        bottom = np.zeros(len(shares)) if bottom is None else bottom
-        axes.stairs(bottom + shares, edges, baseline=bottom, fill=True, color=colour, linewidth=0, label=label)
+        axes.stairs(bottom + shares, edges, baseline=bottom, fill=True, color=_COLOURS[label], linewidth=0, label=label)
         bottom = bottom + shares

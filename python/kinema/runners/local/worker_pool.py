@@ -111,12 +111,10 @@ class WorkerHandle:
             raise self.died() from None
         finally:
             watch.cancel()
-        # sending took as long as receiving; before that the worker waited for this process
         took = time.monotonic() - began
-        self.worker_timer.gather += took
-        if self.worker_timer.waited is not None:
-            self.worker_timer.waited -= took
         message: Message = pickle.loads(packed)
+        if not isinstance(message, Progress):
+            self.worker_timer.received += took
         if not isinstance(message, Progress) or message.frames != self.running:
             self._stall.progressed()
         return message

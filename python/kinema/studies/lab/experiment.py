@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kinema.base.errors import ArgumentError
+from kinema.base.printable import counted
 from kinema.model.selection.frames import FrameSelection
 from kinema.report import Report
 from kinema.report.places import Places
@@ -19,9 +20,10 @@ from kinema.runners.scheduler import DEFAULT_PIECES
 from kinema.studies.design import Design, Setting
 from kinema.studies.experiment import ExperimentRun, run_name
 from kinema.studies.lab.calibration import frame_cost
-from kinema.studies.lab.operations import StoredFile
+from kinema.studies.lab.operations import RankProgram, StoredFile
 from kinema.studies.lab.platform import Platform
 from kinema.studies.lab.programs import AnalysisWork, FrameCost, FrameFile, analysis_program, split_evenly
+from kinema.studies.lab.recording import recorded_run
 from kinema.studies.lab.replay import emulate, emulated_report
 from kinema.studies.results_log import ResultsLog
 from kinema.trajectory import Trajectory
@@ -29,6 +31,8 @@ from kinema.trajectory.opening import open as open_trajectory
 
 __all__ = ["Laboratory"]
 
+# a number for each frame
+_RESULT_BYTES = 8
 _FORMATS = ("as is", "subfiles", "chain")
 
 
@@ -43,11 +47,14 @@ class Laboratory:
         Number of nodes for all numbers of ranks; None: as few as have a core for each rank.
     cost : str
         CPU time of a frame: "measured", "paper", or "DECODE,COMPUTE" in microseconds, as `calibration.frame_cost`.
+    recorded : str
+        Folder with the trace of a real run on as many ranks, which is replayed instead of the plan; "" for the plan.
     """
 
     platform: Platform
     nodes: int | None = None
     cost: str = "measured"
+    recorded: str = ""
 
     def check(self, design: Design) -> None:
         """Raises ArgumentError for designs that the laboratory cannot carry out."""
@@ -77,6 +84,11 @@ class Laboratory:
             )
         if self.nodes is not None and design.ranks_per_node != (None,):
             raise ArgumentError("nodes and ranks per node both say how ranks are placed; give one")
+        varied = {"formats": design.formats, "reader": design.readers, "workload": design.workloads}
+        varied |= {"times": design.times, "gather": design.gathers, "tasks per worker": design.oversubscribes}
+        for name, found in varied.items():
+            if self.recorded and found not in (("as is",), ("kinema",), (1,), ("",), (0,)):
+                raise ArgumentError(f"a recorded run was made with one {name}; leave it out")
 
     def run(
         self,
@@ -101,9 +113,10 @@ class Laboratory:
             n_atoms = len(given.select(design.select).indices) if design.select is not None else given.n_atoms
             cost = frame_cost(self.cost, given, design.select, self.platform)
             notify(f"CPU time of a frame: decoding {cost.decode} ns, computing {cost.compute} ns ({cost.source})")
+            emulator = _Emulator(design, self, given, n_atoms, cost)
             for setting in design.settings():
                 for workers in design.workers:
-                    report = _emulated(design, self, given, n_atoms, cost, setting, workers)
+                    report = emulator.report_of(setting, workers)
                     name = run_name(setting, workers, 0)
                     report.save(place / "reports" / f"{name}.json", overwrite=overwrite)
                     outcome = ExperimentRun(setting, workers, 0, report.timings.whole, report)
@@ -116,65 +129,90 @@ class Laboratory:
         return self.nodes if setting.ranks_per_node is None else -(-workers // setting.ranks_per_node)
 
 
-def _emulated(
-    design: Design,
-    laboratory: Laboratory,
-    given: Trajectory,
-    n_atoms: int,
-    cost: FrameCost,
-    setting: Setting,
-    workers: int,
-) -> Report:
-    platform = laboratory.platform
-    stripes = setting.stripes or platform.stripes
-    files: list[FrameFile] = []
-    for number, part in enumerate(given.parts):
-        # frames that another file has too are left out
-        kept = part.kept[1] - part.kept[0]
-        size = part.size * kept // max(1, part.file_frames)
-        if kept:
-            files.append(FrameFile(StoredFile(f"{number}:{part.path}", size, stripes, number * stripes), kept))
-    files *= setting.times
-    frames = range(*slice(design.start, design.stop, design.step).indices(given.n_frames * setting.times))
-    chosen = FrameSelection(frames)
-    n_parts = {"subfiles": workers, "chain": max(design.workers)}.get(setting.format, 0)
-    if n_parts:
-        # written before the run, with the chosen frames only
-        size = sum(one.file.size for one in files) * len(frames) // sum(one.n_frames for one in files)
-        files = split_evenly([FrameFile(StoredFile("chosen", size), len(frames))], n_parts, stripes)
-        frames = range(len(frames))
-    work = AnalysisWork(
-        files,
-        frames,
-        cost,
-        reader="mdanalysis" if setting.reader == "mdanalysis" else "kinema",
-        opens="own" if setting.format == "subfiles" else "all",
-        gather="one-sided" if setting.gather == "one-sided" else "collective",
-        schedule="static" if design.schedule == "static" else "dynamic",
-        workload=setting.workload,
-        oversubscribe=setting.oversubscribe or DEFAULT_PIECES,
-    )
-    run = emulate(analysis_program(work, workers), workers, platform, laboratory.nodes_of(setting, workers))
-    extra: dict[str, Any] = {"workload": setting.workload, "repeat": 0, "page_cache": "drop", "workers": workers}
-    extra |= {"stripes": stripes, "cpu_per_frame": [cost.decode, cost.compute], "cpu_source": cost.source}
-    placed = {"nodes": laboratory.nodes, "schedule": design.schedule}
-    extra |= setting.varied | {name: value for name, value in placed.items() if value}
-    described = {
-        "files": [
+@dataclass(frozen=True)
+class _Emulator:
+    """The runs of a design: the open files, and what does not change from run to run."""
+
+    design: Design
+    laboratory: Laboratory
+    given: Trajectory
+    n_atoms: int
+    cost: FrameCost
+
+    def report_of(self, setting: Setting, workers: int) -> Report:
+        """Emulates a run."""
+        laboratory, given, cost = self.laboratory, self.given, self.cost
+        chosen = slice(self.design.start, self.design.stop, self.design.step)
+        frames = range(*chosen.indices(given.n_frames * setting.times))
+        nodes = laboratory.nodes_of(setting, workers)
+        program = self._recorded(setting, workers) if laboratory.recorded else self._planned(setting, workers, frames)
+        run = emulate(program, workers, laboratory.platform, nodes)
+        extra: dict[str, Any] = {"workload": setting.workload, "repeat": 0, "page_cache": "", "workers": workers}
+        extra |= {"cpu_per_frame": [cost.decode, cost.compute], "cpu_source": cost.source}
+        placed = {"nodes": laboratory.nodes, "schedule": self.design.schedule}
+        placed |= {"program": "recorded" if laboratory.recorded else ""}
+        extra |= setting.varied | {name: value for name, value in placed.items() if value}
+        known = setting.times == 1 and not laboratory.recorded
+        return emulated_report(
+            run,
+            analyses=["RMSD"],
+            n_atoms=self.n_atoms,
+            described=self._described(len(frames)),
+            extra=extra | {"stripes": self._stripes(setting)},
+            places=Places(given.core, FrameSelection(frames)) if known else None,
+        )
+
+    def _stripes(self, setting: Setting) -> int:
+        return setting.stripes or self.laboratory.platform.stripes
+
+    def _recorded(self, setting: Setting, workers: int) -> RankProgram:
+        """The program of ranks that a trace has recorded."""
+        found = recorded_run(
+            self.laboratory.recorded, stripes=self._stripes(setting), cost=self.cost, result_bytes=_RESULT_BYTES
+        )
+        if found.n_ranks != workers:
+            raise ArgumentError(
+                f"the trace is of {counted(found.n_ranks, 'rank')}, expected as many workers, found {workers}"
+            )
+        return found.program
+
+    def _planned(self, setting: Setting, workers: int, frames: range) -> RankProgram:
+        """The program of ranks by the plan."""
+        stripes = self._stripes(setting)
+        files: list[FrameFile] = []
+        for number, part in enumerate(self.given.parts):
+            # frames that another file has too are left out
+            kept = part.kept[1] - part.kept[0]
+            size = part.size * kept // max(1, part.file_frames)
+            if kept:
+                files.append(FrameFile(StoredFile(f"{number}:{part.path}", size, stripes, number * stripes), kept))
+        files *= setting.times
+        n_parts = {"subfiles": workers, "chain": max(self.design.workers)}.get(setting.format, 0)
+        if n_parts:
+            # written before the run, with the chosen frames only
+            size = sum(one.file.size for one in files) * len(frames) // sum(one.n_frames for one in files)
+            files = split_evenly([FrameFile(StoredFile("chosen", size), len(frames))], n_parts, stripes)
+            frames = range(len(frames))
+        work = AnalysisWork(
+            files,
+            frames,
+            self.cost,
+            reader="mdanalysis" if setting.reader == "mdanalysis" else "kinema",
+            opens="own" if setting.format == "subfiles" else "all",
+            gather="one-sided" if setting.gather == "one-sided" else "collective",
+            schedule="static" if self.design.schedule == "static" else "dynamic",
+            workload=setting.workload,
+            oversubscribe=setting.oversubscribe or DEFAULT_PIECES,
+            result_bytes=_RESULT_BYTES,
+        )
+        return analysis_program(work, workers)
+
+    def _described(self, n_frames: int) -> dict[str, Any]:
+        """The files, as reports have them."""
+        given = self.given
+        files = [
             {"path": part.path, "format": part.format, "size": part.size, "fingerprint": part.fingerprint}
             for part in given.parts
-        ],
-        "file_systems": [f"{platform.name} (emulated)"],
-        "topology": given.topology_name,
-        "format": given.format,
-        "n_atoms": given.n_atoms,
-        "n_frames": len(frames),
-    }
-    return emulated_report(
-        run,
-        analyses=["RMSD"],
-        n_atoms=n_atoms,
-        described=described,
-        extra=extra,
-        places=Places(given.core, chosen) if setting.times == 1 else None,
-    )
+        ]
+        found = {"files": files, "file_systems": [], "topology": given.topology_name, "format": given.format}
+        return found | {"n_atoms": given.n_atoms, "n_frames": n_frames}

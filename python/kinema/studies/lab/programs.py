@@ -29,8 +29,8 @@ from kinema.studies.lab.operations import (
 
 __all__ = ["AnalysisWork", "FrameCost", "FrameFile", "analysis_program", "broadcast", "leaf_length", "split_evenly"]
 
-# bytes of a block of frames: `plan/memory.rs` of the core; read-ahead of the system for MDAnalysis, an assumption
-_BLOCK = {"kinema": 1 << 20, "mdanalysis": 4 << 20}
+# bytes of a block of frames: what the system reads ahead of a program that reads on and on, an assumption
+_BLOCK = 4 << 20
 # bytes of a frame in Kinema's index of frames, and in the offsets that MDAnalysis stores
 _INDEX_BYTES, _OFFSET_BYTES = 4, 8
 # of a request for the next piece and its answer
@@ -210,7 +210,7 @@ class _RanksAtWork:
                 yield Metadata("open", one.file)
             # all frames of the block are in one file
             in_file = -(-(work.starts[part + 1] - number) // work.frames.step)
-            a_block = max(1, _BLOCK[work.reader] * one.n_frames // max(1, one.file.size))
+            a_block = max(1, _BLOCK * one.n_frames // max(1, one.file.size))
             n = min(a_block, in_file, stop - position)
             if work.frames.step == 1:
                 yield ReadBytes(one.file, *one.extent(number - work.starts[part], n))

@@ -16,7 +16,7 @@ from kinema.trajectory.opening import open as open_trajectory
 
 __all__ = ["held_by_workers"]
 
-# a worker that has the positions leaves the next call to another, for so many rounds at most
+# a worker that has the positions leaves the next call to another worker, for at most `_MOST_ROUNDS` rounds
 _PAUSE = 0.05
 _MOST_ROUNDS = 40
 # the trajectory that this process keeps, by its file: one at most

@@ -120,7 +120,9 @@ def _reading_speeds(reports: Sequence[Report]) -> list[Speeds]:
             speeds = [table.bytes_read[key] / _MB / time for key, time in seconds.items()]
             points[n] = (median(speeds), min(speeds), max(speeds))
         repeats = max(len(table.repeats(n)) for n in table.sizes)
-        found.append(Speeds(table.origin.where, table.label, "reading", points, repeats=repeats))
+        found.append(
+            Speeds(table.origin.where, table.label, "reading", points, repeats=repeats, kind=table.origin.kind)
+        )
     return found
 
 

@@ -33,6 +33,7 @@ _SOFTWARE = {
     "h5py": "h5py",
     "mpi4py": "mpi4py",
     "MDAnalysis": "MDAnalysis",
+    "dask": "Dask",
     "numpy": "NumPy",
     "kinema": "Kinema",
 }

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kinema.base.choices import check_choice
+from kinema.base.comparison import LEAST_REPEATS
 from kinema.base.errors import ArgumentError
 
 __all__ = ["AS_THEY_ARE", "LAYOUTS", "PAGE_CACHES", "LoadingDesign", "SampleLayout"]
@@ -74,7 +75,10 @@ class LoadingDesign:
     batches : int, optional
         Largest number of batches in each loop; by default as many as the time allows.
     time_limit : float
-        Approximate seconds of each loop: its current batch is finished, except one that is read sample by sample.
+        Approximate seconds of a repeat of a loop: its current batch is finished, except one that is read sample by
+        sample.
+    repeats : int
+        Repeats of each loop.
     size : int
         Largest number of bytes of samples that are written in each layout.
     page_cache : {"warm", "drop"}
@@ -88,7 +92,8 @@ class LoadingDesign:
     file_is_sample: bool | None = None
     batch: int = 256
     batches: int | None = None
-    time_limit: float = 3.0
+    time_limit: float = 1.0
+    repeats: int = LEAST_REPEATS
     size: int = 256 << 20
     page_cache: str = "drop"
     seed: int = 0
@@ -97,7 +102,8 @@ class LoadingDesign:
         check_choice("page_cache", self.page_cache, PAGE_CACHES)
         if not self.sources:
             raise ArgumentError("no samples are named; give their files, or a folder of them")
-        for name, value in (("batch", self.batch), ("batches", self.batches or 1), ("size", self.size)):
+        counts = {"batch": self.batch, "batches": self.batches or 1, "size": self.size, "repeats": self.repeats}
+        for name, value in counts.items():
             if value < 1:
                 raise ArgumentError(f"{name} must be at least 1, found {value}")
         if not 0 < self.time_limit < float("inf"):

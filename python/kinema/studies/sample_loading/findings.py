@@ -3,88 +3,117 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from kinema.base.comparison import Comparison, compare, is_faster
 from kinema.studies.sample_loading.design import AS_THEY_ARE, LAYOUTS, LoadingDesign, SampleLayout
 from kinema.studies.sample_loading.layouts import Samples, chunk_of
 from kinema.studies.sample_loading.measuring import LoopRow
 
 __all__ = ["Recommendation", "recommended"]
 
-# ratio of rates that still count as equal
-_EQUAL = 0.9
 # ratio of bytes that is worth a remark
 _SMALLER = 0.8
 
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The layout with the fastest loader; among equally fast layouts, the one with the smallest files.
+    """The layout and order that Kinema's loader reads faster than all others, or a tie.
 
     Attributes
     ----------
     layout, order : str
-        The layout, and the order of Kinema's loader.
-    rate : float
-        Samples per second.
-    bytes_a_sample : float
-        Bytes of a sample in the files.
+        The layout, and the order of Kinema's loader; "" for a tie, and if there are too few repeats.
+    leaders : tuple of (layout, order)
+        The fastest one, or those that are a tie.
     command : str
-        Command that makes it from the user's files; "" if these are as fast already.
+        Command that makes it from the user's files; "" if there is none to recommend.
+    verdict : str
     reasons : tuple of str
     """
 
     layout: str
     order: str
-    rate: float
-    bytes_a_sample: float
+    leaders: tuple[tuple[str, str], ...]
     command: str
+    verdict: str
     reasons: tuple[str, ...]
 
     def __str__(self) -> str:
-        what = f"recommended: {self.layout}, read by Kinema in the order {self.order}"
-        lines = [what, *(f"  {reason}" for reason in self.reasons)]
+        lines = [self.verdict, *(f"  {reason}" for reason in self.reasons)]
         return "\n".join([*lines, f"  {self.command}"] if self.command else lines)
 
 
 def recommended(
     design: LoadingDesign, rows: Sequence[LoopRow], stored: dict[str, int], samples: Samples, limit: float
 ) -> Recommendation:
-    """`stored`: bytes of the files of each layout; `limit`: samples per second of a plain read of the same bytes."""
-    own = [row for row in rows if row.program == "Kinema"]
+    """`stored`: bytes of the files of each layout; `limit`: samples per second of a plain read of the same bytes.
+
+    Candidates are the layouts that `kinema ml convert` makes, and the files as they are.
+    """
     made = {layout.name: layout for layout in LAYOUTS if layout.convert}
-    fastest = max(row.rate for row in own if row.layout in made)
-    equal = [row for row in own if row.layout in made and row.rate >= _EQUAL * fastest]
-    best = min(equal, key=lambda row: (stored[row.layout], list(made).index(row.layout), -row.rate))
-    per_sample = stored[best.layout] / len(samples)
+    rows_of_kinema = {(row.layout, row.order): row for row in rows if row.program == "Kinema"}
+    candidates = {key: row for key, row in rows_of_kinema.items() if key[0] in (*made, AS_THEY_ARE)}
+    found = compare({key: row.times for key, row in candidates.items()})
+    if not found.is_judged:
+        return Recommendation("", "", found.leaders, "", f"no recommendation, {found.in_words()}", ())
+    if found.winner is None:
+        return _tie(design, candidates, found, samples)
+    best = candidates[found.winner]
+    per_sample = stored[best.layout] / (samples.of if best.layout == AS_THEY_ARE else len(samples))
     reasons = [
-        f"{best.rate:,.0f} samples/s, {100 * best.rate / limit:.0f} % of a plain read of the same bytes; "
-        f"{per_sample:,.0f} bytes a sample in its files, of {samples.sample_bytes:,}"
+        f"the fastest in each of {found.repeats} repeats: {best.rate:,.0f} samples/s, {100 * best.rate / limit:.0f} % "
+        f"of a plain read of the same bytes; {per_sample:,.0f} bytes a sample in its files, of {samples.sample_bytes:,}"
     ]
     others = [row for row in rows if row.program != "Kinema" and row.order == "random"]
-    if others:
-        beside = max(others, key=lambda row: row.rate)
+    beside = max(others, key=lambda row: row.rate, default=None)
+    if beside is not None and is_faster(best.times, beside.times):
         reasons.append(
             f"{best.rate / beside.rate:.1f} times the fastest other loop in random order ({beside.program} of "
             f"{beside.layout}: {beside.rate:,.0f} samples/s)"
         )
-    now = max((row for row in own if row.layout == AS_THEY_ARE), key=lambda row: row.rate)
+    verdict = f"recommended: {best.layout}, read by Kinema in the order {best.order}"
+    if best.layout == AS_THEY_ARE:
+        reasons.append("convert the files only for smaller ones, or for other programs")
+        return Recommendation(best.layout, best.order, found.leaders, "", verdict, tuple(reasons))
+    now = max((row for row in candidates.values() if row.layout == AS_THEY_ARE), key=lambda row: row.rate)
     reasons.append(f"{best.rate / now.rate:.1f} times Kinema's loader of the files as they are")
-    small = min((row for row in own if row.layout in made), key=lambda row: (stored[row.layout], -row.rate))
+    small = min((row for row in candidates.values() if row.layout in made), key=lambda row: stored[row.layout])
     if stored[small.layout] < _SMALLER * stored[best.layout]:
         reasons.append(
             f"smaller files, {100 * stored[small.layout] / stored[best.layout]:.0f} % of these: {small.layout} "
-            f"({options_of(made[small.layout], samples, design)}), {small.rate:,.0f} samples/s, order {small.order}"
+            f"({options_of(made[small.layout], samples, design)})"
         )
-    if now.rate >= _EQUAL * best.rate:
-        reasons.append("the files are as fast as they are: convert them only for smaller ones, or for other programs")
-        return Recommendation(best.layout, best.order, best.rate, per_sample, "", tuple(reasons))
-    options = options_of(made[best.layout], samples, design)
     sources = " ".join(map(shlex.quote, design.sources[:3])) + (" ..." if len(design.sources) > 3 else "")
     fields = "" if design.fields is None else f" --fields {shlex.quote(','.join(design.fields))}"
+    options = options_of(made[best.layout], samples, design)
     command = f"kinema ml convert {sources}{fields} {options} -o train.h5"
-    return Recommendation(best.layout, best.order, best.rate, per_sample, command, tuple(reasons))
+    return Recommendation(best.layout, best.order, found.leaders, command, verdict, tuple(reasons))
+
+
+def _tie(
+    design: LoadingDesign,
+    candidates: Mapping[tuple[str, str], LoopRow],
+    found: Comparison[tuple[str, str]],
+    samples: Samples,
+) -> Recommendation:
+    """None of the leaders is recommended over another; what is said of all of them holds for each."""
+    tied = [candidates[key] for key in found.leaders]
+    options = {layout.name: options_of(layout, samples, design) for layout in LAYOUTS if layout.convert}
+    reasons = [
+        f"{row.layout}, {row.order}: {row.rate:,.0f} samples/s"
+        + (f" ({options[row.layout]})" if row.layout in options else "")
+        for row in tied
+    ]
+    now = [row for row in candidates.values() if row.layout == AS_THEY_ARE]
+    if any(row.layout == AS_THEY_ARE for row in tied):
+        reasons.append(
+            "the files as they are belong to the tie: convert them only for smaller ones, or for other programs"
+        )
+    elif all(is_faster(row.times, one.times) for row in tied for one in now):
+        reasons.append("each of them is faster than the files as they are")
+    return Recommendation("", "", found.leaders, "", "no recommendation, a tie:", tuple(reasons))
 
 
 def options_of(layout: SampleLayout, samples: Samples, design: LoadingDesign) -> str:

@@ -1,10 +1,11 @@
-"""`measured`: samples per second of a loop; its first batch is compared with the samples bit for bit."""
+"""Samples per second of a loop in each repeat; its first batch is compared with the samples bit for bit."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -14,16 +15,15 @@ from kinema.studies.sample_loading.design import LoadingDesign
 from kinema.studies.sample_loading.layouts import Samples
 from kinema.studies.sample_loading.loops import Loop, Taken
 
-__all__ = ["LoopRow", "measured"]
+__all__ = ["LoopRow", "LoopRun", "check_loop", "measured"]
 
 
 @dataclass(frozen=True)
-class LoopRow:
-    """One loop.
+class LoopRun:
+    """One repeat of a loop.
 
     Attributes
     ----------
-    layout, program, order : str
     samples : int
         Number of samples that the loop has given.
     seconds : float
@@ -35,37 +35,66 @@ class LoopRow:
         Seconds before `seconds`, in which files were opened.
     """
 
-    layout: str
-    program: str
-    order: str
     samples: int
     seconds: float
     cpu: float
     first: float
     opening: float
 
+
+@dataclass(frozen=True)
+class LoopRow:
+    """One loop with its repeats; numbers are medians over them."""
+
+    layout: str
+    program: str
+    order: str
+    runs: tuple[LoopRun, ...]
+
     @property
     def rate(self) -> float:
         """Samples a second."""
-        return self.samples / self.seconds
+        return median(run.samples / run.seconds for run in self.runs)
+
+    @property
+    def times(self) -> dict[int, float]:
+        """Seconds a sample by the number of the repeat."""
+        return {number: run.seconds / run.samples for number, run in enumerate(self.runs)}
+
+    @property
+    def opening(self) -> float:
+        """Seconds of opening files."""
+        return median(run.opening for run in self.runs)
+
+    @property
+    def first(self) -> float:
+        """Seconds of the first batch."""
+        return median(run.first for run in self.runs)
+
+    @property
+    def cpu_a_sample(self) -> float:
+        """Processor seconds a sample."""
+        return median(run.cpu / run.samples for run in self.runs)
 
     def as_dict(self) -> dict[str, Any]:
         """In plain types."""
         return {**asdict(self), "samples_per_second": self.rate}
 
 
-def measured(layout: str, loop: Loop, samples: Samples, design: LoadingDesign, forget: Callable[[], None]) -> LoopRow:
-    """Runs a loop for the design's time or batches, or once over all samples if files were dropped from memory.
-
-    `forget` is called before.
-
-    Raises CorruptFileError if a value differs from the sample's.
-    """
+def check_loop(layout: str, loop: Loop, samples: Samples) -> None:
+    """Raises CorruptFileError if a value of the loop's first batch differs from the sample's."""
     checked: Iterator[Taken] = loop.start()
     try:
         _compare(layout, loop, samples, next(checked))
     finally:
         _end(checked)
+
+
+def measured(loop: Loop, samples: Samples, design: LoadingDesign, forget: Callable[[], None]) -> LoopRun:
+    """Runs a loop for the design's time or batches, or once over all samples if files were dropped from memory.
+
+    `forget` is called before.
+    """
     forget()
     # files that were dropped from memory are in it again after each sample was read once
     most = len(samples) if design.page_cache == "drop" else None
@@ -86,7 +115,7 @@ def measured(layout: str, loop: Loop, samples: Samples, design: LoadingDesign, f
         seconds, used = time.perf_counter() - opened, time.process_time() - cpu
     finally:
         _end(batches)
-    return LoopRow(layout, loop.program, loop.order, n, seconds, used, first, opening)
+    return LoopRun(n, seconds, used, first, opening)
 
 
 def _end(batches: Any) -> None:

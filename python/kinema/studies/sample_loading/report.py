@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kinema.base.printable import counted
+
 if TYPE_CHECKING:
     from kinema.studies.sample_loading.study import LoadingStudy
 
@@ -21,7 +23,8 @@ def report_text(study: LoadingStudy, picture: str) -> str:
         f"# Loading samples of {', '.join(design.sources[:3])}{', ...' if len(design.sources) > 3 else ''}",
         "",
         f"{len(samples):,} of {samples.of:,} samples, taken in runs from all of them: {arrays}; "
-        f"{samples.sample_bytes:,} bytes a sample. Batches of {design.batch}; {cache}. "
+        f"{samples.sample_bytes:,} bytes a sample. Batches of {design.batch}; {cache}; "
+        f"medians of {counted(design.repeats, 'repeat')}. "
         f"{machine.get('processor', machine.get('architecture', ''))}, {machine['allowed_cores']} cores, "
         f"{study.file_system or 'unknown file system'}; Kinema {machine['kinema']}. The first batch of each loop was "
         "compared with the samples, bit for bit.",
@@ -45,7 +48,7 @@ def report_text(study: LoadingStudy, picture: str) -> str:
             f"{row.rate * samples.sample_bytes / _MIB:,.0f}",
             f"{1e3 * row.opening:.1f}",
             f"{1e3 * row.first:.1f}",
-            f"{1e6 * row.cpu / row.samples:.1f}",
+            f"{1e6 * row.cpu_a_sample:.1f}",
             f"{stored:,.0f}",
         )
         lines.append(f"| {' | '.join(cells)} |")

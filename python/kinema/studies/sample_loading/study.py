@@ -8,13 +8,15 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from kinema._core import __version__
 from kinema.ml import Dataset, SampleDataset, Subset
 from kinema.report.figures import style
-from kinema.report.machine import file_systems, machine_facts
+from kinema.report.machine import machine_facts
+from kinema.report.storage_facts import file_systems, storage_facts
 from kinema.storage.output_checks import check_remade
 from kinema.storage.output_file import temporary_folder, write_whole
 from kinema.studies import files
@@ -22,8 +24,8 @@ from kinema.studies.results_log import marked
 from kinema.studies.sample_loading.design import AS_THEY_ARE, LAYOUTS, LoadingDesign
 from kinema.studies.sample_loading.findings import Recommendation, recommended
 from kinema.studies.sample_loading.layouts import Samples, check_room, take_samples, write_layout
-from kinema.studies.sample_loading.loops import Loop, loop_of_kinema, loops_of
-from kinema.studies.sample_loading.measuring import LoopRow, measured
+from kinema.studies.sample_loading.loops import loop_of_kinema, loops_of
+from kinema.studies.sample_loading.measuring import LoopRow, LoopRun, check_loop, measured
 from kinema.studies.sample_loading.plotting import draw_loading
 from kinema.studies.sample_loading.report import report_text
 
@@ -31,7 +33,6 @@ __all__ = ["LoadingStudy", "run_study"]
 
 _PICTURE, _REPORT, _RESULTS = "loading.png", "report.md", "results.json"
 _BLOCK = 1 << 20
-_TRIES = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +47,7 @@ class LoadingStudy:
     stored : mapping
         Bytes of the files of each layout.
     limit : float
-        Samples per second of a plain read of the same bytes.
+        Samples per second of a plain read of the same bytes, the best of all repeats.
     recommendation : Recommendation
     machine : mapping
     file_system : str
@@ -117,10 +118,19 @@ def run_study(
     notify(f"{len(samples):,} of {samples.of:,} samples of {samples.sample_bytes:,} bytes, in {len(LAYOUTS)} layouts")
     with temporary_folder(room / "kinema-loading", alone=False) as made:
         rows, stored, limit = _measure(design, data, samples, Path(made), notify)
-        system = ", ".join(file_systems([made]))
+        stored_in = [os.path.join(made, "samples")]
+        system, storage = ", ".join(file_systems(stored_in)), storage_facts(stored_in)
     best = recommended(design, rows, stored, samples, limit)
     study = LoadingStudy(
-        design, samples, tuple(rows), stored, limit, best, machine_facts(), system, tuple(_notes(samples, design))
+        design,
+        samples,
+        tuple(rows),
+        stored,
+        limit,
+        best,
+        machine_facts() | {"storage": storage},
+        system,
+        tuple(_notes(samples, design)),
     )
     figure = draw_loading(rows, limit, (best.layout, best.order), *_titles(study))
     style.write(figure, place / _PICTURE)
@@ -139,46 +149,52 @@ def _opened(design: LoadingDesign) -> SampleDataset:
 def _measure(
     design: LoadingDesign, data: SampleDataset, samples: Samples, folder: Path, notify: Callable[[str], None]
 ) -> tuple[list[LoopRow], dict[str, int], float]:
-    """The loops of all layouts, bytes of their files, and samples per second of a plain read. Each layout is removed
-    after its loops."""
-    rows: list[LoopRow] = []
-    stored = {AS_THEY_ARE: _size(data.paths)}
-    limit = 0.0
+    """The loops of all layouts, bytes of their files, and samples per second of a plain read.
 
-    def run(name: str, paths: Sequence[str], loops: Sequence[Loop]) -> None:
-        for loop in loops:
-            row = measured(name, loop, samples, design, lambda: _forget(design, paths))
-            rows.append(row)
-            notify(f"{name}: {loop.program}, {loop.order}: {row.rate:,.0f} samples/s")
+    Repeats are the outer loop, so that a machine that slows down for a while affects all loops alike.
+    """
+    stored = {AS_THEY_ARE: _size(data.paths)}
+    plain: list[str] = []
 
     def own() -> Dataset:
         return Subset(_opened(design), samples.ids)
 
-    run(AS_THEY_ARE, data.paths, [loop_of_kinema(own, "random", design.batch, design.seed)])
+    loops = [(AS_THEY_ARE, list(data.paths), loop_of_kinema(own, "random", design.batch, design.seed))]
     for number, layout in enumerate(LAYOUTS):
-        with temporary_folder(folder / f"{number}", alone=False) as place:
-            paths = write_layout(layout, samples, Path(place) / "files", design.batch)
-            listed = [str(one) for path in paths for one in (sorted(path.iterdir()) if path.is_dir() else [path])]
-            stored[layout.name] = _size(listed)
-            options = {"batch": design.batch, "seed": design.seed, "longest": design.time_limit}
-            run(layout.name, listed, list(loops_of(layout, paths, samples.bounds, list(samples.arrays), **options)))
-            if layout.kind == "hdf5" and layout.chunk is None:
-                limit = _plain_read(design, listed, len(samples))
+        paths = write_layout(layout, samples, folder / str(number), design.batch)
+        listed = [str(one) for path in paths for one in (sorted(path.iterdir()) if path.is_dir() else [path])]
+        stored[layout.name] = _size(listed)
+        options = {"batch": design.batch, "seed": design.seed, "longest": design.time_limit}
+        some = loops_of(layout, paths, samples.bounds, list(samples.arrays), **options)
+        loops += [(layout.name, listed, loop) for loop in some]
+        if layout.kind == "hdf5" and layout.chunk is None:
+            plain = listed
+    for name, _, loop in loops:
+        check_loop(name, loop, samples)
+    runs: list[list[LoopRun]] = [[] for _ in loops]
+    limit = 0.0
+    for repeat in range(design.repeats):
+        for done, (name, listed, loop) in zip(runs, loops, strict=True):
+            done.append(measured(loop, samples, design, partial(_forget, design, listed)))
+            rate = done[-1].samples / done[-1].seconds
+            notify(f"repeat {repeat}, {name}: {loop.program}, {loop.order}: {rate:,.0f} samples/s")
+        limit = max(limit, _plain_read(design, plain, len(samples)))
+    rows = [
+        LoopRow(name, loop.program, loop.order, tuple(done)) for done, (name, _, loop) in zip(runs, loops, strict=True)
+    ]
     return rows, stored, limit
 
 
 def _plain_read(design: LoadingDesign, paths: Sequence[str], samples: int) -> float:
-    """Samples per second of reading files from their start, the best of several tries."""
-    buffer, best = bytearray(_BLOCK), 0.0
-    for _ in range(_TRIES):
-        _forget(design, paths)
-        began = time.perf_counter()
-        for path in paths:
-            with open(path, "rb", buffering=0) as file:
-                while file.readinto(buffer):
-                    pass
-        best = max(best, samples / (time.perf_counter() - began))
-    return best
+    """Samples per second of reading files from their start."""
+    buffer = bytearray(_BLOCK)
+    _forget(design, paths)
+    began = time.perf_counter()
+    for path in paths:
+        with open(path, "rb", buffering=0) as file:
+            while file.readinto(buffer):
+                pass
+    return samples / (time.perf_counter() - began)
 
 
 def _forget(design: LoadingDesign, paths: Sequence[str]) -> None:

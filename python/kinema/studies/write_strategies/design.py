@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
+from kinema.base.comparison import LEAST_REPEATS
 from kinema.base.errors import ArgumentError
 from kinema.formats.all_formats import format_named
 from kinema.formats.strategies import STRATEGIES, strategies_of
@@ -133,6 +134,7 @@ class WriteDesign:
     page_cache : state of files when they are read back: "warm", as they lie in memory, or "drop": the system is
         asked to drop them
     ranks_per_node : placement by the launcher
+    launcher : words of the program that starts ranks; empty for mpiexec
     step_time, every : seconds per step of a simulation, and steps between two configurations
     peers : formatted writes by Fortran and by Python are timed too, and ("all",) strategies include PnetCDF
     seed : of velocities, displacements, and the order of atoms
@@ -145,10 +147,11 @@ class WriteDesign:
     ranks: tuple[int, ...] = (1, 2)
     hints: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     time_limit: float = 600.0
-    repeats: int = 1
+    repeats: int = LEAST_REPEATS
     verify: bool = False
     page_cache: str = "drop"
     ranks_per_node: int | None = None
+    launcher: tuple[str, ...] = ()
     step_time: float | None = None
     every: int | None = None
     peers: bool = True

@@ -73,7 +73,8 @@ def run_write_design(
     Raises FileNotFound without mpiexec, ArgumentError for a folder that holds results, and as making files does.
     """
     place = Path(folder)
-    launcher, checks = mpi_launcher(design.ranks_per_node), FileChecks(system_of(design), design.page_cache)
+    launcher = mpi_launcher(design.ranks_per_node, design.launcher)
+    checks = FileChecks(system_of(design), design.page_cache)
     with ResultsLog(place, overwrite=overwrite, remade=beside) as log, temporary_folder(place / "files") as scratch:
         driver = _Driver(design, launcher, checks, Path(scratch))
         for repeat in range(design.repeats):
@@ -112,6 +113,8 @@ class _Driver:
         reason = self._refusal(setting, scratch)
         if reason:
             return WriteRun(setting, repeat, reason)
+        if setting.strategy == PNETCDF and self.pnetcdf.reason:
+            return WriteRun(setting, repeat, self.pnetcdf.reason, missing=True)
         with temporary_folder(scratch / f"{setting.records}-{setting.strategy}-n{setting.ranks}") as folder:
             return self._start(setting, repeat, Path(folder), size)
 
@@ -128,7 +131,7 @@ class _Driver:
         free = shutil.disk_usage(scratch).free
         if needed > free:
             return f"no room: the file takes about {needed:,} bytes, and {free:,} are free"
-        return self.pnetcdf.reason if setting.strategy == PNETCDF else ""
+        return ""
 
     @cached_property
     def pnetcdf(self) -> PnetcdfProgram:
@@ -147,9 +150,10 @@ class _Driver:
         ended = run_bounded(words, child_environment(), self.design.time_limit)
         failed = WriteRun(setting, repeat, job_seconds=ended.seconds)
         if ended.code != 0 or not answer.exists():
-            said = [one.read_text(encoding="utf-8") for one in sorted(folder.glob("reason-??????"))]
+            missing = sorted(folder.glob("missing-??????"))
+            said = [one.read_text(encoding="utf-8") for one in (*missing, *sorted(folder.glob("reason-??????")))]
             why = said[0] if said and ended.code is not None else reason_of(ended, self.design.time_limit)
-            return replace(failed, reason=in_one_line(why.replace(f"{folder}/", "")))
+            return replace(failed, reason=in_one_line(why.replace(f"{folder}/", "")), missing=bool(missing))
         run = WriteRun.from_result(setting, repeat, ended.seconds, json.loads(answer.read_text(encoding="utf-8")))
         if setting.strategy in WITHOUT_ATOMS:
             return run
@@ -176,7 +180,7 @@ class _Driver:
             "bytes": size,
             "warm_bytes": warm_bytes,
             "result": str(answer),
-            "reason": str(folder / "reason"),
+            "reasons": str(folder),
         }
         settings_file = folder / "settings.json"
         try:

@@ -1,19 +1,34 @@
-"""The DL_POLY paper's findings, and whether a run agrees with them, by the numbers of the run."""
+"""Conclusions from the numbers of a run: whether it agrees with the DL_POLY paper, and which strategy to use.
+
+Each number of ranks is judged by itself.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from kinema.base.comparison import LEAST_REPEATS, compare, is_faster
 from kinema.base.printable import counted
-from kinema.studies.write_strategies.design import NETCDF_LIBRARY
+from kinema.formats.strategies import hints_of
+from kinema.studies.write_strategies.design import NETCDF_LIBRARY, WriteSetting
 from kinema.studies.write_strategies.summary import MPIIO, WriteCell, WriteStudy
 
-__all__ = ["AGREES", "DIFFERS", "IN_PART", "PAPER_LOST", "UNKNOWN", "Finding", "caption", "findings_of"]
+__all__ = [
+    "AGREES",
+    "DIFFERS",
+    "IN_PART",
+    "PAPER_LOST",
+    "UNKNOWN",
+    "Finding",
+    "StrategyAdvice",
+    "caption",
+    "findings_of",
+    "recommendations",
+]
 
 AGREES, IN_PART, DIFFERS, UNKNOWN = "agrees", "agrees in part", "differs", "not measured"
-# speeds that differ by less count as equal
-_ALIKE = 0.05
 # bounds of an order of magnitude, on a logarithmic scale
 _TEN = (10**0.5, 10**1.5)
 # 2.5 to 3, extended on both sides by the variation between runs
@@ -55,25 +70,41 @@ def caption(study: WriteStudy) -> list[str]:
 
 def _order(study: WriteStudy) -> Finding:
     paper = "direct (PDAW) is faster than MPI-IO (MPIW), which is faster than serial (SDAW)"
-    best = [study.fastest("ascii", names) for names in (("direct",), MPIIO, ("serial",))]
-    direct, mpiio, serial = best
-    if direct is None or mpiio is None or serial is None:
-        return Finding(paper, "not all of them have a result for ASCII records", UNKNOWN)
-    here = ", ".join(
-        f"{name} {cell.speed:.2f} GiB/s" for name, cell in (("direct", direct), ("MPI-IO", mpiio), ("serial", serial))
-    )
-    first, second = _compare(direct, mpiio), _compare(mpiio, serial)
-    if (first, second) == (1, 1):
-        return Finding(paper, here, AGREES)
-    alike = [names for names, sign in (("direct and MPI-IO", first), ("MPI-IO and serial", second)) if sign == 0]
-    here += f"; {' and '.join(alike)} are within 5 %" if alike else ""
-    return Finding(paper, here, DIFFERS if min(first, second) < 0 else IN_PART)
+    words, orders = [], []
+    for ranks in study.design.ranks:
+        best = [study.fastest("ascii", names, ranks) for names in (("direct",), MPIIO, ("serial",))]
+        direct, mpiio, serial = best
+        if direct is None or mpiio is None or serial is None:
+            continue
+        repeats = min(len(cell.times) for cell in (direct, mpiio, serial))
+        speeds = f"direct {direct.speed:.2f} GiB/s, MPI-IO {mpiio.speed:.2f} GiB/s, serial {serial.speed:.2f} GiB/s"
+        if repeats < LEAST_REPEATS:
+            words.append(f"{_on(ranks)} {speeds}, not told apart by {counted(repeats, 'repeat')}")
+            continue
+        signs = _compare(direct, mpiio), _compare(mpiio, serial)
+        alike = [
+            names for names, sign in zip(("direct and MPI-IO", "MPI-IO and serial"), signs, strict=True) if not sign
+        ]
+        words.append(f"{_on(ranks)} {speeds}" + (f" ({' and '.join(alike)} are a tie)" if alike else ""))
+        orders.append(signs)
+    if not words:
+        return Finding(paper, "not all of them have a result for ASCII records on the same ranks", UNKNOWN)
+    here = "; ".join(words)
+    if not orders:
+        return Finding(paper, f"{here}: at least {LEAST_REPEATS} are needed", UNKNOWN)
+    agreeing = [signs == (1, 1) for signs in orders]
+    if any(min(signs) < 0 for signs in orders) and not any(agreeing):
+        return Finding(paper, here, DIFFERS)
+    return Finding(paper, here, AGREES if all(agreeing) else IN_PART)
+
+
+def _on(ranks: int) -> str:
+    return f"{counted(ranks, 'rank')}:"
 
 
 def _compare(one: WriteCell, other: WriteCell) -> int:
-    """1 if `one` is faster, -1 if it is slower, 0 if both count as equal."""
-    ratio = one.speed / other.speed
-    return 0 if abs(ratio - 1) <= _ALIKE else 1 if ratio > 1 else -1
+    """1 if `one` is faster, -1 if it is slower, 0 if it is a tie."""
+    return int(is_faster(one.times, other.times)) - int(is_faster(other.times, one.times))
 
 
 def _span(study: WriteStudy) -> Finding:
@@ -93,49 +124,148 @@ def _span(study: WriteStudy) -> Finding:
 
 def _binary(study: WriteStudy) -> Finding:
     paper = "native binary takes 2.5 to 3 times less time than ASCII"
-    found = []
-    for strategy in ("direct", "mpiio", "mpiio-collective", "serial"):
-        text, binary = study.fastest("ascii", (strategy,)), study.fastest("binary", (strategy,))
-        if text is not None and binary is not None:
-            found.append((strategy, text.seconds / binary.seconds))
-    if not found:
-        return Finding(paper, "no strategy has both", UNKNOWN)
-    here = ", ".join(f"{strategy} {ratio:.1f} times" for strategy, ratio in found)
-    return Finding(paper, here, _verdict([_BINARY[0] <= ratio <= _BINARY[1] for _, ratio in found]))
+    words: list[str] = []
+    ratios: list[float] = []
+    for ranks in study.design.ranks:
+        found = {}
+        for strategy in ("direct", "mpiio", "mpiio-collective", "serial"):
+            text, binary = (study.fastest(records, (strategy,), ranks) for records in ("ascii", "binary"))
+            if text is not None and binary is not None:
+                found[strategy] = text.seconds / binary.seconds
+        if found:
+            times = ", ".join(f"{strategy} {ratio:.1f} times" for strategy, ratio in found.items())
+            words.append(f"{_on(ranks)} {times}")
+            ratios += found.values()
+    if not ratios:
+        return Finding(paper, "no strategy has both on the same ranks", UNKNOWN)
+    return Finding(paper, "; ".join(words), _verdict([_BINARY[0] <= ratio <= _BINARY[1] for ratio in ratios]))
 
 
 def _serial_netcdf(study: WriteStudy) -> Finding:
     paper = "serial NetCDF (SNCW) is 1.5 to 10 times as fast as SDAW"
-    library, serial = study.fastest("netcdf", (NETCDF_LIBRARY,)), study.fastest("ascii", ("serial",))
-    if library is None or serial is None:
+    words, agreeing = [], []
+    for ranks in study.design.ranks:
+        library, serial = (
+            study.fastest(records, (strategy,), ranks)
+            for records, strategy in (("netcdf", NETCDF_LIBRARY), ("ascii", "serial"))
+        )
+        if library is not None and serial is not None:
+            ratio = serial.seconds / library.seconds
+            times = f"{ratio:.1f} times, {library.seconds:.2f} s and {serial.seconds:.2f} s a configuration"
+            words.append(f"{_on(ranks)} {times}")
+            agreeing.append(_NETCDF[0] <= ratio <= _NETCDF[1])
+    if not words:
         return Finding(paper, "one of them has no result", UNKNOWN)
-    ratio = serial.seconds / library.seconds
-    here = f"{ratio:.1f} times, {library.seconds:.2f} s and {serial.seconds:.2f} s a configuration"
-    return Finding(paper, here, AGREES if _NETCDF[0] <= ratio <= _NETCDF[1] else DIFFERS)
+    return Finding(paper, "; ".join(words), _verdict(agreeing))
 
 
 def _parallel_netcdf(study: WriteStudy) -> Finding:
     paper = "parallel NetCDF is wished for, with at least a further factor of two"
-    library = study.fastest("netcdf", (NETCDF_LIBRARY,))
-    parallel = study.fastest("netcdf", ("direct", *MPIIO))
-    if library is None or parallel is None:
+    words, agreeing = [], []
+    for ranks in study.design.ranks:
+        library = study.fastest("netcdf", (NETCDF_LIBRARY,), ranks)
+        parallel = study.fastest("netcdf", ("direct", *MPIIO), ranks)
+        if library is not None and parallel is not None:
+            ratio = library.seconds / parallel.seconds
+            words.append(
+                f"{_on(ranks)} {parallel.setting.label} takes {ratio:.1f} times less time than the serial library, in "
+                f"a file {parallel.bytes / library.bytes:.2f} times as large (float32 for float64)"
+            )
+            agreeing.append(ratio >= 2)
+    if not words:
         return Finding(paper, "one of them has no result", UNKNOWN)
-    ratio = library.seconds / parallel.seconds
-    size = parallel.bytes / library.bytes
-    here = (
-        f"{parallel.setting.label} on {counted(parallel.setting.ranks, 'rank')} takes {ratio:.1f} times less time than "
-        f"the serial library, in a file {size:.2f} times as large (float32 for float64)"
-    )
-    return Finding(paper, here, AGREES if ratio >= 2 else DIFFERS)
+    return Finding(paper, "; ".join(words), _verdict(agreeing))
 
 
 def _gaps(study: WriteStudy) -> Finding:
     paper = "gaps where runs failed or were not done in 5 hours"
-    gaps = study.gaps
+    gaps, tried = study.gaps, [cell for cell in study.cells.values() if not cell.is_missing]
+    missing = len(study.cells) - len(tried)
+    more = f"; {missing} more need a library that is missing" if missing else ""
     if not gaps:
-        return Finding(paper, f"all {len(study.cells)} cells have a result", DIFFERS)
-    return Finding(paper, f"{len(gaps)} of {len(study.cells)} cells have none", AGREES)
+        return Finding(paper, f"all {len(tried)} cells have a result{more}", DIFFERS if tried else UNKNOWN)
+    return Finding(paper, f"{len(gaps)} of {len(tried)} cells have none{more}", AGREES)
 
 
 def _verdict(agreeing: list[bool]) -> str:
     return AGREES if all(agreeing) else IN_PART if any(agreeing) else DIFFERS
+
+
+# -- what to use -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class StrategyAdvice:
+    """The recommendation for one kind of file on one number of ranks.
+
+    Attributes
+    ----------
+    records : str
+    ranks : int
+    setting : WriteSetting or None
+        The strategy, with the hints that have an effect; None for a tie, or if it cannot be judged.
+    verdict : str
+        In words: the fastest, a tie, or why it is not judged.
+    notes : tuple of str
+        Hints without an effect.
+    """
+
+    records: str
+    ranks: int
+    setting: WriteSetting | None
+    verdict: str
+    notes: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        setting = self.setting
+        return {
+            "records": self.records,
+            "ranks": self.ranks,
+            "strategy": None if setting is None else setting.strategy,
+            "hints": {} if setting is None else dict(setting.hints),
+            "verdict": self.verdict,
+            "notes": list(self.notes),
+        }
+
+
+def recommendations(study: WriteStudy) -> Iterator[StrategyAdvice]:
+    """One for each kind of file and number of ranks with results of Kinema's strategies."""
+    for records in study.design.records:
+        for ranks in study.design.ranks:
+            cells = study.select_cells(records, study.own_strategies, ranks)
+            if cells:
+                yield _recommended(records, ranks, {cell.setting: cell.times for cell in cells})
+
+
+def _recommended(records: str, ranks: int, times: Mapping[WriteSetting, Mapping[int, float]]) -> StrategyAdvice:
+    found = compare(times)
+    notes, leaders = list(_ignored(times)), found.leaders
+    verdict = found.in_words(lambda setting: setting.label)
+    strategies = {one.strategy for one in leaders}
+    if not found.is_judged or len(strategies) > 1:
+        return StrategyAdvice(records, ranks, None, verdict, tuple(notes))
+    (strategy,) = strategies
+    unused = hints_of(dict(leaders[0].hints), strategy).unused
+    # leaders with other values of a hint are a tie: that hint is not recommended
+    hints = tuple(
+        one for one in leaders[0].hints if one[0] not in unused and all(one in other.hints for other in leaders)
+    )
+    if len(leaders) > 1:
+        varied = [name for name, value in leaders[0].hints if any((name, value) not in one.hints for one in leaders)]
+        if len(leaders) == sum(one.strategy == strategy for one in times):
+            notes += [f"{strategy}: hint {name} had no effect" for name in varied if name not in unused]
+        if found.beaten:
+            verdict = f"{strategy} is the fastest in each of {found.repeats} repeats, with {verdict}"
+    best = WriteSetting(records, strategy, ranks, hints) if found.beaten else None
+    return StrategyAdvice(records, ranks, best, verdict, tuple(notes))
+
+
+def _ignored(settings: Mapping[WriteSetting, Any]) -> Iterator[str]:
+    """Notes of hints that a strategy does not follow."""
+    names: dict[str, dict[str, None]] = {}
+    for one in settings:
+        names.setdefault(one.strategy, {}).update(dict.fromkeys(hints_of(dict(one.hints), one.strategy).unused))
+    for strategy, unused in names.items():
+        if unused:
+            yield f"{strategy}: follows no hint {', '.join(unused)}"

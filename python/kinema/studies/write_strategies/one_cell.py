@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from mpi4py import MPI
 
+from kinema.base.errors import MissingPackageError
 from kinema.base.notes import collected
 from kinema.base.resources import peak_memory
 from kinema.parallel.placers import FilePlacer
@@ -52,7 +53,8 @@ def main() -> None:
         reason = f"{error or type(error).__name__}{f' ({notes})' if notes else ''}"
         with suppress(OSError):
             # whole or not at all: another rank may end this one at any moment
-            place = Path(f"{settings['reason']}-{comm.Get_rank():06}")
+            kind = "missing" if isinstance(error, MissingPackageError) else "reason"
+            place = Path(settings["reasons"]) / f"{kind}-{comm.Get_rank():06}"
             made = place.with_suffix(".part")
             made.write_text(reason, encoding="utf-8", errors="replace")
             made.rename(place)
@@ -79,8 +81,10 @@ def carry_out(comm: MPI.Intracomm, settings: dict[str, Any]) -> None:
     measured = {"seconds": seconds, "cpu": cpu, "phases": phases, "peak": peak_memory(), "base": base, "share": share}
     found = comm.gather(measured | {"node": MPI.Get_processor_name()})
     if found is not None:
-        library = " ".join(MPI.Get_library_version().split("\n")[0].split("\0")[0].split())
-        result = {"ranks": found, "bytes": sum(map(os.path.getsize, files_of(settings["path"]))), "mpi": library}
+        from kinema.report.machine import mpi_library
+
+        size = sum(map(os.path.getsize, files_of(settings["path"])))
+        result = {"ranks": found, "bytes": size, "mpi": mpi_library()}
         Path(settings["result"]).write_text(json.dumps(result), encoding="utf-8")
 
 

@@ -43,6 +43,8 @@ class WriteRun:
     repeat : int
     reason : str
         Why there is no time; "" if there is one.
+    missing : bool
+        Whether the reason is an optional library that is not installed or cannot be used: no result, and no failure.
     job_seconds : of the program from start to end; 0 if none was started
     seconds : from the moment at which all ranks had their atoms until all had closed the synced file
     bytes : size of the file
@@ -66,6 +68,7 @@ class WriteRun:
     checked: str = ""
     roundings: Mapping[str, float] = field(default_factory=dict)
     mpi: str = ""
+    missing: bool = False
 
     @property
     def speed(self) -> float:

@@ -157,7 +157,7 @@ def _sizes(cells: list[WriteCell]) -> str:
 
 
 def _is_drawn(cell: WriteCell) -> bool:
-    return cell.setting.strategy != PLACER
+    return cell.setting.strategy != PLACER and not cell.is_missing
 
 
 def _mark_missing(axes: Axes, missing: list[tuple[int, str]]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from kinema.base.comparison import LEAST_REPEATS
 from kinema.base.printable import counted
 from kinema.studies.write_strategies.design import (
     DISK,
@@ -14,7 +15,7 @@ from kinema.studies.write_strategies.design import (
     WITHOUT_ATOMS,
     WriteSetting,
 )
-from kinema.studies.write_strategies.findings import PAPER_LOST, findings_of
+from kinema.studies.write_strategies.findings import PAPER_LOST, findings_of, recommendations
 from kinema.studies.write_strategies.outcome import PHASES
 from kinema.studies.write_strategies.summary import ALLOWANCE, MPIIO, WriteStudy
 
@@ -37,7 +38,7 @@ _MIB = 1 << 20
 def report_text(study: WriteStudy, picture: str) -> str:
     """The whole report; `picture` is the file beside it."""
     parts = [
-        _head(study, picture), _findings(study), _speeds(study), _fastest(study), _ratios(study), _sizes(study),
+        _head(study, picture), _findings(study), _speeds(study), _recommended(study), _ratios(study), _sizes(study),
         _memory(study), _lost(study), _peers(study),
     ]  # fmt: skip
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -79,7 +80,8 @@ def _speeds(study: WriteStudy) -> str:
         writers = "" if setting.strategy in WITHOUT_ATOMS else str(setting.writers)
         first = (setting.records, setting.label, setting.paper_name, str(setting.ranks), writers)
         if cell.reason:
-            rows.append((*first, "-", "-", "-", *("-" for _ in PHASES), "-", f"no result: {cell.reason}"))
+            what = "left out" if cell.is_missing else "no result"
+            rows.append((*first, "-", "-", "-", *("-" for _ in PHASES), "-", f"{what}: {cell.reason}"))
             continue
         low, high = cell.speeds
         spread = f" ({_figure(low)} to {_figure(high)})" if len(cell.done) > 1 else ""
@@ -101,28 +103,26 @@ def _speeds(study: WriteStudy) -> str:
     return _section("Speed", head, rows, words)
 
 
-def _fastest(study: WriteStudy) -> str:
+def _recommended(study: WriteStudy) -> str:
     lines = []
-    for records in study.design.records:
-        cell = study.fastest_of_all(records)
-        if cell is None:
-            continue
-        setting = cell.setting
-        lines.append(
-            f"- {KINDS[records].title}: {setting.label} on {counted(setting.ranks, 'rank')} "
-            f"({counted(setting.writers, 'writer')}): {_figure(cell.seconds)} s, {_figure(cell.speed)} GiB/s"
-            + ("" if records == "binary" else f"\n\n  `{_call_of(setting)}`\n")
-        )
+    for one in recommendations(study):
+        lines.append(f"- {KINDS[one.records].title}, {counted(one.ranks, 'rank')}: {one.verdict}")
+        if one.setting is not None and one.records != "binary":
+            lines.append(f"\n  `{_call_of(one.setting)}`\n")
+        lines += [f"  Note: {note}" for note in one.notes]
     if not lines:
         return ""
-    words = "Native binary records serve only this comparison; they are not a format of Kinema." if (
-        "binary" in study.design.records
-    ) else ""  # fmt: skip
-    return "\n".join(["## Fastest strategy and number of writers", "", *lines, *([words] if words else [])])
+    words = [
+        "A strategy is recommended only if it took less time than each other one in every repeat, at least "
+        f"{LEAST_REPEATS}, and by more than the spread of what it gained. Otherwise it is a tie."
+    ]
+    if "binary" in study.design.records:
+        words.append("Native binary records serve only this comparison; they are not a format of Kinema.")
+    return "\n".join(["## Recommended strategy", "", *words, "", *lines])
 
 
 def _call_of(setting: WriteSetting) -> str:
-    """The call that chooses the fastest setting."""
+    """The call that chooses a setting."""
     hints = ", ".join(f"{name!r}: {value!r}" for name, value in setting.hints)
     chosen = f", hints={{{hints}}}" if hints else ""
     return f'kn.Writer("{KINDS[setting.records].file}", n_atoms, comm=comm, strategy="{setting.strategy}"{chosen})'

@@ -12,13 +12,14 @@ from typing import Any
 from kinema._core import __version__
 from kinema.base.printable import counted
 from kinema.report.figures import style
-from kinema.report.machine import file_systems, machine_facts
+from kinema.report.machine import machine_facts
+from kinema.report.storage_facts import file_systems, storage_facts
 from kinema.storage.output_file import temporary_folder, write_whole
 from kinema.studies.launching import child_environment
 from kinema.studies.results_log import marked
 from kinema.studies.write_strategies.design import WriteDesign
 from kinema.studies.write_strategies.experiment import run_write_design, system_of
-from kinema.studies.write_strategies.findings import findings_of
+from kinema.studies.write_strategies.findings import findings_of, recommendations
 from kinema.studies.write_strategies.peers import FormattedWrite, formatted_writes
 from kinema.studies.write_strategies.plotting import draw_strategies
 from kinema.studies.write_strategies.report import report_text
@@ -59,6 +60,7 @@ class StudyFiles:
             "file_system": study.file_system,
             "cells": [cell.as_dict() for cell in study.cells.values()],
             "findings": [one.as_dict() for one in findings_of(study)],
+            "recommendations": [one.as_dict() for one in recommendations(study)],
             "peers": [one.as_dict() for one in study.peers],
             "lost": [asdict(one) for one in study.lost()],
             "runs": [run.as_dict() for run in study.runs],
@@ -80,7 +82,10 @@ def run_study(
         notify(f"{counted(system.n_atoms, 'particle')}: whole cells, where {design.particles:,} were asked for")
     made = [place / name for name in (_REPORT, _RESULTS, _PICTURE)]
     runs = list(run_write_design(design, place, notify, overwrite=overwrite, beside=made))
-    study = WriteStudy(design, system, runs, _peers(design, place, notify), machine_facts(), _file_system(place))
+    paths = [str(place / _RESULTS)]
+    machine = machine_facts() | {"storage": storage_facts(paths)}
+    peers = _peers(design, place, notify)
+    study = WriteStudy(design, system, runs, peers, machine, ", ".join(file_systems(paths)))
     text = report_text(study, _PICTURE)
     style.write(draw_strategies(study), place / _PICTURE)
     write_whole(place / _REPORT, lambda file: file.write(marked(text).encode()))
@@ -96,8 +101,3 @@ def _peers(design: WriteDesign, place: Path, notify: Callable[[str], None]) -> l
     notify("formatted writes of Fortran and Python")
     with temporary_folder(place / "peers") as folder:
         return formatted_writes(Path(folder), design.particles, child_environment(), design.time_limit)
-
-
-def _file_system(place: Path) -> str:
-    """The kind of the folder's file system."""
-    return ", ".join(file_systems([str(place / _RESULTS)]))

@@ -46,6 +46,16 @@ class WriteCell:
         return "" if self.done else self.runs[0].reason
 
     @property
+    def is_missing(self) -> bool:
+        """Whether there is no time because an optional library is missing."""
+        return not self.done and all(run.missing for run in self.runs)
+
+    @property
+    def times(self) -> dict[int, float]:
+        """Seconds by the number of the repeat."""
+        return {run.repeat: run.seconds for run in self.done}
+
+    @property
     def failures(self) -> tuple[str, ...]:
         """Reasons of all runs without a time."""
         return tuple(dict.fromkeys(run.reason for run in self.runs if run.reason))
@@ -161,8 +171,8 @@ class WriteStudy:
 
     @property
     def gaps(self) -> list[WriteCell]:
-        """Cells without a time."""
-        return [cell for cell in self.cells.values() if cell.reason]
+        """Cells without a time, not counting those whose library is missing."""
+        return [cell for cell in self.cells.values() if cell.reason and not cell.is_missing]
 
     def select_cells(self, records: str, strategies: Iterable[str], ranks: int | None = None) -> list[WriteCell]:
         """Cells with a time, of one kind of records."""
@@ -180,10 +190,14 @@ class WriteStudy:
         """The cell with the least time; files of the netCDF4 library and of Kinema differ in size."""
         return min(self.select_cells(records, strategies, ranks), key=lambda cell: cell.seconds, default=None)
 
+    @property
+    def own_strategies(self) -> set[str]:
+        """Kinema's strategies; writes without atoms and other libraries are left out."""
+        return {setting.strategy for setting in self.cells} - {*WITHOUT_ATOMS, NETCDF_LIBRARY, PNETCDF}
+
     def fastest_of_all(self, records: str) -> WriteCell | None:
-        """The fastest of Kinema's strategies; writes without atoms and other libraries are left out."""
-        names = {setting.strategy for setting in self.cells} - {*WITHOUT_ATOMS, NETCDF_LIBRARY, PNETCDF}
-        return self.fastest(records, names)
+        """The fastest of Kinema's strategies."""
+        return self.fastest(records, self.own_strategies)
 
     def ratio(self, records: str, over: Iterable[str], under: Iterable[str], ranks: int) -> float | None:
         """Speed of the fastest of `over` divided by the fastest of `under` on `ranks` ranks; None if one is missing."""

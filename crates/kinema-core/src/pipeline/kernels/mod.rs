@@ -138,8 +138,9 @@ impl Shared<'_> {
         }
         record.0.phases = worker.reader.phases();
         (record.0.wait, record.0.thread) = (timing.wait, timing.thread);
+        // from here on it only waits, for a core too, which the system may take at any call
+        record.0.total = worker.reader.meter().watch.begun() - self.start;
         record.0.cpu = thread_cpu_time().saturating_sub(cpu);
-        record.0.total = self.start.elapsed();
         Ok(record)
     }
 }

@@ -20,6 +20,7 @@ from typing import Literal
 import kinema
 from kinema import _core
 from kinema.base.resources import default_memory, default_open_files, default_workers, physical_memory
+from kinema.report.machine import hdf5_library, mpi_library
 
 __all__ = ["PROBES", "ProbeResult"]
 
@@ -145,8 +146,8 @@ def hdf5() -> Iterator[ProbeResult]:
     import h5py
     import hdf5plugin
 
-    with_mpi = "with MPI" if h5py.get_config().mpi else "without MPI, which --format h5md on ranks does not need"
-    yield ProbeResult("HDF5 of h5py", "ok", f"{h5py.version.hdf5_version}, {with_mpi}")
+    more = "" if h5py.get_config().mpi else ", which --format h5md on ranks does not need"
+    yield ProbeResult("HDF5 of h5py", "ok", f"{hdf5_library()}{more}")
     usable = [name for name, number in sorted(hdf5plugin.FILTERS.items()) if h5py.h5z.filter_avail(number)]
     remedy = "" if usable else "pip install --force-reinstall hdf5plugin"
     yield ProbeResult(
@@ -162,9 +163,8 @@ def mpi() -> Iterator[ProbeResult]:
         return
     from mpi4py import MPI
 
-    library = " ".join(MPI.Get_library_version().replace("\0", "").splitlines()[0].split())
     major, minor = MPI.Get_version()
-    value = f"{library}, standard {major}.{minor}"
+    value = f"{mpi_library()}, standard {major}.{minor}"
     # the extra mpi-local installs its launcher beside Python
     places = os.pathsep.join((os.environ.get("PATH", os.defpath), os.path.dirname(sys.executable)))
     launcher = shutil.which("mpiexec", path=places) or shutil.which("srun", path=places)
