@@ -67,8 +67,9 @@ def test_all_figures_of_a_report(report: Report) -> None:
         "t_open_trajectory 3.00 s, t_communication with waiting 0.875 s, R_comp/IO (estimate) 2.00, R_comp/comm 24.0, "
         "R_comp/comm with waiting 6.86"
     )
-    assert lines[8] == "bytes read: 4.00 times the bytes of the atoms used"
-    assert lines[9:] == ["stragglers: none", "advice: a word"]
+    assert lines[8].startswith("where: ")
+    assert lines[9] == "bytes read: 4.00 times the bytes of the atoms used"
+    assert lines[10:] == ["stragglers: none", "advice: a word"]
     alone = replace(report, timings=timings(worker(0)))
     assert "R_comp/IO 2.00, " in str(alone) and "estimate" not in str(alone)
 

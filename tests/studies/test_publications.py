@@ -78,6 +78,7 @@ def test_summaries_are_series(tmp_path: Path) -> None:
         "workload,tcomp,tIO,measured,theory\n1,226,791,0.286,\n40,8655,791,10.9,11.4\n"
     )
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "gone.csv").symlink_to("nowhere")
     subfiles, splitting, one, forty = read_published_series(tmp_path)
     assert subfiles.origin.kind == PUBLISHED and subfiles.table is None
     # the archive has the mean of the repeats' numbers
