@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from kinema.base.errors import FileNotFound, from_os
+from kinema.base.errors import FileNotFound, os_errors
 from kinema.report.ranks import PUBLISHED, RankSeries, SeriesOrigin, Statistic
 from kinema.studies.publications.published import CONCURRENCY_2020, damaged_table, read_published, table_text
 
@@ -56,11 +56,8 @@ def _reader_of(path: Path) -> Callable[[str, Rows], Iterator[RankSeries]] | None
     """The reader of the file by its header; None for other files."""
     if not path.is_file():
         return None
-    try:
-        with path.open("rb") as file:
-            names = set(file.readline(4096).decode(errors="replace").strip().split(","))
-    except OSError as error:
-        raise from_os("cannot read", error, str(path)) from None
+    with os_errors("cannot read", str(path)), path.open("rb") as file:
+        names = set(file.readline(4096).decode(errors="replace").strip().split(","))
     for needed, reader in _READERS:
         if needed <= names:
             return reader
