@@ -145,6 +145,7 @@ BESIDE = {
     "run_child",
     "cluster",
     "run_write_design",
+    "sleep_through",
     "DataLoader",
 }
 BESIDE_NAMES = {"dask", "processes", "bench-write", "torchdata.stateful_dataloader"}

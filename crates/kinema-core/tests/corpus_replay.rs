@@ -4,8 +4,6 @@
 
 #[path = "../../../fuzz/src/append.rs"]
 mod append;
-#[path = "../../../fuzz/src/files.rs"]
-mod files;
 #[path = "../../../fuzz/src/hdf5_chunks.rs"]
 mod hdf5_chunks;
 #[path = "../../../fuzz/src/hdf5_filters.rs"]
@@ -23,6 +21,7 @@ mod text_numbers;
 #[path = "../../../fuzz/src/xtc_frames.rs"]
 mod xtc_frames;
 
+use crate::files;
 use kinema_core::format::{dcd, dlpoly, g96, netcdf, trr, xtc};
 
 #[test]

@@ -1,9 +1,6 @@
 //! HISTORY files with records of any width: mutated, the laws of the fuzz targets hold; selections read few bytes.
 
-#[allow(dead_code)] // what stored indices need
-#[path = "../../../fuzz/src/files.rs"]
-mod files;
-
+use crate::files;
 use std::path::Path;
 
 use crate::common::{Random, read};

@@ -1,9 +1,6 @@
 //! Unformatted HISTORY files: what gfortran has written is read; mutated, the laws of the fuzz targets hold.
 
-#[allow(dead_code)] // what stored indices need
-#[path = "../../../fuzz/src/files.rs"]
-mod files;
-
+use crate::files;
 use std::path::{Path, PathBuf};
 
 use crate::common::{Random, read};

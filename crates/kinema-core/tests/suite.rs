@@ -12,6 +12,8 @@ mod dlpoly_unformatted;
 mod encode;
 mod encode_runs;
 mod file_identity;
+#[path = "../../../fuzz/src/files.rs"]
+mod files;
 mod g96;
 mod growing;
 mod h5md;

@@ -186,7 +186,7 @@ def from_os(doing: str, error: OSError, path: str | None = None) -> Error:
 
 @contextmanager
 def os_errors(doing: str, path: str | None = None) -> Iterator[None]:
-    """Within the block, errors of the operating system become those of `from_os`."""
+    """Within the block, an error of the operating system is raised as the error that `from_os` makes of it."""
     try:
         yield
     except OSError as error:
