@@ -136,7 +136,8 @@ class Runs:
         values = []
         for path in sorted((out / "reports").glob("*.json")):
             report = Report.load(path)
-            facts = {"access": report.timings.access, "runner": report.timings.runner, **report.extra}
+            usual = {"format": "as is", "source": "file", "reader": "kinema"}
+            facts = {**usual, "access": report.timings.access, "runner": report.timings.runner, **report.extra}
             if all(facts.get(name) == value for name, value in wanted.items()):
                 values.append(getattr(report.quantities, operand["quantity"]))
         if not values:
