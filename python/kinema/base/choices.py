@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Collection
-from typing import Literal, ParamSpec, TypeVar, get_args
+from typing import Any, Literal, ParamSpec, TypeVar, get_args
 
 from kinema import _core
 from kinema.base.errors import ArgumentError
@@ -111,6 +111,13 @@ def check_choice(argument: str, value: object, allowed: Collection[object]) -> N
         names = [repr(one) for one in allowed]
         wanted = " or ".join(names) if len(names) < 3 else f"one of {', '.join(names)}"
         raise ArgumentError(f"{argument} must be {wanted}, found {value!r}")
+
+
+def whole_number(name: str, value: Any) -> int:
+    """`value` from 1 on; raises ArgumentError for anything else."""
+    if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < 1:
+        raise ArgumentError(f"{name} is a whole number from 1 on, found {value!r}")
+    return int(value)
 
 
 def check_text(argument: str, value: object) -> None:

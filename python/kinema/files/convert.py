@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema._core import __version__
+from kinema.base.choices import whole_number
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import collected, emit, merge_file_notes, returns_notes
 from kinema.base.printable import counted, printable
@@ -43,7 +44,6 @@ from kinema.formats.all_formats import format_named
 from kinema.formats.all_writers import all_options, check_options, is_option
 from kinema.formats.declared import chosen, documented, names_of, unknown_option
 from kinema.formats.external.writer import AtomsAsText
-from kinema.formats.h5md.write.options import whole_number
 from kinema.formats.options import CONVERT_TABLE
 from kinema.model.frame import VECTOR_FIELDS
 from kinema.model.selection.atoms import AtomChoice

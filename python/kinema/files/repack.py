@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.base.choices import renamed
+from kinema.base.choices import renamed, whole_number
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import returns_notes
 from kinema.base.printable import counted, printable
@@ -24,7 +24,6 @@ from kinema.formats import h5md
 from kinema.formats.h5md.description import H5mdReading
 from kinema.formats.h5md.file import H5mdFile, check_hdf5, opened
 from kinema.formats.h5md.schema import GROMACS_TOPOLOGY, MAX_ERROR, MAX_ERROR_UNIT, ROUNDING
-from kinema.formats.h5md.write.options import whole_number
 from kinema.formats.h5md.write.units import LENGTHS
 from kinema.model.selection.atoms import AtomChoice
 from kinema.runners import Runner, choose_runner

@@ -11,7 +11,7 @@ from functools import partial
 from typing import cast
 
 from kinema import _core, trajectory
-from kinema.base.choices import renamed
+from kinema.base.choices import renamed, whole_number
 from kinema.base.errors import ArgumentError, FileNotFound, os_errors
 from kinema.base.notes import returns_notes
 from kinema.base.printable import printable
@@ -28,7 +28,6 @@ from kinema.formats.all_formats import format_named
 from kinema.formats.external.frames import refuse_external
 from kinema.formats.h5md.description import H5mdReading
 from kinema.formats.h5md.file import opened
-from kinema.formats.h5md.write.options import whole_number
 from kinema.formats.splice import FrameRange, write_frames
 from kinema.runners import Runner, choose_runner
 from kinema.runners.workers import CallWorkers

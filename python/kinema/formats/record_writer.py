@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
+from kinema.base.choices import whole_number
 from kinema.base.errors import ArgumentError, Error, UnsupportedFormatError, os_errors
 from kinema.base.notes import collected
 from kinema.base.resources import worker_count
 from kinema.formats.declared import RecordWriting
 from kinema.formats.given_frames import FrameArrays, LastStamps
-from kinema.formats.h5md.write.options import whole_number
 from kinema.formats.writer import Target, Writer
 from kinema.model.frame import VECTOR_FIELDS, Part
 from kinema.storage.output_checks import check_target

@@ -10,12 +10,11 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from kinema.base.choices import check_choice
+from kinema.base.choices import check_choice, whole_number
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import collected, emit
 from kinema.formats.all_formats import format_named
 from kinema.formats.declared import current_names
-from kinema.formats.h5md.write.options import whole_number
 from kinema.formats.strategies import check_strategy, check_verify, hints_of
 from kinema.formats.writer import RanksWriter
 from kinema.formats.writer_choice import check_options, format_of, is_variant, old_names

@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
+from kinema.base.choices import whole_number
 from kinema.base.errors import ArgumentError, UnsupportedFormatError, os_errors
 from kinema.formats.atoms import topology_of
 from kinema.formats.external.format import ExternalWriting
 from kinema.formats.given_frames import FrameArrays, check_cells_kept
 from kinema.formats.h5md.read.row_readers import from_lengths_and_angles
-from kinema.formats.h5md.write.options import whole_number
 from kinema.formats.writer import Target, Writer
 from kinema.model.atom_table import Atoms
 from kinema.model.topology import is_atom_group

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from kinema.base.choices import whole_number
 from kinema.base.errors import ArgumentError
 from kinema.base.resources import worker_count
 from kinema.formats import h5md
@@ -30,7 +31,6 @@ from kinema.formats.h5md.write.options import (
     fixed_cell,
     float_type,
     group_name,
-    whole_number,
 )
 from kinema.formats.h5md.write.particles_group import TrajectoryGroup
 from kinema.formats.h5md.write.units import FileUnits

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from kinema.base.choices import whole_number
 from kinema.base.errors import ArgumentError
 from kinema.base.input_files import is_hdf5
 from kinema.base.resources import worker_count
 from kinema.formats.given_frames import FrameArrays
 from kinema.formats.h5md.read.netcdf4.conventions import convention_named
-from kinema.formats.h5md.write.options import field_names, float_type, whole_number
+from kinema.formats.h5md.write.options import field_names, float_type
 from kinema.formats.h5md.writer import table_of
 from kinema.formats.hdf5.writer import Hdf5Writer
 from kinema.formats.netcdf.format import Netcdf4Writing

@@ -159,20 +159,21 @@ class SharedSetup:
             return self._slots[worker]
 
     def planned(self, files: SharedFiles) -> tuple[_PlannedPass, float, float]:
-        """The plan, and the seconds that opening and planning took if this call did them."""
+        """The plan, and the seconds that opening, with unpickling, and planning took if this call did them."""
         with self._lock:
             if self._planned is not None:
                 return self._planned, 0.0, 0.0
+            called = time.monotonic()
             setup = pickle.loads(self._content[0])
             if not isinstance(setup, WorkerSetup):
                 raise InternalError(f"the setup of a worker is none, found {type(setup).__name__}")
             setup.trace.join("dask")
             begun = time.perf_counter_ns()
             trajectory = files.opened()
-            opening = lap("open", "reader", begun) * 1e-9
+            lap("open", "reader", begun)
             opened = time.monotonic()
             self._planned = _PlannedPass(trajectory, setup.work_plan.plan(trajectory, setup.jobs), setup.jobs)
-            return self._planned, opening, time.monotonic() - opened
+            return self._planned, opened - called, time.monotonic() - opened
 
 
 def slots_of(threads: int, threads_a_task: int) -> int:

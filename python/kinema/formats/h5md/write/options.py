@@ -82,13 +82,6 @@ class FileOptions:
             )
 
 
-def whole_number(name: str, value: Any) -> int:
-    """`value` from 1 on; raises ArgumentError for anything else."""
-    if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < 1:
-        raise ArgumentError(f"{name} is a whole number from 1 on, found {value!r}")
-    return int(value)
-
-
 def field_names(fields: Sequence[str] | None) -> tuple[str, ...] | None:
     """Fields in their order in the file; raises ArgumentError for an empty list, repeats and unknown names."""
     if fields is None:
