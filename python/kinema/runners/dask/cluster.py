@@ -15,6 +15,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -68,6 +69,8 @@ class OwnCluster:
             specification = {"cls": Scheduler, "options": options}
             scheduler = SpecCluster(scheduler=specification, name="kinema", silence_logs=False, security=security)
             stack.callback(scheduler.close)
+            # a worker whose heartbeat meets a closed scheduler writes a traceback to stderr
+            stack.callback(self._halt)
             scheduler.sync(_seclude, scheduler.scheduler)
             for _ in range(self._n_workers):
                 address = scheduler.scheduler_address
@@ -97,6 +100,10 @@ class OwnCluster:
                     "to stderr says why"
                 )
         raise WorkerError(f"the Dask workers did not join within {_JOINING:.0f} s, expected {self._n_workers}")
+
+    def _halt(self) -> None:
+        for process in self.processes:
+            process.send_signal(signal.SIGSTOP)
 
     def _kill(self) -> None:
         # workers only read, and their folder is removed here: they have nothing to clean up
