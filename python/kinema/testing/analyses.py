@@ -1,4 +1,4 @@
-"""All registered analyses with arguments made from their declarations, and a small peptide to run them on."""
+"""All registered analyses with arguments made from their declarations, for `kinema.testing.solvated`."""
 
 from __future__ import annotations
 
@@ -13,27 +13,12 @@ from kinema.analysis.declared import DeclaredAnalysis
 from kinema.analysis.registry import ANALYSES
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import collected
-from kinema.testing.synthetic import random_walk
-from kinema.testing.writers import write_dcd
 from kinema.trajectory import Trajectory
 
-__all__ = ["every_analysis", "examples_of", "option_words", "write_peptide"]
+__all__ = ["every_analysis", "examples_of", "option_words"]
 
 #: atoms of a peptide for analyses that take a selection
 SOME_ATOMS = "resid 2:5"
-
-
-def write_peptide(folder: Path, n_frames: int) -> tuple[Path, Path]:
-    """A PDB file of residues 1 to 8 of adenylate kinase, and a DCD of a random walk of its atoms from there."""
-    import MDAnalysis
-    from MDAnalysisTests import datafiles
-
-    atoms = MDAnalysis.Universe(datafiles.PSF, datafiles.DCD).select_atoms("resid 1:8")
-    walk = random_walk(n_frames, len(atoms))
-    topology, trajectory = folder / "peptide.pdb", folder / "peptide.dcd"
-    atoms.write(topology)
-    write_dcd(trajectory, atoms.positions + walk - walk[0])
-    return topology, trajectory
 
 
 def examples_of(analysis: type[DeclaredAnalysis]) -> list[dict[str, Any]]:
