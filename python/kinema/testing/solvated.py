@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def write_solvated_peptide(folder: Path, n_frames: int, seed: int = 1) -> tuple[
 def _motion(n_frames: int, n_atoms: int, random: np.random.Generator) -> NDArray[np.float32]:
     """Displacements, (frames, atoms, 3), of which each remembers the one before; none in the first frame."""
     displacements = np.zeros((n_frames, n_atoms, 3), np.float32)
-    for before, after in zip(displacements, displacements[1:], strict=False):
+    for before, after in pairwise(displacements):
         after[:] = _MEMORY * before + random.normal(0.0, _PUSH, before.shape)
     return displacements
 
