@@ -7,7 +7,7 @@ use kinema_core::{Error, ErrorKind, Result};
 
 use crate::analyses::geometry::{angles, centers, dihedrals, distances};
 use crate::analyses::motion::{displacements, jumps, rotations};
-use crate::analyses::pairs::{close_pairs, distance_histogram};
+use crate::analyses::pairs::{close_pairs, distance_histogram, hbonds, water_bridges};
 use crate::analyses::structure::{average, gyration, rgyr, rmsd, rmsf};
 use crate::arguments::Arguments;
 
@@ -55,11 +55,13 @@ pub static KERNELS: &[KernelInfo] = &[
     distance_histogram::KERNEL,
     distances::KERNEL,
     gyration::KERNEL,
+    hbonds::KERNEL,
     jumps::KERNEL,
     rgyr::KERNEL,
     rmsd::KERNEL,
     rmsf::KERNEL,
     rotations::KERNEL,
+    water_bridges::KERNEL,
 ];
 
 /// The kernel of that name.

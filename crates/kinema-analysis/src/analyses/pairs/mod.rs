@@ -1,4 +1,8 @@
-//! Pairs of atoms by distance: counted, or those that are near each other.
+//! Pairs of atoms by distance: counted, or those that are near each other; hydrogen bonds and chains of them.
 
+mod bond_finder;
+mod bridge_paths;
 pub mod close_pairs;
 pub mod distance_histogram;
+pub mod hbonds;
+pub mod water_bridges;

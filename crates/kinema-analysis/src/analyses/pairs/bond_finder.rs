@@ -1,0 +1,278 @@
+//! Hydrogen bonds of a frame: donors with their hydrogens, acceptors near them, and a criterion.
+//!
+//! The kernels of hydrogen bonds and of water bridges share it. Atoms are places in the row of positions of one atom
+//! set, which has all atoms that take part.
+
+use kinema_core::frame::{Fields, Lattice};
+use kinema_core::reduce::Frame;
+use kinema_core::selection::AtomSelection;
+use kinema_core::{ErrorKind, Result};
+
+use crate::arguments::Arguments;
+use crate::geometry::cell_list::{CellList, FoundPair, PairImages};
+use crate::geometry::hydrogen_bond::{Bond, Criterion, Rule, nearest};
+
+/// Words of the argument `criterion`.
+const RULES: [(&str, Rule); 6] = [
+    ("distance-angle", Rule::DistanceAngle),
+    ("gromacs", Rule::Gromacs),
+    ("baker-hubbard", Rule::BakerHubbard),
+    ("wernet-nilsson", Rule::WernetNilsson),
+    ("hydrogen", Rule::Hydrogen),
+    ("heavy", Rule::Heavy),
+];
+
+/// Reads `criterion`, `distance` (angstrom) and `angle` (degrees).
+///
+/// # Errors
+/// `InvalidArgument` for a distance that is not above 0, and an angle beyond 0 to 180.
+pub(super) fn criterion(arguments: &Arguments) -> Result<Criterion> {
+    let rule = arguments.choice("criterion", &RULES)?;
+    let (distance, angle) = (arguments.number("distance")?, arguments.number("angle")?);
+    if distance <= 0.0 {
+        return Err(arguments.wrong("distance", "above 0"));
+    }
+    if !(0.0..=180.0).contains(&angle) {
+        return Err(arguments.wrong("angle", "from 0 to 180"));
+    }
+    Ok(Criterion::new(rule, distance, angle))
+}
+
+/// Donors with their hydrogens, ascending; a hydrogen may have several donors.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Donors {
+    heavy: Vec<u32>,
+    /// Where the hydrogens of each begin, and their number.
+    first: Vec<u32>,
+    hydrogens: Vec<u32>,
+}
+
+impl Donors {
+    /// Takes pairs of donor and hydrogen in ascending order.
+    fn fill(&mut self, pairs: impl IntoIterator<Item = [u32; 2]>) {
+        self.heavy.clear();
+        self.first.clear();
+        self.hydrogens.clear();
+        for [donor, hydrogen] in pairs {
+            if self.heavy.last() != Some(&donor) {
+                self.heavy.push(donor);
+                self.first.push(self.hydrogens.len() as u32);
+            }
+            self.hydrogens.push(hydrogen);
+        }
+        self.first.push(self.hydrogens.len() as u32);
+    }
+
+    /// The places of a donor's hydrogens in `hydrogens`.
+    fn of(&self, donor: usize) -> std::ops::Range<usize> {
+        self.first[donor] as usize..self.first[donor + 1] as usize
+    }
+}
+
+/// All atoms that can take part in hydrogen bonds.
+#[derive(Debug)]
+pub(super) struct Participants {
+    atoms: AtomSelection,
+    /// Pairs of donor and hydrogen, ascending: the same in all frames, or ...
+    pairs: Vec<[u32; 2]>,
+    /// ... the donors and hydrogens up to a distance of each other, angstrom, in each frame.
+    near: Option<(Vec<u32>, Vec<u32>, f64)>,
+    acceptors: Vec<u32>,
+}
+
+impl Participants {
+    /// Reads `acceptors`, and either `pairs` of donor and hydrogen, or `donors`, `hydrogens` and `d_h_cutoff`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` or `OutOfRange` for wrong arguments.
+    pub(super) fn from_arguments(arguments: &Arguments) -> Result<Self> {
+        let n_atoms = arguments.n_atoms();
+        let mut all = requested(&arguments.atoms("acceptors")?);
+        let n_acceptors = all.len();
+        let fixed = arguments.has("pairs");
+        let mut n_donors = 0;
+        if fixed {
+            all.extend(arguments.index_rows::<2>("pairs")?.iter().flatten());
+        } else {
+            let donors = requested(&arguments.atoms("donors")?);
+            n_donors = donors.len();
+            all.extend(donors);
+            all.extend(requested(&arguments.atoms("hydrogens")?));
+        }
+        let selection = AtomSelection::new(all, n_atoms)?;
+        let places = match selection.columns() {
+            Some(columns) => columns.to_vec(),
+            None => (0..selection.n_requested() as u32).collect(),
+        };
+        let (acceptors, others) = places.split_at(n_acceptors);
+        let (mut pairs, mut near) = (Vec::new(), None);
+        if fixed {
+            pairs = others.as_chunks::<2>().0.to_vec();
+            pairs.sort_unstable();
+            pairs.dedup();
+        } else {
+            let (donors, hydrogens) = others.split_at(n_donors);
+            let cutoff = arguments.number("d_h_cutoff")?;
+            if cutoff <= 0.0 {
+                return Err(arguments.wrong("d_h_cutoff", "above 0"));
+            }
+            near = Some((ascending(donors), ascending(hydrogens), cutoff));
+        }
+        let atoms = AtomSelection::union(n_atoms, [&selection]);
+        Ok(Self { atoms, pairs, near, acceptors: ascending(acceptors) })
+    }
+
+    /// The set of all atoms.
+    pub(super) fn atoms(&self) -> &AtomSelection {
+        &self.atoms
+    }
+
+    /// The atoms' numbers in the trajectory.
+    pub(super) fn numbers(&self) -> Vec<u32> {
+        self.atoms.iter().collect()
+    }
+
+    /// Whether each atom of the set is one of `group`.
+    pub(super) fn members(&self, group: &AtomSelection) -> Vec<bool> {
+        let mut group: Vec<u32> = group.iter().collect();
+        group.sort_unstable();
+        self.atoms.iter().map(|atom| group.binary_search(&atom).is_ok()).collect()
+    }
+
+    /// The acceptors that `wanted` names.
+    pub(super) fn acceptors(&self, wanted: impl Fn(u32) -> bool) -> Vec<u32> {
+        self.acceptors.iter().copied().filter(|atom| wanted(*atom)).collect()
+    }
+}
+
+fn requested(atoms: &AtomSelection) -> Vec<u32> {
+    atoms.iter().collect()
+}
+
+fn ascending(places: &[u32]) -> Vec<u32> {
+    let mut sorted = places.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    sorted
+}
+
+/// A hydrogen bond; atoms are places.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct FoundBond {
+    pub(super) donor: u32,
+    pub(super) hydrogen: u32,
+    pub(super) acceptor: u32,
+    pub(super) bond: Bond,
+}
+
+impl FoundBond {
+    /// Its atoms: what bonds are sorted by.
+    pub(super) fn key(&self) -> [u32; 3] {
+        [self.donor, self.hydrogen, self.acceptor]
+    }
+}
+
+/// A worker's buffers.
+#[derive(Debug, Default)]
+pub(super) struct Finder {
+    cells: CellList,
+    found: Vec<FoundPair>,
+    first: Vec<f32>,
+    second: Vec<f32>,
+    /// Pairs of donor and hydrogen of this frame.
+    pairs: Vec<[u32; 2]>,
+    donors: Donors,
+}
+
+impl Finder {
+    /// Finds the pairs of donor and hydrogen of a frame, if they are not the same in all.
+    ///
+    /// # Errors
+    /// `Corrupt` for positions that are not finite.
+    pub(super) fn prepare(&mut self, atoms: &Participants, lattice: &Lattice, row: &[[f32; 3]]) -> Result<()> {
+        if let Some((donors, hydrogens, cutoff)) = &atoms.near {
+            gather(row, donors, &mut self.first);
+            gather(row, hydrogens, &mut self.second);
+            let (first, second) = (&self.first, &self.second);
+            self.cells.between(lattice, first, second, *cutoff, PairImages::Minimum, &mut self.found)?;
+            let pairs = self.found.iter().map(|pair| [donors[pair.first as usize], hydrogens[pair.second as usize]]);
+            self.pairs.clear();
+            self.pairs.extend(pairs.filter(|[donor, hydrogen]| donor != hydrogen));
+        }
+        Ok(())
+    }
+
+    /// Adds the bonds from the donors that `wanted` names to `acceptors`, by donor, hydrogen and acceptor.
+    ///
+    /// # Errors
+    /// `Corrupt` for positions that are not finite.
+    pub(super) fn find(
+        &mut self,
+        atoms: &Participants,
+        criterion: &Criterion,
+        (lattice, row): (&Lattice, &[[f32; 3]]),
+        wanted: impl Fn(u32) -> bool,
+        acceptors: &[u32],
+        bonds: &mut Vec<FoundBond>,
+    ) -> Result<()> {
+        let pairs = if atoms.near.is_some() { &self.pairs } else { &atoms.pairs };
+        self.donors.fill(pairs.iter().copied().filter(|[donor, _]| wanted(*donor)));
+        if self.donors.heavy.is_empty() || acceptors.is_empty() {
+            return Ok(());
+        }
+        let of_hydrogens = criterion.is_of_hydrogens();
+        gather(row, if of_hydrogens { &self.donors.hydrogens } else { &self.donors.heavy }, &mut self.first);
+        gather(row, acceptors, &mut self.second);
+        let (first, second) = (&self.first, &self.second);
+        self.cells.between(lattice, first, second, criterion.reach(), PairImages::Minimum, &mut self.found)?;
+        let mut test = |donor: u32, hydrogen: u32, pair: &FoundPair, to_donor: [f64; 3]| {
+            let acceptor = acceptors[pair.second as usize];
+            if acceptor == donor || acceptor == hydrogen {
+                return;
+            }
+            let across = between(lattice, row, donor, acceptor);
+            let to_acceptor = between(lattice, row, hydrogen, acceptor);
+            if let Some(bond) = criterion.bond(pair.distance, to_donor, across, to_acceptor) {
+                bonds.push(FoundBond { donor, hydrogen, acceptor, bond });
+            }
+        };
+        let donors = &self.donors;
+        let mut at = 0;
+        for pairs in self.found.chunk_by(|one, other| one.first == other.first) {
+            let point = pairs[0].first as usize;
+            let hydrogens = if of_hydrogens {
+                while donors.of(at).end <= point {
+                    at += 1;
+                }
+                point..point + 1
+            } else {
+                at = point;
+                donors.of(point)
+            };
+            let donor = donors.heavy[at];
+            for &hydrogen in &donors.hydrogens[hydrogens] {
+                let to_donor = between(lattice, row, hydrogen, donor);
+                pairs.iter().for_each(|pair| test(donor, hydrogen, pair, to_donor));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The error of a search in a frame: positions that are not finite are named.
+pub(super) fn named(error: kinema_core::Error, frame: &Frame<'_>) -> kinema_core::Error {
+    let finite = frame.positions(0).iter().all(|value| value.is_finite());
+    if error.kind() == ErrorKind::Corrupt && !finite { frame.not_finite(Fields::POSITIONS, 0) } else { error }
+}
+
+fn gather(row: &[[f32; 3]], places: &[u32], points: &mut Vec<f32>) {
+    points.clear();
+    points.extend(places.iter().flat_map(|place| row[*place as usize]));
+}
+
+/// From one atom to the nearest image of another.
+#[inline]
+fn between(lattice: &Lattice, row: &[[f32; 3]], from: u32, to: u32) -> [f64; 3] {
+    let (from, to) = (row[from as usize], row[to as usize]);
+    nearest(lattice, std::array::from_fn(|i| f64::from(to[i]) - f64::from(from[i])))
+}

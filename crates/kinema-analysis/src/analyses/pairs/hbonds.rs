@@ -1,0 +1,128 @@
+//! Hydrogen bonds of each frame: donor, hydrogen, acceptor, the distance D-A and the angle D-H-A.
+//!
+//! The criterion is one of `geometry/hydrogen_bond.rs`, with nearest images in the frame's cell. A donor is bonded to its
+//! hydrogens in all frames, or in those in which they are near it.
+
+use std::sync::Arc;
+
+use kinema_core::Result;
+use kinema_core::frame::Fields;
+use kinema_core::reduce::{Frame, Needs, Values};
+
+use super::bond_finder::{Finder, FoundBond, Participants, criterion, named};
+use crate::analyses::lists_per_frame::{ListPerFrame, ListRows};
+use crate::arguments::Arguments;
+use crate::geometry::hydrogen_bond::Criterion;
+use crate::partials::lists::{ListChunk, ListColumn};
+use crate::registry::KernelInfo;
+
+/// Columns: "donor", "hydrogen" and "acceptor", atoms of the trajectory; "distance" D-A, angstrom; "angle" D-H-A, degrees;
+/// in the order of these atoms.
+///
+/// `acceptors`, and `pairs` (n, 2) of donor and hydrogen, or `donors`, `hydrogens` and `d_h_cutoff`. `criterion`,
+/// `distance`, `angle`: see [`criterion`]. `between`: pairs of groups; the donor is in one and the acceptor in the other.
+pub const KERNEL: KernelInfo = KernelInfo {
+    id: HydrogenBonds::ID,
+    make: |arguments| {
+        let (atoms, criterion) = (Participants::from_arguments(arguments)?, criterion(arguments)?);
+        let mut searches = Vec::new();
+        for groups in arguments.tuples("between", &["first", "second"])? {
+            let first = atoms.members(&groups.atoms("first")?);
+            let second = atoms.members(&groups.atoms("second")?);
+            let same = first == second;
+            searches.push(Search::new(&atoms, first.clone(), &second));
+            if !same {
+                searches.push(Search::new(&atoms, second, &first));
+            }
+        }
+        if searches.is_empty() {
+            let all = vec![true; atoms.atoms().len()];
+            searches.push(Search::new(&atoms, all.clone(), &all));
+        }
+        let numbers = atoms.numbers();
+        Ok(Arc::new(ListRows(HydrogenBonds { atoms, numbers, criterion, searches })))
+    },
+    examples: |n_atoms, _| {
+        let every = |step: usize| (0..n_atoms).step_by(step).collect::<Vec<_>>();
+        let pairs: Vec<[u32; 2]> = every(2).iter().map(|atom| [*atom, (atom + 1) % n_atoms]).collect();
+        let of = |rule: &str, distance: f64, angle: f64| {
+            Arguments::new(n_atoms)
+                .with("acceptors", every(3))
+                .with("criterion", rule)
+                .with("distance", distance)
+                .with("angle", angle)
+        };
+        let between = vec![crate::arguments::Argument::List(vec![every(2).into(), every(1).into()])];
+        vec![
+            of("distance-angle", 8.0, 100.0).with("pairs", pairs.clone()),
+            of("baker-hubbard", 8.0, 90.0).with("pairs", pairs).with("between", between),
+            of("gromacs", 6.0, 60.0).with("donors", every(2)).with("hydrogens", every(5)).with("d_h_cutoff", 4.0),
+        ]
+    },
+};
+
+struct HydrogenBonds {
+    atoms: Participants,
+    numbers: Vec<u32>,
+    criterion: Criterion,
+    searches: Vec<Search>,
+}
+
+/// Bonds from some donors to some acceptors.
+struct Search {
+    donors: Vec<bool>,
+    acceptors: Vec<u32>,
+}
+
+impl Search {
+    fn new(atoms: &Participants, donors: Vec<bool>, acceptors: &[bool]) -> Self {
+        Self { donors, acceptors: atoms.acceptors(|atom| acceptors[atom as usize]) }
+    }
+}
+
+/// A worker's buffers.
+#[derive(Debug, Default)]
+struct Scratch {
+    finder: Finder,
+    bonds: Vec<FoundBond>,
+}
+
+impl ListPerFrame for HydrogenBonds {
+    const ID: &'static str = "hbonds/1";
+    const COLUMNS: &'static [ListColumn] = &[
+        ("donor", Values::U32(Vec::new())),
+        ("hydrogen", Values::U32(Vec::new())),
+        ("acceptor", Values::U32(Vec::new())),
+        ("distance", Values::F64(Vec::new())),
+        ("angle", Values::F64(Vec::new())),
+    ];
+    type Scratch = Scratch;
+
+    fn needs(&self) -> Needs {
+        Needs { fields: Fields::POSITIONS | Fields::CELL, atom_sets: vec![self.atoms.atoms().clone()] }
+    }
+
+    fn list(&self, frame: &Frame<'_>, Scratch { finder, bonds }: &mut Scratch, rows: &mut ListChunk) -> Result<()> {
+        let (lattice, row) = (frame.lattice()?, frame.positions(0).as_chunks::<3>().0);
+        bonds.clear();
+        let mut find = || {
+            finder.prepare(&self.atoms, &lattice, row)?;
+            for search in &self.searches {
+                let wanted = |donor: u32| search.donors[donor as usize];
+                finder.find(&self.atoms, &self.criterion, (&lattice, row), wanted, &search.acceptors, bonds)?;
+            }
+            Ok(())
+        };
+        find().map_err(|error| named(error, frame))?;
+        if self.searches.len() > 1 {
+            bonds.sort_unstable_by_key(FoundBond::key);
+            bonds.dedup_by_key(|bond| bond.key());
+        }
+        for column in 0..3 {
+            rows.column::<u32>(column).extend(bonds.iter().map(|bond| self.numbers[bond.key()[column] as usize]));
+        }
+        rows.column::<f64>(3).extend(bonds.iter().map(|bond| bond.bond.donor_acceptor));
+        rows.column::<f64>(4).extend(bonds.iter().map(|bond| bond.bond.angle));
+        Ok(())
+    }
+}

@@ -1,0 +1,238 @@
+//! Water bridges of each frame: chains of hydrogen bonds from one group through waters to another.
+//!
+//! A bridge of n waters has n + 1 hydrogen bonds, each from an atom of one molecule to the next one of the chain; donor
+//! and acceptor may be on either side. No water occurs twice. Waters are searched layer by layer from the first group,
+//! so that only bonds of waters which can be part of a bridge are looked for.
+
+use std::sync::Arc;
+
+use kinema_core::Result;
+use kinema_core::frame::{Fields, Lattice};
+use kinema_core::reduce::{Frame, Needs, Values};
+
+use super::bond_finder::{Finder, FoundBond, Participants, criterion, named};
+use super::bridge_paths::{Edge, Paths};
+use crate::analyses::lists_per_frame::{ListPerFrame, ListRows};
+use crate::arguments::{Argument, Arguments};
+use crate::geometry::hydrogen_bond::Criterion;
+use crate::partials::lists::{ListChunk, ListColumn};
+use crate::registry::KernelInfo;
+
+/// Rows are the hydrogen bonds of bridges, from the first group to the second; bridges of fewer waters come first.
+/// Columns: "bridge", counted from 0 in the frame; "waters", how many the bridge has; "donor", "hydrogen" and "acceptor",
+/// atoms of the trajectory; "distance", H-A or D-A as the criterion limits it, angstrom; "angle" D-H-A, degrees.
+///
+/// Atoms and criterion as for hydrogen bonds; `first` and `second`: the groups; `waters`: the atoms of waters, `molecules`:
+/// the water of each, any whole numbers; `order`: the most waters of a bridge.
+pub const KERNEL: KernelInfo = KernelInfo { id: WaterBridges::ID, make, examples };
+
+fn make(arguments: &Arguments) -> Result<Arc<dyn kinema_core::reduce::AnyKernel>> {
+    let (atoms, criterion) = (Participants::from_arguments(arguments)?, criterion(arguments)?);
+    let order = arguments.count("order", 1)?;
+    let (waters, molecules) = (arguments.index_rows::<1>("waters")?, arguments.index_rows::<1>("molecules")?);
+    if waters.len() != molecules.len() {
+        return Err(arguments.wrong("molecules", "one number for each of waters"));
+    }
+    let mut of_atoms: Vec<_> = waters.iter().zip(molecules).map(|([atom], [molecule])| (*atom, *molecule)).collect();
+    of_atoms.sort_unstable();
+    let mut names: Vec<u32> = molecules.as_flattened().to_vec();
+    names.sort_unstable();
+    names.dedup();
+    let molecule = |atom: &u32| {
+        let found = of_atoms.binary_search_by_key(atom, |(atom, _)| *atom).ok()?;
+        names.binary_search(&of_atoms[found].1).ok()
+    };
+    let numbers = atoms.numbers();
+    let molecules: Vec<u32> = numbers.iter().map(|atom| molecule(atom).map_or(NONE, |found| found as u32)).collect();
+    // a water of a group is an end of bridges, and never in between
+    let dry = |members: Vec<bool>| members.into_iter().zip(&molecules).map(|(is, of)| is && *of == NONE).collect();
+    let (first, second): (Vec<bool>, Vec<bool>) =
+        (dry(atoms.members(&arguments.atoms("first")?)), dry(atoms.members(&arguments.atoms("second")?)));
+    let acceptors = |members: &[bool]| atoms.acceptors(|atom| members[atom as usize]);
+    let acceptors = [acceptors(&first), acceptors(&second), atoms.acceptors(|atom| molecules[atom as usize] != NONE)];
+    let n_molecules = names.len();
+    Ok(Arc::new(ListRows(WaterBridges {
+        atoms,
+        numbers,
+        criterion,
+        order,
+        molecules,
+        n_molecules,
+        first,
+        second,
+        acceptors,
+    })))
+}
+
+fn examples(n_atoms: u32, _: &[[f64; 3]]) -> Vec<Arguments> {
+    let all: Vec<u32> = (0..n_atoms).collect();
+    let of = |order: i64, end: usize| {
+        let end = end.min(all.len());
+        let waters = all[end.min(all.len() - 1)..].to_vec();
+        let molecules: Vec<u32> = waters.iter().map(|atom| atom / 3).collect();
+        let pairs: Vec<[u32; 2]> = all.iter().map(|atom| [*atom, (atom + 1) % n_atoms]).collect();
+        Arguments::new(n_atoms)
+            .with("acceptors", all.clone())
+            .with("pairs", pairs)
+            .with("criterion", Argument::from("hydrogen"))
+            .with("distance", 5.0)
+            .with("angle", 100.0)
+            .with("first", all[..end.div_ceil(2).max(1)].to_vec())
+            .with("second", all[..end.max(1)].to_vec())
+            .with("waters", waters)
+            .with("molecules", molecules)
+            .with("order", order)
+    };
+    vec![of(1, all.len() / 2), of(2, all.len() / 4)]
+}
+
+/// No water.
+const NONE: u32 = u32::MAX;
+
+struct WaterBridges {
+    atoms: Participants,
+    numbers: Vec<u32>,
+    criterion: Criterion,
+    order: usize,
+    /// The water of each place, counted from 0; `NONE` for other atoms.
+    molecules: Vec<u32>,
+    n_molecules: usize,
+    first: Vec<bool>,
+    second: Vec<bool>,
+    /// Those of the first group, the second, and of waters.
+    acceptors: [Vec<u32>; 3],
+}
+
+/// A worker's buffers.
+#[derive(Debug, Default)]
+struct Scratch {
+    finder: Finder,
+    bonds: Vec<FoundBond>,
+    /// After how many waters each water is reached; 0 for those that are not.
+    depths: Vec<usize>,
+    paths: Paths,
+}
+
+impl WaterBridges {
+    /// The water of an atom.
+    fn water(&self, atom: u32) -> Option<u32> {
+        Some(self.molecules[atom as usize]).filter(|molecule| *molecule != NONE)
+    }
+
+    /// Adds the bonds between a group and the waters that are wanted.
+    fn bonds_of_group(
+        &self,
+        finder: &mut Finder,
+        frame: (&Lattice, &[[f32; 3]]),
+        (group, acceptors): (&[bool], &[u32]),
+        wanted: impl Fn(u32) -> bool + Copy,
+        bonds: &mut Vec<FoundBond>,
+    ) -> Result<()> {
+        bonds.clear();
+        let is_wanted = |atom: u32| self.water(atom).is_some_and(wanted);
+        let near: Vec<u32> = self.acceptors[2].iter().copied().filter(|atom| is_wanted(*atom)).collect();
+        finder.find(&self.atoms, &self.criterion, frame, |atom| group[atom as usize], &near, bonds)?;
+        finder.find(&self.atoms, &self.criterion, frame, is_wanted, acceptors, bonds)
+    }
+
+    /// Ends and edges of all bridges of a frame, as far as their waters are reached.
+    fn search(&self, scratch: &mut Scratch, frame: (&Lattice, &[[f32; 3]])) -> Result<()> {
+        let Scratch { finder, bonds, depths, paths } = scratch;
+        finder.prepare(&self.atoms, frame.0, frame.1)?;
+        depths.clear();
+        depths.resize(self.n_molecules, 0);
+        paths.clear();
+        self.bonds_of_group(finder, frame, (&self.first, &self.acceptors[0]), |_| true, bonds)?;
+        for bond in bonds.iter() {
+            let (end, water) = self.end_and_water(bond);
+            depths[water as usize] = 1;
+            paths.starts.push(Edge { from: end, to: water, bond: *bond });
+        }
+        for depth in 1..self.order {
+            let expanded = |water: u32| depths[water as usize] == depth;
+            let wanted = |atom: u32| self.water(atom).is_some_and(expanded);
+            let near: Vec<u32> = self.acceptors[2].iter().copied().filter(|atom| wanted(*atom)).collect();
+            bonds.clear();
+            let all = |atom: u32| self.water(atom).is_some();
+            finder.find(&self.atoms, &self.criterion, frame, wanted, &self.acceptors[2], bonds)?;
+            finder.find(&self.atoms, &self.criterion, frame, all, &near, bonds)?;
+            let of = |atom: u32| self.molecules[atom as usize];
+            let ends = |bond: &FoundBond| [[of(bond.donor), of(bond.acceptor)], [of(bond.acceptor), of(bond.donor)]];
+            let before = paths.between.len();
+            for bond in bonds.iter() {
+                for [from, to] in ends(bond) {
+                    if from != to && expanded(from) {
+                        paths.between.push(Edge { from, to, bond: *bond });
+                    }
+                }
+            }
+            for edge in &paths.between[before..] {
+                let reached = &mut depths[edge.to as usize];
+                if *reached == 0 {
+                    *reached = depth + 1;
+                }
+            }
+        }
+        self.bonds_of_group(
+            finder,
+            frame,
+            (&self.second, &self.acceptors[1]),
+            |water| depths[water as usize] > 0,
+            bonds,
+        )?;
+        for bond in bonds.iter() {
+            let (end, water) = self.end_and_water(bond);
+            paths.ends.push(Edge { from: water, to: end, bond: *bond });
+        }
+        Ok(())
+    }
+
+    /// The atom of a group and the water of a bond between them.
+    fn end_and_water(&self, bond: &FoundBond) -> (u32, u32) {
+        match self.water(bond.donor) {
+            Some(water) => (bond.acceptor, water),
+            None => (bond.donor, self.molecules[bond.acceptor as usize]),
+        }
+    }
+}
+
+impl ListPerFrame for WaterBridges {
+    const ID: &'static str = "water_bridges/1";
+    const COLUMNS: &'static [ListColumn] = &[
+        ("bridge", Values::U32(Vec::new())),
+        ("waters", Values::U32(Vec::new())),
+        ("donor", Values::U32(Vec::new())),
+        ("hydrogen", Values::U32(Vec::new())),
+        ("acceptor", Values::U32(Vec::new())),
+        ("distance", Values::F64(Vec::new())),
+        ("angle", Values::F64(Vec::new())),
+    ];
+    type Scratch = Scratch;
+
+    fn needs(&self) -> Needs {
+        Needs { fields: Fields::POSITIONS | Fields::CELL, atom_sets: vec![self.atoms.atoms().clone()] }
+    }
+
+    fn list(&self, frame: &Frame<'_>, scratch: &mut Scratch, rows: &mut ListChunk) -> Result<()> {
+        let (lattice, row) = (frame.lattice()?, frame.positions(0).as_chunks::<3>().0);
+        self.search(scratch, (&lattice, row)).map_err(|error| named(error, frame))?;
+        // a bridge whose ends are in both groups is found from both sides, and counts once
+        let either = |atom: u32| self.first[atom as usize] && self.second[atom as usize];
+        let of_hydrogens = self.criterion.is_of_hydrogens();
+        let bridges = scratch.paths.find(self.order, |start, end| start < end || !(either(start) && either(end)));
+        for (number, bridge) in (0_u32..).zip(bridges) {
+            for bond in bridge {
+                rows.column::<u32>(0).push(number);
+                rows.column::<u32>(1).push(bridge.len() as u32 - 1);
+                for (column, atom) in (2..).zip(bond.key()) {
+                    rows.column::<u32>(column).push(self.numbers[atom as usize]);
+                }
+                let numbers = bond.bond;
+                let distance = if of_hydrogens { numbers.hydrogen_acceptor } else { numbers.donor_acceptor };
+                rows.column::<f64>(5).push(distance);
+                rows.column::<f64>(6).push(numbers.angle);
+            }
+        }
+        Ok(())
+    }
+}
