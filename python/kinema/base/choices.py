@@ -19,9 +19,11 @@ __all__ = [
     "CENTERS_OF",
     "COMPOUND",
     "DIALECTS",
+    "DISTANCE_TYPE",
     "EXTERNAL",
     "FITS",
     "GATHER",
+    "HYDROGEN_BOND_CRITERION",
     "INDEX",
     "MATCH",
     "NOJUMP_COUNT",
@@ -90,6 +92,10 @@ FITS: tuple[str, ...] = ("rot+trans", "trans", "progressive")
 UNIT_CELLS: tuple[str, ...] = ("rect", "tric", "compact")
 # frames between which jumps are counted: all of the file, or those that are selected
 NOJUMP_COUNT: tuple[str, ...] = ("all", "selected")
+
+# criteria of hydrogen bonds, and the atom from which a limit is measured to the acceptor
+HYDROGEN_BOND_CRITERION: tuple[str, ...] = ("distance-angle", "gromacs", "baker-hubbard", "wernet-nilsson")
+DISTANCE_TYPE: tuple[str, ...] = ("hydrogen", "heavy")
 
 # weight of an atom on the command line; Python has None for "none"
 WEIGHTS: tuple[str, ...] = ("none", "mass")

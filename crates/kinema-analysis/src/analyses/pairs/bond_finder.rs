@@ -3,10 +3,10 @@
 //! The kernels of hydrogen bonds and of water bridges share it. Atoms are places in the row of positions of one atom
 //! set, which has all atoms that take part.
 
+use kinema_core::Result;
 use kinema_core::frame::{Fields, Lattice};
 use kinema_core::reduce::Frame;
 use kinema_core::selection::AtomSelection;
-use kinema_core::{ErrorKind, Result};
 
 use crate::arguments::Arguments;
 use crate::geometry::cell_list::{CellList, FoundPair, PairImages};
@@ -188,7 +188,7 @@ impl Finder {
     /// Finds the pairs of donor and hydrogen of a frame, if they are not the same in all.
     ///
     /// # Errors
-    /// `Corrupt` for positions that are not finite.
+    /// Errors of the search.
     pub(super) fn prepare(&mut self, atoms: &Participants, lattice: &Lattice, row: &[[f32; 3]]) -> Result<()> {
         if let Some((donors, hydrogens, cutoff)) = &atoms.near {
             gather(row, donors, &mut self.first);
@@ -205,7 +205,7 @@ impl Finder {
     /// Adds the bonds from the donors that `wanted` names to `acceptors`, by donor, hydrogen and acceptor.
     ///
     /// # Errors
-    /// `Corrupt` for positions that are not finite.
+    /// Errors of the search.
     pub(super) fn find(
         &mut self,
         atoms: &Participants,
@@ -259,10 +259,15 @@ impl Finder {
     }
 }
 
-/// The error of a search in a frame: positions that are not finite are named.
-pub(super) fn named(error: kinema_core::Error, frame: &Frame<'_>) -> kinema_core::Error {
-    let finite = frame.positions(0).iter().all(|value| value.is_finite());
-    if error.kind() == ErrorKind::Corrupt && !finite { frame.not_finite(Fields::POSITIONS, 0) } else { error }
+/// The positions of a frame, of set 0.
+///
+/// # Errors
+/// `Corrupt` for positions that are not finite, with the atom.
+pub(super) fn finite_row<'a>(frame: &Frame<'a>) -> Result<&'a [[f32; 3]]> {
+    let values = frame.positions(0);
+    // a sum of zeros, or NaN
+    let zeros = values.chunks(8).fold(0.0_f32, |sum, some| sum + some.iter().map(|value| value * 0.0).sum::<f32>());
+    if zeros.is_nan() { Err(frame.not_finite(Fields::POSITIONS, 0)) } else { Ok(values.as_chunks::<3>().0) }
 }
 
 fn gather(row: &[[f32; 3]], places: &[u32], points: &mut Vec<f32>) {

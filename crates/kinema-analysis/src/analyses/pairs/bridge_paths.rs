@@ -8,6 +8,8 @@ pub(super) struct Edge {
     pub(super) from: u32,
     pub(super) to: u32,
     pub(super) bond: FoundBond,
+    /// Whether it leads from the donor to the acceptor.
+    pub(super) from_donor: bool,
 }
 
 /// Edges of a frame, and the paths found.
@@ -19,8 +21,8 @@ pub(super) struct Paths {
     pub(super) between: Vec<Edge>,
     /// From a water to an atom.
     pub(super) ends: Vec<Edge>,
-    bonds: Vec<FoundBond>,
-    /// Where the bonds of each path begin and end.
+    steps: Vec<Edge>,
+    /// Where the steps of each path begin and end.
     found: Vec<(usize, usize)>,
 }
 
@@ -34,7 +36,7 @@ struct Walk<'a, K> {
     rest: &'a [usize],
     start: u32,
     waters: Vec<u32>,
-    path: Vec<FoundBond>,
+    path: Vec<Edge>,
 }
 
 impl Paths {
@@ -47,27 +49,27 @@ impl Paths {
 
     /// The paths of up to `order` waters between two atoms that `keep` allows, fewer waters first; never from an atom to
     /// itself.
-    pub(super) fn find(&mut self, order: usize, keep: impl Fn(u32, u32) -> bool) -> impl Iterator<Item = &[FoundBond]> {
+    pub(super) fn find(&mut self, order: usize, keep: impl Fn(u32, u32) -> bool) -> impl Iterator<Item = &[Edge]> {
         for edges in [&mut self.starts, &mut self.between, &mut self.ends] {
             edges.sort_unstable_by_key(Edge::key);
             edges.dedup_by_key(|edge| edge.key());
         }
-        self.bonds.clear();
+        self.steps.clear();
         self.found.clear();
         let rest = self.rest(order);
         let (between, ends) = (&self.between, &self.ends);
         let (waters, path) = (Vec::new(), Vec::new());
         let mut walk = Walk { order, keep, between, ends, rest: &rest, start: 0, waters, path };
-        let mut add = |path: &[FoundBond]| {
-            self.found.push((self.bonds.len(), self.bonds.len() + path.len()));
-            self.bonds.extend_from_slice(path);
+        let mut add = |path: &[Edge]| {
+            self.found.push((self.steps.len(), self.steps.len() + path.len()));
+            self.steps.extend_from_slice(path);
         };
         for start in &self.starts {
             walk.start = start.from;
             walk.step(start, &mut add);
         }
         self.found.sort_by_key(|(begin, end)| end - begin);
-        self.found.iter().map(|(begin, end)| &self.bonds[*begin..*end])
+        self.found.iter().map(|(begin, end)| &self.steps[*begin..*end])
     }
 
     /// For each water, how many are needed at least to reach an end, itself counted; more than any path has if there is
@@ -95,16 +97,16 @@ impl Edge {
 
 impl<K: Fn(u32, u32) -> bool> Walk<'_, K> {
     /// Goes along an edge to a water, and on from there.
-    fn step(&mut self, edge: &Edge, add: &mut impl FnMut(&[FoundBond])) {
+    fn step(&mut self, edge: &Edge, add: &mut impl FnMut(&[Edge])) {
         let water = edge.to;
         if self.waters.contains(&water) || self.waters.len().saturating_add(self.rest[water as usize]) > self.order {
             return;
         }
         self.waters.push(water);
-        self.path.push(edge.bond);
+        self.path.push(*edge);
         for end in leaving(self.ends, water) {
             if end.to != self.start && (self.keep)(self.start, end.to) {
-                self.path.push(end.bond);
+                self.path.push(*end);
                 add(&self.path);
                 self.path.pop();
             }
@@ -133,11 +135,11 @@ mod tests {
 
     fn edge(from: u32, to: u32) -> Edge {
         let bond = Bond { donor_acceptor: 2.8, hydrogen_acceptor: 1.8, angle: 170.0 };
-        Edge { from, to, bond: FoundBond { donor: from, hydrogen: from, acceptor: to, bond } }
+        Edge { from, to, bond: FoundBond { donor: from, hydrogen: from, acceptor: to, bond }, from_donor: true }
     }
 
     fn lengths(paths: &mut Paths, order: usize) -> Vec<usize> {
-        paths.find(order, |_, _| true).map(<[FoundBond]>::len).collect()
+        paths.find(order, |_, _| true).map(<[Edge]>::len).collect()
     }
 
     #[test]

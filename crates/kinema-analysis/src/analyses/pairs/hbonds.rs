@@ -9,7 +9,7 @@ use kinema_core::Result;
 use kinema_core::frame::Fields;
 use kinema_core::reduce::{Frame, Needs, Values};
 
-use super::bond_finder::{Finder, FoundBond, Participants, criterion, named};
+use super::bond_finder::{Finder, FoundBond, Participants, criterion, finite_row};
 use crate::analyses::lists_per_frame::{ListPerFrame, ListRows};
 use crate::arguments::Arguments;
 use crate::geometry::hydrogen_bond::Criterion;
@@ -103,17 +103,13 @@ impl ListPerFrame for HydrogenBonds {
     }
 
     fn list(&self, frame: &Frame<'_>, Scratch { finder, bonds }: &mut Scratch, rows: &mut ListChunk) -> Result<()> {
-        let (lattice, row) = (frame.lattice()?, frame.positions(0).as_chunks::<3>().0);
+        let (lattice, row) = (frame.lattice()?, finite_row(frame)?);
         bonds.clear();
-        let mut find = || {
-            finder.prepare(&self.atoms, &lattice, row)?;
-            for search in &self.searches {
-                let wanted = |donor: u32| search.donors[donor as usize];
-                finder.find(&self.atoms, &self.criterion, (&lattice, row), wanted, &search.acceptors, bonds)?;
-            }
-            Ok(())
-        };
-        find().map_err(|error| named(error, frame))?;
+        finder.prepare(&self.atoms, &lattice, row)?;
+        for search in &self.searches {
+            let wanted = |donor: u32| search.donors[donor as usize];
+            finder.find(&self.atoms, &self.criterion, (&lattice, row), wanted, &search.acceptors, bonds)?;
+        }
         if self.searches.len() > 1 {
             bonds.sort_unstable_by_key(FoundBond::key);
             bonds.dedup_by_key(|bond| bond.key());

@@ -10,7 +10,7 @@ use kinema_core::Result;
 use kinema_core::frame::{Fields, Lattice};
 use kinema_core::reduce::{Frame, Needs, Values};
 
-use super::bond_finder::{Finder, FoundBond, Participants, criterion, named};
+use super::bond_finder::{Finder, FoundBond, Participants, criterion, finite_row};
 use super::bridge_paths::{Edge, Paths};
 use crate::analyses::lists_per_frame::{ListPerFrame, ListRows};
 use crate::arguments::{Argument, Arguments};
@@ -19,8 +19,9 @@ use crate::partials::lists::{ListChunk, ListColumn};
 use crate::registry::KernelInfo;
 
 /// Rows are the hydrogen bonds of bridges, from the first group to the second; bridges of fewer waters come first.
-/// Columns: "bridge", counted from 0 in the frame; "waters", how many the bridge has; "donor", "hydrogen" and "acceptor",
-/// atoms of the trajectory; "distance", H-A or D-A as the criterion limits it, angstrom; "angle" D-H-A, degrees.
+/// Columns: "bridge", counted from 0 in the frame; "waters", how many the bridge has; "start", the donor or the acceptor,
+/// whichever is on the side of the first group; "donor", "hydrogen" and "acceptor", all of them atoms of the trajectory;
+/// "distance", H-A or D-A as the criterion limits it, angstrom; "angle" D-H-A, degrees.
 ///
 /// Atoms and criterion as for hydrogen bonds; `first` and `second`: the groups; `waters`: the atoms of waters, `molecules`:
 /// the water of each, any whole numbers; `order`: the most waters of a bridge.
@@ -146,7 +147,7 @@ impl WaterBridges {
         for bond in bonds.iter() {
             let (end, water) = self.end_and_water(bond);
             depths[water as usize] = 1;
-            paths.starts.push(Edge { from: end, to: water, bond: *bond });
+            paths.starts.push(Edge { from: end, to: water, bond: *bond, from_donor: end == bond.donor });
         }
         for depth in 1..self.order {
             let expanded = |water: u32| depths[water as usize] == depth;
@@ -157,12 +158,12 @@ impl WaterBridges {
             finder.find(&self.atoms, &self.criterion, frame, wanted, &self.acceptors[2], bonds)?;
             finder.find(&self.atoms, &self.criterion, frame, all, &near, bonds)?;
             let of = |atom: u32| self.molecules[atom as usize];
-            let ends = |bond: &FoundBond| [[of(bond.donor), of(bond.acceptor)], [of(bond.acceptor), of(bond.donor)]];
             let before = paths.between.len();
             for bond in bonds.iter() {
-                for [from, to] in ends(bond) {
+                let (donor, acceptor) = (of(bond.donor), of(bond.acceptor));
+                for (from, to, from_donor) in [(donor, acceptor, true), (acceptor, donor, false)] {
                     if from != to && expanded(from) {
-                        paths.between.push(Edge { from, to, bond: *bond });
+                        paths.between.push(Edge { from, to, bond: *bond, from_donor });
                     }
                 }
             }
@@ -182,7 +183,7 @@ impl WaterBridges {
         )?;
         for bond in bonds.iter() {
             let (end, water) = self.end_and_water(bond);
-            paths.ends.push(Edge { from: water, to: end, bond: *bond });
+            paths.ends.push(Edge { from: water, to: end, bond: *bond, from_donor: end == bond.acceptor });
         }
         Ok(())
     }
@@ -201,6 +202,7 @@ impl ListPerFrame for WaterBridges {
     const COLUMNS: &'static [ListColumn] = &[
         ("bridge", Values::U32(Vec::new())),
         ("waters", Values::U32(Vec::new())),
+        ("start", Values::U32(Vec::new())),
         ("donor", Values::U32(Vec::new())),
         ("hydrogen", Values::U32(Vec::new())),
         ("acceptor", Values::U32(Vec::new())),
@@ -214,23 +216,23 @@ impl ListPerFrame for WaterBridges {
     }
 
     fn list(&self, frame: &Frame<'_>, scratch: &mut Scratch, rows: &mut ListChunk) -> Result<()> {
-        let (lattice, row) = (frame.lattice()?, frame.positions(0).as_chunks::<3>().0);
-        self.search(scratch, (&lattice, row)).map_err(|error| named(error, frame))?;
+        let (lattice, row) = (frame.lattice()?, finite_row(frame)?);
+        self.search(scratch, (&lattice, row))?;
         // a bridge whose ends are in both groups is found from both sides, and counts once
         let either = |atom: u32| self.first[atom as usize] && self.second[atom as usize];
         let of_hydrogens = self.criterion.is_of_hydrogens();
         let bridges = scratch.paths.find(self.order, |start, end| start < end || !(either(start) && either(end)));
         for (number, bridge) in (0_u32..).zip(bridges) {
-            for bond in bridge {
-                rows.column::<u32>(0).push(number);
-                rows.column::<u32>(1).push(bridge.len() as u32 - 1);
-                for (column, atom) in (2..).zip(bond.key()) {
-                    rows.column::<u32>(column).push(self.numbers[atom as usize]);
-                }
+            for Edge { bond, from_donor, .. } in bridge {
+                let atoms = bond.key().map(|atom| self.numbers[atom as usize]);
+                let start = if *from_donor { atoms[0] } else { atoms[2] };
+                let [donor, hydrogen, acceptor] = atoms;
+                let of_row = [number, bridge.len() as u32 - 1, start, donor, hydrogen, acceptor];
+                of_row.into_iter().enumerate().for_each(|(column, value)| rows.column::<u32>(column).push(value));
                 let numbers = bond.bond;
                 let distance = if of_hydrogens { numbers.hydrogen_acceptor } else { numbers.donor_acceptor };
-                rows.column::<f64>(5).push(distance);
-                rows.column::<f64>(6).push(numbers.angle);
+                rows.column::<f64>(6).push(distance);
+                rows.column::<f64>(7).push(numbers.angle);
             }
         }
         Ok(())

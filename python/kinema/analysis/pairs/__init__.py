@@ -1,0 +1,1 @@
+"""Analyses of pairs of atoms and groups: near each other, bonded by hydrogens."""

@@ -1,0 +1,123 @@
+"""What analyses of hydrogen bonds share: criteria with their limits, atoms as arguments of kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kinema.base.errors import ArgumentError
+from kinema.base.printable import counted
+
+if TYPE_CHECKING:
+    from kinema.model.selection.atoms import Selection
+    from kinema.model.selection.hydrogen_bonds import BondingAtoms
+    from kinema.trajectory import Trajectory
+
+#: limits of each criterion: distance, angstrom, and angle, degrees; None: it has none
+_LIMITS: Mapping[str, tuple[float, float | None]] = {
+    "distance-angle": (3.0, 150.0),
+    "gromacs": (3.5, 30.0),
+    "baker-hubbard": (2.5, 120.0),
+    "wernet-nilsson": (3.3, None),
+    # of water bridges
+    "hydrogen": (3.0, 120.0),
+    "heavy": (3.0, 120.0),
+}
+#: first atoms that a message names
+_SHOWN = 5
+
+
+def criterion_arguments(
+    criterion: str, distance: float | None, angle: float | None, names: tuple[str, str]
+) -> dict[str, Any]:
+    """The kernel's arguments of a criterion; limits that are None are those of its source.
+
+    Raises ArgumentError for limits that it cannot have; `names` are those of the limits.
+    """
+    usual_distance, usual_angle = _LIMITS[criterion]
+    distance = positive(names[0], usual_distance if distance is None else distance)
+    if usual_angle is None:
+        if angle is not None:
+            raise ArgumentError(f"{names[1]}= is no limit of criterion={criterion!r}, which has one of distances alone")
+        return {"criterion": criterion, "distance": distance, "angle": 0.0}
+    angle = usual_angle if angle is None else angle
+    if not _is_number(angle) or not 0 <= angle <= 180:
+        raise ArgumentError(f"{names[1]} is an angle from 0 to 180 degrees, found {angle!r}")
+    return {"criterion": criterion, "distance": distance, "angle": float(angle)}
+
+
+def positive(name: str, value: Any) -> float:
+    """`value` as a number; raises ArgumentError, which names the argument, unless it is above 0 and finite."""
+    if not _is_number(value) or not 0 < value < np.inf:
+        raise ArgumentError(f"{name} is a number above 0, found {value!r}")
+    return float(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+
+
+def bonding_atoms_of(
+    trajectory: Trajectory, donors_sel: Any, hydrogens_sel: Any, acceptors_sel: Any, *, sulfur: bool
+) -> BondingAtoms:
+    """The atoms that the arguments select; those of None are guessed from the topology.
+
+    Raises ArgumentError without a topology if something is to be guessed, and for atoms that are of two kinds.
+    """
+    from kinema.model.atom_table import Atoms
+    from kinema.model.selection.atoms import Selection
+    from kinema.model.selection.hydrogen_bonds import bonding_atoms
+
+    chosen = (donors_sel, hydrogens_sel, acceptors_sel)
+    given = [None if one is None else trajectory.select(one).indices for one in chosen]
+    if trajectory.topology is not None:
+        atoms = trajectory.topology.atoms
+    elif all(one is not None for one in given):
+        atoms = Atoms(trajectory.n_atoms)
+    else:
+        raise ArgumentError(
+            "hydrogen bonds need a topology, from which hydrogens, donors and acceptors come: give one with topology=, "
+            "or name all three with donors_sel=, hydrogens_sel= and acceptors_sel="
+        )
+    donors, hydrogens, acceptors = given
+    for name, others in (("donors_sel", donors), ("acceptors_sel", acceptors)):
+        both = np.zeros(0) if others is None or hydrogens is None else np.intersect1d(others, hydrogens)
+        if len(both):
+            shown = ", ".join(str(one + 1) for one in both[:_SHOWN])
+            raise ArgumentError(
+                f"{name} and hydrogens_sel have {counted(len(both), 'atom')} in common (counted from 1: {shown}); an "
+                "atom is either"
+            )
+    return bonding_atoms(atoms, donors, hydrogens, acceptors, sulfur=sulfur)
+
+
+def only_among(atoms: BondingAtoms, groups: Sequence[Selection]) -> BondingAtoms:
+    """The atoms without the donors and acceptors that are in none of the groups.
+
+    Raises ArgumentError if no donor or no acceptor is left.
+    """
+    from dataclasses import replace
+
+    members = np.unique(np.concatenate([group.indices for group in groups]))
+    pairs = atoms.pairs
+    left = replace(
+        atoms,
+        acceptors=atoms.acceptors[np.isin(atoms.acceptors, members)],
+        donors=atoms.donors[np.isin(atoms.donors, members)],
+        pairs=None if pairs is None else pairs[np.isin(pairs[:, 0], members)],
+    )
+    for name, found in (("acceptors", left.acceptors), ("donors", left.donors if pairs is None else left.pairs)):
+        if found is None or not len(found):
+            raise ArgumentError(f"the groups of between= have no {name}, expected some in one of them")
+    return left
+
+
+def atom_arguments(atoms: BondingAtoms, d_h_cutoff: float) -> dict[str, Any]:
+    """The kernel's arguments of atoms."""
+    found = {"acceptors": atoms.acceptors.astype(np.uint32)}
+    if atoms.pairs is not None:
+        return found | {"pairs": np.ascontiguousarray(atoms.pairs, np.uint32)}
+    donors, hydrogens = atoms.donors.astype(np.uint32), atoms.hydrogens.astype(np.uint32)
+    return found | {"donors": donors, "hydrogens": hydrogens, "d_h_cutoff": d_h_cutoff}

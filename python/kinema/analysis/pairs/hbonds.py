@@ -1,0 +1,274 @@
+"""Hydrogen bonds D-H...A of each frame.
+
+    criterion="distance-angle" :  1 < D-A <= 3.0,  D-H-A > 150         MDAnalysis; cpptraj has 3.0, 135
+    criterion="gromacs"        :  D-A <= 3.5,      H-D-A <= 30         gmx hbond
+    criterion="baker-hubbard"  :  H-A < 2.5,       D-H-A > 120
+    criterion="wernet-nilsson" :  D-A < 3.3 - 0.00044 (H-D-A)^2
+
+Angstrom and degrees; nearest images in the frame's cell. Hydrogens are guessed as MDAnalysis guesses them (0.9 < mass <
+1.1 u, charge > 0.3), and acceptors (charge < -0.5), each with all atoms of the same residue name and name; donors are
+what these hydrogens are bonded to. Sources: P. Smith, R. M. Ziolek, E. Gazzarrini, D. M. Owen, C. D. Lorenz, Phys. Chem.
+Chem. Phys. 21, 9845 (2019); E. N. Baker, R. E. Hubbard, Prog. Biophys. Mol. Biol. 44, 97 (1984); P. Wernet et al.,
+Science 304, 995 (2004).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema import _core
+from kinema.analysis.declaration import Option, Quantity
+from kinema.analysis.lists import ListAnalysis
+from kinema.analysis.pairs.bonding import atom_arguments, bonding_atoms_of, criterion_arguments, only_among, positive
+from kinema.base.choices import HYDROGEN_BOND_CRITERION, check_choice
+from kinema.base.errors import ArgumentError
+from kinema.base.notes import collected
+from kinema.transforms.arguments import select_atoms
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kinema.analysis.base import Passes
+    from kinema.model.selection.atoms import Selection
+    from kinema.model.selection.frames import FrameSelection
+    from kinema.trajectory import Trajectory
+
+__all__ = ["HydrogenBondAnalysis"]
+
+
+class HydrogenBondAnalysis(ListAnalysis):
+    """Hydrogen bonds over time.
+
+    Parameters
+    ----------
+    trajectory : Trajectory
+    donors_sel, hydrogens_sel, acceptors_sel : as `Trajectory.select`
+        None: guessed from masses and charges. Without charges N and O (and S with `sulfur`) are donors and acceptors.
+    between : two groups as `Trajectory.select`, or a list of such pairs
+        Bonds with the donor in one of the two and the acceptor in the other; None: all bonds.
+    d_h_cutoff : float, angstrom
+        Greatest distance of a hydrogen from its donor, with donors_sel or if the topology has no bonds.
+    d_a_cutoff : float, angstrom
+        Distance of the criterion, by default that of its source: D-A, with "baker-hubbard" H-A.
+    d_h_a_angle_cutoff : float, degrees
+        Angle of the criterion, by default that of its source: D-H-A, with "gromacs" H-D-A.
+    update_selections : bool
+        Look for the hydrogens that are near donors in each frame; False: in the first frame of the run alone.
+    criterion : {"distance-angle", "gromacs", "baker-hubbard", "wernet-nilsson"}
+    sulfur : bool
+        S is a donor and an acceptor too, if these are by element.
+
+    After `run`
+    -----------
+    results.hbonds : (n, 6) float64
+        Frame, donor, hydrogen and acceptor from 0, D-A in angstrom, D-H-A in degrees, as MDAnalysis.
+    results.donor, results.hydrogen, results.acceptor : (n,) uint32
+    results.distance : (n,) float64, angstrom, D-A
+    results.angle : (n,) float64, degrees, D-H-A
+    results.counts : (frames,)
+    results.frames, results.time : (frames,)
+
+    Examples
+    --------
+    >>> hbonds = kn.analysis.HydrogenBondAnalysis(traj, between=["protein", "protein"]).run()
+    >>> hbonds.results.hbonds.shape
+    (21715, 6)
+    """
+
+    command_name = "hbonds"
+    summary = "Hydrogen bonds, for each frame."
+    quantities = (
+        Quantity("distance", "angstrom", "distance of donor and acceptor"),
+        Quantity("angle", "degree", "angle at the hydrogen"),
+    )
+    reference = "MDAnalysis.analysis.hydrogenbonds.HydrogenBondAnalysis; mdtraj.baker_hubbard, mdtraj.wernet_nilsson"
+
+    def __init__(
+        self,
+        trajectory: Trajectory,
+        donors_sel: Annotated[Any, Option("--donors", "Donors; by default guessed.", takes="atoms")] = None,
+        hydrogens_sel: Annotated[Any, Option("--hydrogens", "Hydrogens; by default guessed.", takes="atoms")] = None,
+        acceptors_sel: Annotated[Any, Option("--acceptors", "Acceptors; by default guessed.", takes="atoms")] = None,
+        between: Annotated[
+            Any,
+            Option(
+                "--between",
+                "Two groups, each with an option of its own: the donor is in one, the acceptor in the other; more pairs "
+                "of groups may follow.",
+                takes="list of atoms",
+            ),
+        ] = None,
+        d_h_cutoff: Annotated[
+            float,
+            Option("--d-h-cutoff", "Distance of hydrogens from donors without known bonds.", unit="angstrom", least=0),
+        ] = 1.2,
+        d_a_cutoff: Annotated[
+            float | None,
+            Option(
+                "--d-a-cutoff",
+                "Distance of donor and acceptor; by default that of the criterion.",
+                takes="number",
+                unit="angstrom",
+                least=0,
+            ),
+        ] = None,
+        d_h_a_angle_cutoff: Annotated[
+            float | None,
+            Option(
+                "--d-h-a-angle-cutoff",
+                "Angle at the hydrogen; by default that of the criterion.",
+                takes="number",
+                unit="degree",
+                least=0,
+                most=180,
+            ),
+        ] = None,
+        update_selections: Annotated[
+            bool,
+            Option(
+                "--update-selections/--no-update-selections",
+                "Find the donors of hydrogens without known bonds in each frame, not in the first alone.",
+            ),
+        ] = True,
+        criterion: Annotated[
+            str, Option("--criterion", "What makes a hydrogen bond.", choices=HYDROGEN_BOND_CRITERION)
+        ] = "distance-angle",
+        sulfur: Annotated[bool, Option("--sulfur", "S is a donor and an acceptor too, where these are by element.")] = False,
+    ) -> None:
+        select_atoms(trajectory, None)
+        limits = _limits(criterion, d_a_cutoff, d_h_a_angle_cutoff)
+        d_h_cutoff = positive("d_h_cutoff", d_h_cutoff)
+        groups = _pairs_of_groups(trajectory, between)
+        with collected() as notes:
+            atoms = bonding_atoms_of(trajectory, donors_sel, hydrogens_sel, acceptors_sel, sulfur=sulfur)
+        if groups:
+            atoms = only_among(atoms, [one for pair in groups for one in pair])
+        made = atom_arguments(atoms, d_h_cutoff)
+        taking_part = np.unique(np.concatenate([one.ravel() for one in made.values() if isinstance(one, np.ndarray)]))
+        super().__init__(
+            trajectory,
+            taking_part,
+            donors_sel=donors_sel,
+            hydrogens_sel=hydrogens_sel,
+            acceptors_sel=acceptors_sel,
+            between=[one for pair in groups for one in pair] or None,
+            d_h_cutoff=d_h_cutoff,
+            d_a_cutoff=limits["distance"],
+            d_h_a_angle_cutoff=limits["angle"],
+            update_selections=update_selections,
+            criterion=criterion,
+            sulfur=sulfur,
+        )
+        self._add_notes(notes)
+        self._arguments = limits | made
+        self._pairs_of_first = not update_selections and atoms.pairs is None
+        if groups:
+            self._arguments["between"] = [[first.indices, second.indices] for first, second in groups]
+
+    @classmethod
+    def check_arguments(cls, given: Mapping[str, Any], *, followed: bool = False) -> None:
+        names = ("d_a_cutoff", "d_h_a_angle_cutoff")
+        _limits(given.get("criterion", "distance-angle"), *(given.get(name) for name in names))
+        super().check_arguments(given, followed=followed)
+
+    @property
+    def measures_whole_molecules(self) -> bool:
+        """See `DeclaredAnalysis`: nearest images are the same for broken molecules."""
+        return False
+
+    def _kernel(self) -> _core.Kernel:
+        return _core.Kernel("hbonds", self.trajectory.n_atoms, **self._arguments)
+
+    def _passes(self, frames: FrameSelection) -> Passes:
+        if self._pairs_of_first:
+            named = ("donors", "hydrogens", "d_h_cutoff")
+            near = [self._arguments.pop(name) for name in named]
+            first = _NearHydrogens(self.trajectory, *near).run(frames=frames.numbers()[:1], runner="serial").results
+            if not len(first.donor):
+                raise ArgumentError(f"no hydrogen is within {near[2]:g} angstrom of a donor in the first frame")
+            self._arguments["pairs"] = np.column_stack([first.donor, first.acceptor])
+            self._pairs_of_first = False
+        return (yield from super()._passes(frames))
+
+    # -- counts ----------------------------------------------------------------------------------------------------
+
+    def count_by_time(self) -> NDArray[np.int64]:
+        """(frames,) number of bonds in each frame."""
+        return np.asarray(self.table_of_results("counts"))
+
+    def count_by_type(self) -> NDArray[np.str_]:
+        """(n, 3) text: residue name and type of the donor, "ALA:54", those of the acceptor, and how many bonds there were."""
+        donors, acceptors = (self._types(self.table_of_results(name)) for name in ("donor", "acceptor"))
+        pairs, counts = np.unique(np.column_stack([donors, acceptors]), axis=0, return_counts=True)
+        return np.column_stack([pairs, counts.astype(np.str_)]) if len(counts) else np.zeros((0, 3), np.str_)
+
+    def count_by_ids(self) -> NDArray[np.int64]:
+        """(n, 4) ids of donor, hydrogen and acceptor as the topology has them, and in how many frames they are bonded.
+
+        The most frequent come first.
+        """
+        atoms = np.column_stack([self.table_of_results(name) for name in ("donor", "hydrogen", "acceptor")])
+        found, counts = np.unique(atoms.astype(np.int64), axis=0, return_counts=True)
+        topology = self.trajectory.topology
+        ids = None if topology is None else topology.atoms.get("ids")
+        order = np.argsort(-counts, kind="stable")
+        return np.column_stack([found if ids is None else ids[found], counts])[order]
+
+    def table_of_results(self, name: str) -> NDArray[Any]:
+        """A result in memory. Raises ArgumentError before `run`."""
+        if not self.results:
+            raise ArgumentError(f"{type(self).__name__} has no results yet; call run() first")
+        return np.asarray(self.results[name])
+
+    def _types(self, indices: NDArray[Any]) -> NDArray[np.str_]:
+        """Residue name and type of atoms: "ALA:54"; without types the name."""
+        topology = self.trajectory.topology
+        if topology is None:
+            raise ArgumentError("count_by_type needs residue names and types: open the trajectory with topology=")
+        table = topology.atoms
+        types = table.get("types")
+        names = np.char.add(np.char.add(table.resnames, ":"), table.names if types is None else types)
+        return np.asarray(names[indices])
+
+
+class _NearHydrogens(HydrogenBondAnalysis):
+    """Hydrogens (results.acceptor) within a distance of donors.
+
+    Each donor is taken as a hydrogen of its own, so that the kernel lists what is near it at any angle.
+    """
+
+    def __init__(
+        self, trajectory: Trajectory, donors: NDArray[np.uint32], hydrogens: NDArray[np.uint32], d_h_cutoff: float
+    ) -> None:
+        ListAnalysis.__init__(self, trajectory, np.union1d(donors, hydrogens))
+        self._pairs_of_first = False
+        self._arguments = {"pairs": np.column_stack([donors, donors]), "acceptors": hydrogens}
+        self._arguments |= {"criterion": "heavy", "distance": d_h_cutoff, "angle": 0.0}
+
+
+def _limits(criterion: str, distance: float | None, angle: float | None) -> dict[str, Any]:
+    check_choice("criterion", criterion, HYDROGEN_BOND_CRITERION)
+    return criterion_arguments(criterion, distance, angle, ("d_a_cutoff", "d_h_a_angle_cutoff"))
+
+
+def _pairs_of_groups(trajectory: Trajectory, between: Any) -> list[tuple[Selection, Selection]]:
+    """The pairs of groups that `between` names: [a, b], [[a, b], [c, d]], or [a, b, c, d].
+
+    Raises ArgumentError for anything else.
+    """
+    if between is None:
+        return []
+    if isinstance(between, str) or not hasattr(between, "__len__") or not len(between):
+        raise ArgumentError(f"between is two groups, or a list of pairs of groups, found {between!r}")
+    flat: Sequence[Any] = between
+    if all(isinstance(one, (list, tuple)) and not isinstance(one[0], (int, np.integer)) for one in between if len(one)):
+        if any(len(one) != 2 for one in between):
+            raise ArgumentError(f"between is a list of pairs of groups, found one of {[len(one) for one in between]}")
+        flat = [one for pair in between for one in pair]
+    if len(flat) % 2:
+        raise ArgumentError(f"between names groups in pairs, found {len(flat)}")
+    groups = [trajectory.select(one) for one in flat]
+    return list(zip(groups[::2], groups[1::2], strict=True))
