@@ -74,12 +74,18 @@ impl Criterion {
     /// Vectors are nearest images: from the hydrogen to its donor, from the donor to the acceptor, from the hydrogen to
     /// the acceptor.
     #[inline]
-    pub fn bond(&self, distance: f64, to_donor: Vector, across: Vector, to_acceptor: Vector) -> Option<Bond> {
-        if !self.has_angle_near(to_donor, across, to_acceptor) {
+    pub fn bond(
+        &self,
+        distance: f64,
+        to_donor: Vector,
+        across: impl Fn() -> Vector,
+        to_acceptor: Vector,
+    ) -> Option<Bond> {
+        if !self.has_angle_near(to_donor, &across, to_acceptor) {
             return None;
         }
         let found = angle(to_donor, to_acceptor);
-        let at_donor = || angle(to_donor.map(|x| -x), across);
+        let at_donor = || angle(to_donor.map(|x| -x), across());
         let holds = match self.rule {
             Rule::DistanceAngle => distance > LEAST && found > self.angle,
             Rule::Gromacs => at_donor() <= self.angle,
@@ -90,7 +96,7 @@ impl Criterion {
         holds.then(|| {
             let of_hydrogens = self.is_of_hydrogens();
             Bond {
-                donor_acceptor: if of_hydrogens { length(across) } else { distance },
+                donor_acceptor: if of_hydrogens { length(across()) } else { distance },
                 hydrogen_acceptor: if of_hydrogens { distance } else { length(to_acceptor) },
                 angle: found,
             }
@@ -99,10 +105,11 @@ impl Criterion {
 
     /// Whether the angle fits within rounding: most candidates are refused here, without an arc tangent.
     #[inline]
-    fn has_angle_near(&self, to_donor: Vector, across: Vector, to_acceptor: Vector) -> bool {
+    fn has_angle_near(&self, to_donor: Vector, across: &impl Fn() -> Vector, to_acceptor: Vector) -> bool {
         match self.rule {
             Rule::WernetNilsson => true,
             Rule::Gromacs => {
+                let across = across();
                 let scale = (dot(to_donor, to_donor) * dot(across, across)).sqrt();
                 -dot(to_donor, across) >= scale * (self.cosine - ROUNDING)
             }
@@ -150,7 +157,7 @@ mod tests {
         if distance > criterion.reach() {
             return None;
         }
-        criterion.bond(distance, [-1.0, 0.0, 0.0], acceptor, to_acceptor)
+        criterion.bond(distance, [-1.0, 0.0, 0.0], || acceptor, to_acceptor)
     }
 
     /// D-H-A of the dimer, degrees: law of sines.
@@ -220,12 +227,12 @@ mod tests {
     #[test]
     fn an_angle_equal_to_the_limit_counts_where_the_criterion_says_so() {
         // right angles are exact
-        let at = |criterion: Criterion| criterion.bond(2.0, [-1.0, 0.0, 0.0], [1.0, 2.0, 0.0], [0.0, 2.0, 0.0]);
+        let at = |criterion: Criterion| criterion.bond(2.0, [-1.0, 0.0, 0.0], || [1.0, 2.0, 0.0], [0.0, 2.0, 0.0]);
         assert_eq!(at(Criterion::new(Rule::DistanceAngle, 3.0, 90.0)), None);
         assert_eq!(at(Criterion::new(Rule::BakerHubbard, 3.0, 90.0)), None);
         assert_eq!(at(Criterion::new(Rule::Hydrogen, 3.0, 90.0)).map(|bond| bond.angle), Some(90.0));
         assert_eq!(at(Criterion::new(Rule::Heavy, 3.0, 90.0)).map(|bond| bond.angle), Some(90.0));
         let straight = Criterion::new(Rule::Gromacs, 3.0, 0.0);
-        assert!(straight.bond(3.0, [-1.0, 0.0, 0.0], [3.0, 0.0, 0.0], [2.0, 0.0, 0.0]).is_some());
+        assert!(straight.bond(3.0, [-1.0, 0.0, 0.0], || [3.0, 0.0, 0.0], [2.0, 0.0, 0.0]).is_some());
     }
 }

@@ -230,7 +230,7 @@ impl Finder {
             if acceptor == donor || acceptor == hydrogen {
                 return;
             }
-            let across = between(lattice, row, donor, acceptor);
+            let across = || between(lattice, row, donor, acceptor);
             let to_acceptor = between(lattice, row, hydrogen, acceptor);
             if let Some(bond) = criterion.bond(pair.distance, to_donor, across, to_acceptor) {
                 bonds.push(FoundBond { donor, hydrogen, acceptor, bond });
