@@ -21,17 +21,18 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.analysis.declaration import Option, Quantity
-from kinema.analysis.lists import ListAnalysis
+from kinema.analysis.lists import ListAnalysis, ListColumn
 from kinema.analysis.pairs.bonding import atom_arguments, bonding_atoms_of, criterion_arguments, only_among, positive
 from kinema.base.choices import HYDROGEN_BOND_CRITERION, check_choice
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import collected
+from kinema.execution.computation import SideBySide
 from kinema.transforms.arguments import select_atoms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kinema.analysis.base import Passes
+    from kinema.analysis.base import KernelResults, Passes
     from kinema.model.selection.atoms import Selection
     from kinema.model.selection.frames import FrameSelection
     from kinema.trajectory import Trajectory
@@ -81,8 +82,16 @@ class HydrogenBondAnalysis(ListAnalysis):
     command_name = "hbonds"
     summary = "Hydrogen bonds, for each frame."
     quantities = (
+        Quantity("counts", "1", "number of hydrogen bonds"),
         Quantity("distance", "angstrom", "distance of donor and acceptor"),
         Quantity("angle", "degree", "angle at the hydrogen"),
+    )
+    list_columns = (
+        ListColumn("donor", has_atoms=True),
+        ListColumn("hydrogen", has_atoms=True),
+        ListColumn("acceptor", has_atoms=True),
+        ListColumn("distance", "angstrom"),
+        ListColumn("angle", "degree"),
     )
     reference = "MDAnalysis.analysis.hydrogenbonds.HydrogenBondAnalysis; mdtraj.baker_hubbard, mdtraj.wernet_nilsson"
 
@@ -193,15 +202,22 @@ class HydrogenBondAnalysis(ListAnalysis):
             self._pairs_of_first = False
         return (yield from super()._passes(frames))
 
+    def _more_results(self, numbers: NDArray[np.int64], counts: NDArray[np.int64], found: KernelResults) -> dict[str, Any]:
+        columns = tuple(found[column.name] for column in self.list_columns)
+        if not all(isinstance(column, np.ndarray) for column in columns):
+            # they stay in a file
+            return {}
+        return {"hbonds": SideBySide((np.repeat(numbers, counts), *columns))}
+
     # -- counts ----------------------------------------------------------------------------------------------------
 
     def count_by_time(self) -> NDArray[np.int64]:
         """(frames,) number of bonds in each frame."""
-        return np.asarray(self.table_of_results("counts"))
+        return self._result("counts")
 
     def count_by_type(self) -> NDArray[np.str_]:
         """(n, 3) text: residue name and type of the donor, "ALA:54", those of the acceptor, and how many bonds there were."""
-        donors, acceptors = (self._types(self.table_of_results(name)) for name in ("donor", "acceptor"))
+        donors, acceptors = (self._types(self._result(name)) for name in ("donor", "acceptor"))
         pairs, counts = np.unique(np.column_stack([donors, acceptors]), axis=0, return_counts=True)
         return np.column_stack([pairs, counts.astype(np.str_)]) if len(counts) else np.zeros((0, 3), np.str_)
 
@@ -210,18 +226,12 @@ class HydrogenBondAnalysis(ListAnalysis):
 
         The most frequent come first.
         """
-        atoms = np.column_stack([self.table_of_results(name) for name in ("donor", "hydrogen", "acceptor")])
+        atoms = np.column_stack([self._result(name) for name in ("donor", "hydrogen", "acceptor")])
         found, counts = np.unique(atoms.astype(np.int64), axis=0, return_counts=True)
         topology = self.trajectory.topology
         ids = None if topology is None else topology.atoms.get("ids")
         order = np.argsort(-counts, kind="stable")
         return np.column_stack([found if ids is None else ids[found], counts])[order]
-
-    def table_of_results(self, name: str) -> NDArray[Any]:
-        """A result in memory. Raises ArgumentError before `run`."""
-        if not self.results:
-            raise ArgumentError(f"{type(self).__name__} has no results yet; call run() first")
-        return np.asarray(self.results[name])
 
     def _types(self, indices: NDArray[Any]) -> NDArray[np.str_]:
         """Residue name and type of atoms: "ALA:54"; without types the name."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.analysis.declaration import Option, Quantity
-from kinema.analysis.lists import ListAnalysis
+from kinema.analysis.lists import ListAnalysis, ListColumn
 from kinema.analysis.pairs.bonding import atom_arguments, bonding_atoms_of, criterion_arguments, positive
 from kinema.base.choices import DISTANCE_TYPE, HYDROGEN_BOND_CRITERION, check_choice, whole_number
 from kinema.base.errors import ArgumentError
@@ -83,8 +83,19 @@ class WaterBridgeAnalysis(ListAnalysis):
     command_name = "water-bridges"
     summary = "Chains of hydrogen bonds through waters, for each frame."
     quantities = (
+        Quantity("counts", "1", "number of hydrogen bonds of water bridges"),
         Quantity("distance", "angstrom", "distance of the acceptor"),
         Quantity("angle", "degree", "angle at the hydrogen"),
+    )
+    list_columns = (
+        ListColumn("bridge"),
+        ListColumn("waters"),
+        ListColumn("start", has_atoms=True),
+        ListColumn("donor", has_atoms=True),
+        ListColumn("hydrogen", has_atoms=True),
+        ListColumn("acceptor", has_atoms=True),
+        ListColumn("distance", "angstrom"),
+        ListColumn("angle", "degree"),
     )
     reference = "MDAnalysis.analysis.hydrogenbonds.WaterBridgeAnalysis"
 
@@ -223,9 +234,7 @@ class WaterBridgeAnalysis(ListAnalysis):
 
     def _firsts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """(bridges,) frame of each bridge, counted from 0 in the results; (bridges + 1,) row at which each begins."""
-        if not self.results:
-            raise ArgumentError(f"{type(self).__name__} has no results yet; call run() first")
-        counts, bridges = np.asarray(self.results.counts), np.asarray(self.results.bridge)
+        counts, bridges = self._result("counts"), self._result("bridge")
         frames = np.repeat(np.arange(len(counts)), counts)
         key = np.column_stack([frames, bridges])
         firsts = np.flatnonzero(np.any(np.diff(key, axis=0, prepend=-1), axis=1))
