@@ -5,12 +5,12 @@
 mod angles;
 mod arc_tangent;
 mod bonds;
-pub mod cell_list;
 mod centers;
 mod dihedrals;
 mod distances;
 mod gyration_tensor;
 pub mod hydrogen_bond;
+pub mod near_pairs;
 pub(crate) mod nearest_images;
 mod points;
 pub(crate) mod vectors;

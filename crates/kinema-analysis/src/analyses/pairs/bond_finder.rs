@@ -9,7 +9,7 @@ use kinema_core::reduce::Frame;
 use kinema_core::selection::AtomSelection;
 
 use crate::arguments::Arguments;
-use crate::geometry::cell_list::{CellList, FoundPair, PairImages};
+use crate::geometry::near_pairs::{FoundPair, NearPairs};
 use crate::geometry::hydrogen_bond::{Bond, Criterion, Rule, nearest};
 
 /// Words of the argument `criterion`.
@@ -175,7 +175,7 @@ impl FoundBond {
 /// A worker's buffers.
 #[derive(Debug, Default)]
 pub(super) struct Finder {
-    cells: CellList,
+    near: NearPairs,
     found: Vec<FoundPair>,
     first: Vec<f32>,
     second: Vec<f32>,
@@ -194,7 +194,7 @@ impl Finder {
             gather(row, donors, &mut self.first);
             gather(row, hydrogens, &mut self.second);
             let (first, second) = (&self.first, &self.second);
-            self.cells.between(lattice, first, second, *cutoff, PairImages::Minimum, &mut self.found)?;
+            self.near.between(lattice, first, second, *cutoff, &mut self.found)?;
             let pairs = self.found.iter().map(|pair| [donors[pair.first as usize], hydrogens[pair.second as usize]]);
             self.pairs.clear();
             self.pairs.extend(pairs.filter(|[donor, hydrogen]| donor != hydrogen));
@@ -224,7 +224,7 @@ impl Finder {
         gather(row, if of_hydrogens { &self.donors.hydrogens } else { &self.donors.heavy }, &mut self.first);
         gather(row, acceptors, &mut self.second);
         let (first, second) = (&self.first, &self.second);
-        self.cells.between(lattice, first, second, criterion.reach(), PairImages::Minimum, &mut self.found)?;
+        self.near.between(lattice, first, second, criterion.reach(), &mut self.found)?;
         let mut test = |donor: u32, hydrogen: u32, pair: &FoundPair, to_donor: [f64; 3]| {
             let acceptor = acceptors[pair.second as usize];
             if acceptor == donor || acceptor == hydrogen {

@@ -21,19 +21,12 @@ pub struct FoundPair {
     pub distance: f64,
 }
 
-/// Which images of a pair count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PairImages {
-    /// The nearest alone.
-    Minimum,
-}
-
 /// The most cells for each point.
 const CELLS_PER_POINT: usize = 4;
 
 /// A worker's buffers, which it keeps from frame to frame.
 #[derive(Debug, Default)]
-pub struct CellList {
+pub struct NearPairs {
     /// Where the points of each cell begin, and their number.
     begins: Vec<u32>,
     /// The cell of each point, in the order of the points.
@@ -58,7 +51,7 @@ struct Axis {
     count: usize,
 }
 
-impl CellList {
+impl NearPairs {
     /// The pairs whose nearest images are up to `cutoff` apart, by `first` and `second`; `found` is emptied before.
     ///
     /// # Errors
@@ -69,10 +62,8 @@ impl CellList {
         first: &[f32],
         second: &[f32],
         cutoff: f64,
-        images: PairImages,
         found: &mut Vec<FoundPair>,
     ) -> Result<()> {
-        let PairImages::Minimum = images;
         found.clear();
         let (first, second) = (first.as_chunks::<3>().0, second.as_chunks::<3>().0);
         if first.as_flattened().iter().chain(second.as_flattened()).any(|value| !value.is_finite()) {
@@ -328,12 +319,12 @@ mod tests {
 
     #[test]
     fn pairs_are_those_of_brute_force() {
-        let mut cells = CellList::default();
+        let mut cells = NearPairs::default();
         for (seed, lattice) in (1..).zip(lattices()) {
             let (first, second) = (points(120, 40.0, seed), points(170, 40.0, 100 * seed + 7));
             for cutoff in [0.5, 3.0, 5.5, 9.0, 14.0, 40.0] {
                 let mut found = Vec::new();
-                cells.between(&lattice, &first, &second, cutoff, PairImages::Minimum, &mut found).unwrap();
+                cells.between(&lattice, &first, &second, cutoff, &mut found).unwrap();
                 let mut expected = Vec::new();
                 for (i, from) in (0..).zip(first.as_chunks::<3>().0) {
                     for (j, to) in (0..).zip(second.as_chunks::<3>().0) {
@@ -347,31 +338,31 @@ mod tests {
 
     #[test]
     fn points_in_one_place_one_point_and_none() {
-        let mut cells = CellList::default();
+        let mut cells = NearPairs::default();
         let mut found = Vec::new();
         for lattice in lattices() {
             let same = [1.0, 2.0, 3.0].repeat(5);
-            cells.between(&lattice, &same, &same[..3], 3.0, PairImages::Minimum, &mut found).unwrap();
+            cells.between(&lattice, &same, &same[..3], 3.0, &mut found).unwrap();
             assert_eq!(found.len(), 5);
             assert!(found.iter().all(|pair| pair.distance == 0.0));
-            cells.between(&lattice, &same, &[], 3.0, PairImages::Minimum, &mut found).unwrap();
+            cells.between(&lattice, &same, &[], 3.0, &mut found).unwrap();
             assert!(found.is_empty());
             let wrong = [f32::NAN; 3];
-            assert!(cells.between(&lattice, &wrong, &same, 3.0, PairImages::Minimum, &mut found).is_err());
+            assert!(cells.between(&lattice, &wrong, &same, 3.0, &mut found).is_err());
         }
     }
 
     #[test]
     fn a_distance_equal_to_the_cutoff_counts_and_few_pairs_are_examined() {
         let lattice = Lattice::from_cell(&[[60.0, 0.0, 0.0], [0.0, 60.0, 0.0], [0.0, 0.0, 60.0]]).unwrap();
-        let mut cells = CellList::default();
+        let mut cells = NearPairs::default();
         let mut found = Vec::new();
-        cells.between(&lattice, &[59.0, 0.0, 0.0], &[2.0, 0.0, 0.0], 3.0, PairImages::Minimum, &mut found).unwrap();
+        cells.between(&lattice, &[59.0, 0.0, 0.0], &[2.0, 0.0, 0.0], 3.0, &mut found).unwrap();
         assert_eq!(found, [FoundPair { first: 0, second: 0, distance: 3.0 }]);
         let grid: Vec<f32> =
             (0..8000).flat_map(|i| [i % 20, i / 20 % 20, i / 400]).map(|place: u16| 3.0 * f32::from(place)).collect();
-        let mut cells = CellList::default();
-        cells.between(&lattice, &grid, &grid, 6.0, PairImages::Minimum, &mut found).unwrap();
+        let mut cells = NearPairs::default();
+        cells.between(&lattice, &grid, &grid, 6.0, &mut found).unwrap();
         assert_eq!(found.len(), 8000 * 33);
         assert!(cells.examined() <= 10 * found.len() as u64, "{} of {}", cells.examined(), found.len());
     }
