@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from kinema.model.frame import Block, Frame, Gap, Part
     from kinema.model.selection.atoms import Selection
     from kinema.model.selection.frames import FrameSelection
+    from kinema.model.selection.within import within
     from kinema.model.topology import Topology
     from kinema.runners import Timings
     from kinema.storage import tables as output
