@@ -127,6 +127,7 @@ __all__ = [
     "trace",
     "tracing",
     "transforms",
+    "within",
 ]
 
 _MODULES = {
@@ -174,6 +175,7 @@ _NAMES = {
     "kinema.model.atom_table": ("Atoms",),
     "kinema.model.selection.atoms": ("Selection",),
     "kinema.model.selection.frames": ("FrameSelection",),
+    "kinema.model.selection.within": ("within",),
     "kinema.trajectory.time_range": ("frames_between",),
     "kinema.model.topology": ("Topology",),
     "kinema.base.tracing.recording": ("trace",),

@@ -1,0 +1,1 @@
+"""Atoms near others: counts of groups that change with the frame, shells of waters."""
