@@ -1,13 +1,14 @@
 //! Evaluation of an expression in one frame.
 //!
 //! An expression is asked only about the atoms that are still wanted: `name OW and around 3.5 protein` looks at oxygens.
-//! Distances are those of the nearest images, decided in double precision. Coordinates are compared in single precision,
-//! and the images in a cylinder are chosen along the third, second and first edge of the cell in turn, as MDAnalysis does.
+//! Distances are those of the nearest images, decided in double precision; coordinates are compared in single precision,
+//! as MDAnalysis does.
 
+use kinema_core::Result;
 use kinema_core::frame::Cell;
 use kinema_core::frame::lattice::Lattice;
-use kinema_core::{Error, ErrorKind, Result};
 
+use super::cylinder::Cylinder;
 use super::expression::{Comparison, Expression, joined, mark, most};
 use crate::geometry::CellList;
 
@@ -103,7 +104,7 @@ impl Work<'_> {
             }
             Expression::Cylinder { of, inner, outer, z } => match self.center_of(of)? {
                 Some(center) => {
-                    let cylinder = Cylinder::new(self.lattice, self.cell, center, (*inner, *outer), *z)?;
+                    let cylinder = Cylinder::new((self.lattice, self.cell), center, (*inner, *outer), *z)?;
                     self.filter(wanted, |position| cylinder.has(position));
                 }
                 None => wanted.fill(false),
@@ -242,57 +243,6 @@ impl Comparison {
             Self::Equal(tolerance) => (x - value).abs() <= tolerance,
             Self::NotEqual => x != value,
         }
-    }
-}
-
-/// A cylinder along z, and the periodic edges of the cell by which atoms are moved next to its centre.
-struct Cylinder {
-    center: Vector,
-    inner: Option<f64>,
-    outer: f64,
-    z: [f64; 2],
-    /// The third, the second and the first edge, with their axis.
-    edges: Vec<(usize, Vector)>,
-}
-
-impl Cylinder {
-    fn new(
-        lattice: &Lattice,
-        cell: &Cell,
-        center: Vector,
-        (inner, outer): (Option<f64>, f64),
-        z: [f64; 2],
-    ) -> Result<Self> {
-        let invalid = |what: String| Err(Error::new(ErrorKind::InvalidArgument, what));
-        let open = lattice.is_open();
-        let edges = (0..3).rev().map(|axis| (axis, cell[axis])).filter(|(_, edge)| !open && *edge != [0.0; 3]);
-        let edges: Vec<(usize, Vector)> = edges.collect();
-        if edges.iter().any(|(axis, edge)| edge[*axis] == 0.0 || edge[axis + 1..].iter().any(|x| *x != 0.0)) {
-            let what = "a cylinder along z needs a cell whose first edge is along x and whose second edge is in the plane \
-                        of x and y";
-            return invalid(format!("{what}, found {cell:?}"));
-        }
-        for (axis, edge) in &edges {
-            let length = edge.iter().map(|x| x * x).sum::<f64>().sqrt();
-            let (size, name) = if *axis == 2 { (z[1] - z[0], "height") } else { (2.0 * outer, "diameter") };
-            if size > length {
-                let what = format!("the {name} of a cylinder must fit into the cell, expected at most {length:.3}");
-                return invalid(format!("{what} angstrom, found {size:.3}"));
-            }
-        }
-        Ok(Self { center, inner, outer, z, edges })
-    }
-
-    fn has(&self, position: &[f32; 3]) -> bool {
-        let mut from: Vector = std::array::from_fn(|c| f64::from(position[c]) - self.center[c]);
-        for (axis, edge) in &self.edges {
-            let count = (from[*axis] / edge[*axis]).round_ties_even();
-            from.iter_mut().zip(edge).for_each(|(x, edge)| *x -= count * edge);
-        }
-        let [x, y, z] = from;
-        let square = x * x + y * y;
-        let inside = self.inner.is_none_or(|inner| square > inner * inner);
-        inside && square < self.outer * self.outer && z > self.z[0] && z < self.z[1]
     }
 }
 

@@ -35,7 +35,7 @@ impl ChangingGroup {
         expression.look(&possible, &mut seen);
         let (candidates, atoms) = (chosen(&possible), chosen(&seen));
         if candidates.is_empty() {
-            let what = "the changing group has no atoms in any frame, expected at least one that can be in it";
+            let what = "the group has no atoms in any frame, expected at least one that can be in it";
             return Err(Error::new(ErrorKind::InvalidArgument, what));
         }
         let expression = expression.at_places(&atoms, n_atoms as usize);

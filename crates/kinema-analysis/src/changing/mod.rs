@@ -4,6 +4,7 @@
 //! as nested lists (`expression.rs`): they know the names of atoms and residues, and this module knows numbers alone.
 //! A kernel asks [`ChangingGroup`] for the atoms that it needs, and for the members in each frame.
 
+mod cylinder;
 mod evaluation;
 mod expression;
 mod group;

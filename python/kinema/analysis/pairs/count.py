@@ -13,6 +13,7 @@ import numpy as np
 from kinema import _core
 from kinema.analysis.declaration import Option, Quantity
 from kinema.analysis.declared import PerFrameAnalysis
+from kinema.runners.base import Rows
 
 if TYPE_CHECKING:
     from kinema.model.selection.atoms import AtomChoice
@@ -34,7 +35,7 @@ class AtomCount(PerFrameAnalysis):
 
     After `run`
     -----------
-    results.count : (frames,) float64
+    results.count : (frames,) int64
         0 in frames without such atoms.
     results.values : (frames, 1), the same
     results.frames, results.time : (frames,)
@@ -43,7 +44,7 @@ class AtomCount(PerFrameAnalysis):
     --------
     >>> count = kn.analysis.AtomCount(traj, select="name CA and around 8 resid 1").run(stop=3)
     >>> count.results.count
-    array([2., 2., 2.])
+    array([2, 2, 2])
     """
 
     command_name = "count"
@@ -86,6 +87,9 @@ class AtomCount(PerFrameAnalysis):
     def subject(self) -> str:
         what = "atoms" if self._labels is None else "residues with an atom"
         return f"number of {what} of {self.selection.description!r}"
+
+    def _rows(self) -> Rows:
+        return Rows(len(self._columns()), "int64")
 
     def _kernel(self) -> _core.Kernel:
         group = self._group_arguments()

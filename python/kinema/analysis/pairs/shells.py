@@ -17,6 +17,7 @@ from kinema.analysis.declaration import Option, Quantity
 from kinema.analysis.declared import PerFrameAnalysis
 from kinema.base.errors import ArgumentError
 from kinema.base.printable import counted
+from kinema.runners.base import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,9 +44,9 @@ class WaterShell(PerFrameAnalysis):
 
     After `run`
     -----------
-    results.shells : (frames, radii) float64
+    results.shells : (frames, radii) int64
         Number of waters in each shell alone.
-    results.cumulative : (frames, radii) float64
+    results.cumulative : (frames, radii) int64
         Number of waters in each shell and those inside it.
     results.values : (frames, 2 * radii), both
     results.frames, results.time : (frames,)
@@ -110,6 +111,9 @@ class WaterShell(PerFrameAnalysis):
     def summarised_over(self) -> str | None:
         """See `DeclaredAnalysis`: shells are not alike."""
         return None
+
+    def _rows(self) -> Rows:
+        return Rows(len(self._columns()), "int64")
 
     def _kernel(self) -> _core.Kernel:
         return _core.Kernel(

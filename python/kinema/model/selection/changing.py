@@ -68,7 +68,7 @@ def resolve(select: AtomChoice, n_atoms: int, topology: Topology | None) -> Chan
     try:
         indices = _core.ChangingGroup(n_atoms, expression).candidates
     except ArgumentError as error:
-        raise ArgumentError(f"selection {description!r}: {error}") from None
+        raise ArgumentError(f"selection {description!r}: {error}; compare its atom and residue names") from None
     indices.flags.writeable = False
     return ChangingSelection(indices, description, expression=expression)
 

@@ -44,7 +44,7 @@ struct Count {
 
 impl PerFrame for Count {
     const ID: &'static str = "count/1";
-    type Value = f64;
+    type Value = i64;
     /// Buffers of the group; which labels were seen.
     type Scratch = (GroupScratch, Vec<u32>);
 
@@ -56,7 +56,7 @@ impl PerFrame for Count {
         1
     }
 
-    fn row(&self, frame: &Frame<'_>, (scratch, seen): &mut Self::Scratch, values: &mut [f64]) -> Result<()> {
+    fn row(&self, frame: &Frame<'_>, (scratch, seen): &mut Self::Scratch, values: &mut [i64]) -> Result<()> {
         let members = self.group.members(frame, 0, scratch)?;
         let count = match &self.labels {
             None => members.len(),
@@ -68,7 +68,7 @@ impl PerFrame for Count {
                 seen.len()
             }
         };
-        values[0] = count as f64;
+        values[0] = count as i64;
         Ok(())
     }
 }

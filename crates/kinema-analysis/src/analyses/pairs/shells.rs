@@ -69,7 +69,7 @@ struct Scratch {
 
 impl PerFrame for Shells {
     const ID: &'static str = "shells/1";
-    type Value = f64;
+    type Value = i64;
     type Scratch = Scratch;
 
     fn needs(&self) -> Needs {
@@ -81,7 +81,7 @@ impl PerFrame for Shells {
         2 * self.radii.len()
     }
 
-    fn row(&self, frame: &Frame<'_>, scratch: &mut Scratch, values: &mut [f64]) -> Result<()> {
+    fn row(&self, frame: &Frame<'_>, scratch: &mut Scratch, values: &mut [i64]) -> Result<()> {
         let Scratch { cells, points, labels, near, seen } = scratch;
         for set in [0, 1] {
             if frame.positions(set).iter().any(|x| !x.is_finite()) {
@@ -105,9 +105,9 @@ impl PerFrame for Shells {
             seen.clear();
             seen.resize(self.n_waters, false);
             labels.iter().for_each(|&label| seen[label as usize] = true);
-            *count = seen.iter().filter(|seen| **seen).count() as f64;
+            *count = seen.iter().filter(|seen| **seen).count() as i64;
         }
-        let mut inside = 0.0;
+        let mut inside = 0;
         for (alone, within) in alone.iter_mut().zip(within) {
             *alone = *within - inside;
             inside = *within;
