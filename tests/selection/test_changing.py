@@ -198,7 +198,7 @@ def edges(tmp_path_factory):
         ("prop 3 > x", [0, 1, 2, 3, 5, 6, 7, 8]),
         ("same y as index 5", [5, 8]),
         # two images are equally near
-        ("around 8 (index 9)", [0, 1, 2, 3, 4]),
+        ("around 8 (index 9)", [0, 1, 2, 3, 4, 8]),
     ],
 )
 def test_edges(edges, selection, expected):
@@ -247,6 +247,7 @@ def test_updating_groups(peptide):
         universe.select_atoms("around 3.5 segid PEP", updating=True),
         universe.select_atoms("name O*").select_atoms("not around 3 (name CA or resid 4)", updating=True),
         base.select_atoms("around 4 resid 3 or global name N", updating=True),
+        base.select_atoms("byres (name CA or prop y > 3) and not global resid 4", updating=True),
     ):
         found = selection_that_may_change(traj, group)
         for frame in (0, 11):
@@ -331,7 +332,7 @@ def test_bad_arguments_of_within(peptide):
             kn.within(cutoff, "protein")
     with pytest.raises(kn.ArgumentError, match="whole"):
         kn.within(3.0, "protein", whole="atoms")
-    with pytest.raises(kn.ArgumentError, match="names atoms near others"):
+    with pytest.raises(kn.ArgumentError, match="object of within, which depends on coordinates"):
         peptide[0].select(kn.within(3.0, "segid PEP"))
     with pytest.raises(kn.ArgumentError, match="needs a topology"):
         resolve("around 3 name CA", 5, None)

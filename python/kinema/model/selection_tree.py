@@ -120,7 +120,9 @@ class _Maker:
 
     def make(self, node: Any, base: Expression | None) -> Expression:
         """The expression of a node."""
-        if changing_part(node, seen=set()) is None:
+        is_leaf = not (hasattr(node, "sel") or hasattr(node, "lsel"))
+        # with a base, the parts of a part are of the base as well
+        if changing_part(node, seen=set()) is None and (base is None or is_leaf):
             group = getattr(node, "grp", None)
             if type(group).__name__ == "UpdatingAtomGroup":
                 raise ArgumentError("'group' of an updating atom group is not supported: select with its words instead")

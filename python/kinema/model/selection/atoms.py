@@ -129,9 +129,11 @@ def resolve(select: AtomChoice, n_atoms: int, topology: Topology | None, what: s
     """
     if select is None:
         return from_indices(np.arange(n_atoms, dtype=np.uint32), n_atoms, "all")
-    if isinstance(select, Within) or (isinstance(select, Selection) and select.changes):
-        raise ArgumentError(f"{what} names atoms near others: {CHANGING_HINT}")
+    if isinstance(select, Within):
+        raise ArgumentError(f"{what} is an object of within, which depends on coordinates: {CHANGING_HINT}")
     if isinstance(select, Selection):
+        if select.changes:
+            raise ArgumentError(f"selection {select.description!r} depends on coordinates: {CHANGING_HINT}")
         if select.indices.max() < n_atoms:
             return select
         return from_indices(select.indices, n_atoms, select.description, file=select.file)  # raises OutOfRangeError
