@@ -7,7 +7,7 @@ use kinema_core::{Error, ErrorKind, Result};
 
 use crate::analyses::geometry::{angles, centers, dihedrals, distances};
 use crate::analyses::motion::{displacements, jumps, rotations};
-use crate::analyses::pairs::{close_pairs, distance_histogram, hbonds, water_bridges};
+use crate::analyses::pairs::{close_pairs, count, distance_histogram, hbonds, shells, water_bridges};
 use crate::analyses::structure::{average, dssp, gyration, rgyr, rmsd, rmsf};
 use crate::arguments::Arguments;
 
@@ -50,6 +50,7 @@ pub static KERNELS: &[KernelInfo] = &[
     average::KERNEL,
     centers::KERNEL,
     close_pairs::KERNEL,
+    count::KERNEL,
     dihedrals::KERNEL,
     displacements::KERNEL,
     distance_histogram::KERNEL,
@@ -62,6 +63,7 @@ pub static KERNELS: &[KernelInfo] = &[
     rmsd::KERNEL,
     rmsf::KERNEL,
     rotations::KERNEL,
+    shells::KERNEL,
     water_bridges::KERNEL,
 ];
 

@@ -15,3 +15,5 @@ from kinema.analysis.geometry.dihedrals import Dihedrals as Dihedrals
 from kinema.analysis.geometry.ramachandran import Ramachandran as Ramachandran
 from kinema.analysis.pairs.hbonds import HydrogenBondAnalysis as HydrogenBondAnalysis
 from kinema.analysis.pairs.water_bridges import WaterBridgeAnalysis as WaterBridgeAnalysis
+from kinema.analysis.pairs.count import AtomCount as AtomCount
+from kinema.analysis.pairs.shells import WaterShell as WaterShell

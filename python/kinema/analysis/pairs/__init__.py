@@ -1,1 +1,1 @@
-"""Analyses of pairs of atoms and groups: near each other, bonded by hydrogens."""
+"""Atoms near others: hydrogen bonds and bridges, counts of groups that change with the frame, shells of waters."""

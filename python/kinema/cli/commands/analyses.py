@@ -39,6 +39,7 @@ _TYPES: dict[str, Any] = {
     "tuples": Path,
     "atoms": str,
     "list of atoms": list[str],
+    "list of numbers": list[float],
 }
 
 

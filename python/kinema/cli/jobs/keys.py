@@ -72,6 +72,10 @@ def _number(value: Any) -> float:
     return value
 
 
+def _numbers(value: Any) -> list[float]:
+    return [_number(one) for one in (value if isinstance(value, list) else [value])]
+
+
 def _text(value: Any) -> str:
     if not isinstance(value, str) or not value or "\0" in value:
         raise _refuse("text in quotes", value)
@@ -194,6 +198,7 @@ def _argument_key(argument: Argument) -> Key:
         "file": (_text, "reference.pdb"),
         "atoms": (_text, "protein and name CA"),
         "list of atoms": (_selections, ["protein and name CA", {"group": "C-alpha"}]),
+        "list of numbers": (_numbers, [3.4, 5.0]),
         "tuples": (_tuples(option.atoms_each), [list(range(option.atoms_each))]),
     }
     convert, example = checks[kind]

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError, OutOfRangeError
 from kinema.base.frozen_dataclass import dataclass
-from kinema.model.topology import Topology, is_atom_group, refuse_updating
+from kinema.model.selection.within import Within
+from kinema.model.topology import CHANGING_HINT, Topology, is_atom_group, is_updating
 
 __all__ = ["AtomChoice", "Selection"]
 
@@ -45,6 +46,8 @@ class Selection:
     names: NDArray[np.str_] | None = None
     string: str | None = None
     file: str | None = None
+    #: whether the atoms change with the frame (`changing.ChangingSelection`)
+    changes: ClassVar[bool] = False
 
     @property
     def n_atoms(self) -> int:
@@ -126,7 +129,11 @@ def resolve(select: AtomChoice, n_atoms: int, topology: Topology | None, what: s
     """
     if select is None:
         return from_indices(np.arange(n_atoms, dtype=np.uint32), n_atoms, "all")
+    if isinstance(select, Within):
+        raise ArgumentError(f"{what} is an object of within, which depends on coordinates: {CHANGING_HINT}")
     if isinstance(select, Selection):
+        if select.changes:
+            raise ArgumentError(f"selection {select.description!r} depends on coordinates: {CHANGING_HINT}")
         if select.indices.max() < n_atoms:
             return select
         return from_indices(select.indices, n_atoms, select.description, file=select.file)  # raises OutOfRangeError
@@ -163,7 +170,8 @@ def _from_string(select: str, n_atoms: int, topology: Topology | None) -> Select
 
 
 def _from_atom_group(group: Any, n_atoms: int) -> Selection:
-    refuse_updating(group)
+    if is_updating(group):
+        raise ArgumentError(f"an updating atom group cannot be used here: {CHANGING_HINT}")
     universe_atoms = int(group.universe.atoms.n_atoms)
     if universe_atoms != n_atoms:
         raise ArgumentError(

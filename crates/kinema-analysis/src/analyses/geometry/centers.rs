@@ -8,15 +8,21 @@ use kinema_core::frame::Fields;
 use kinema_core::reduce::{Frame, Needs};
 use kinema_core::selection::AtomSelection;
 
+use crate::analyses::of_members::{self, OfAtoms};
 use crate::analyses::per_frame::{PerFrame, Rows};
 use crate::arguments::{Argument, Arguments};
+use crate::cpu::Cpu;
 use crate::geometry::Center;
 use crate::registry::KernelInfo;
 
 /// Columns: x, y and z of the centre of each of `groups`, (atoms, masses); masses may be left out.
+/// With `group` and `masses` instead: of a group that changes with the frame.
 pub const KERNEL: KernelInfo = KernelInfo {
     id: Centers::ID,
     make: |arguments| {
+        if arguments.has("group") {
+            return of_members::kernel(arguments, OfGroup);
+        }
         let groups = arguments.tuples("groups", &["atoms", "masses"])?;
         if groups.is_empty() {
             return Err(arguments.wrong("groups", "a list of (atoms, masses), at least one"));
@@ -37,13 +43,29 @@ pub const KERNEL: KernelInfo = KernelInfo {
         let first = Argument::List(vec![vec![0_u32].into(), Argument::None]);
         let some = vec![group(2, Some(masses)), first, group(1, None)];
         let all = Arguments::new(n_atoms).with("groups", vec![group(1, None)]);
-        vec![all, Arguments::new(n_atoms).with("groups", some)]
+        let changing = Arguments::new(n_atoms).with("group", of_members::example(n_atoms));
+        vec![all, Arguments::new(n_atoms).with("groups", some), changing]
     },
 };
 
 struct Centers {
     atoms: AtomSelection,
     groups: Vec<Group>,
+}
+
+struct OfGroup;
+
+impl OfAtoms for OfGroup {
+    const ID: &'static str = Centers::ID;
+
+    fn width(&self) -> usize {
+        3
+    }
+
+    fn measure(&self, cpu: Cpu, masses: &[f64], positions: &[f32], values: &mut [f64]) -> Result<()> {
+        values.copy_from_slice(&Center::mass_weighted(cpu, masses)?.compute(positions)?);
+        Ok(())
+    }
 }
 
 struct Group {

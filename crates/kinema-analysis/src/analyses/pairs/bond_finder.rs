@@ -9,8 +9,8 @@ use kinema_core::reduce::Frame;
 use kinema_core::selection::AtomSelection;
 
 use crate::arguments::Arguments;
-use crate::geometry::near_pairs::{FoundPair, NearPairs};
 use crate::geometry::hydrogen_bond::{Bond, Criterion, Rule, nearest};
+use crate::geometry::near_pairs::{FoundPair, NearPairs};
 
 /// Words of the argument `criterion`.
 const RULES: [(&str, Rule); 6] = [

@@ -1,8 +1,11 @@
-//! Pairs of atoms by distance: counted, or those that are near each other; hydrogen bonds and chains of them.
+//! Pairs of atoms by distance: counted, or those that are near each other; hydrogen bonds and chains of them; atoms that
+//! are near others.
 
 mod bond_finder;
 mod bridge_paths;
 pub mod close_pairs;
+pub mod count;
 pub mod distance_histogram;
 pub mod hbonds;
+pub mod shells;
 pub mod water_bridges;
