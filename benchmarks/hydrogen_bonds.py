@@ -109,9 +109,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         files = repeated(Path(folder), n_frames)
         traj = kn.open(files[1], topology=files[0])
-        cases = {
-            name: kn.analysis.HydrogenBondAnalysis(traj, between=between) for name, between in BETWEEN.items()
-        }
+        cases = {name: kn.analysis.HydrogenBondAnalysis(traj, between=between) for name, between in BETWEEN.items()}
         cases["bridges ARG - ASP, GLU"] = kn.analysis.WaterBridgeAnalysis(traj, FIRST, SECOND, WATER)
         measured = {name: ours(analysis, n_frames) for name, analysis in cases.items()}
         peers = of_mdanalysis(files, peer_frames)

@@ -8,7 +8,7 @@ import pytest
 
 import kinema as kn
 from kinema.testing.programs.imports import lazy
-from kinema.testing.solvated import write_solvated_peptide
+from kinema.testing.analyses import write_solvated_peptide
 from kinema.testing.writers import write_dcd
 
 MDAnalysis = lazy("MDAnalysis")
@@ -26,7 +26,11 @@ def chain(folder: Path, n_waters: int, step: float = 2.8, shift: float = 0.0) ->
     names = ["O", *["OW", "HW1", "HW2"] * n_waters, "N", "H"]
     residues = [0, *np.repeat(np.arange(1, n_waters + 1), 3), n_waters + 1, n_waters + 1]
     universe = MDAnalysis.Universe.empty(
-        len(names), n_residues=n_waters + 2, atom_resindex=residues, trajectory=False, residue_segindex=[0] * (n_waters + 2)
+        len(names),
+        n_residues=n_waters + 2,
+        atom_resindex=residues,
+        trajectory=False,
+        residue_segindex=[0] * (n_waters + 2),
     )
     of = {"O": (15.999, -0.6), "N": (14.007, -0.4), "H": (1.008, 0.4)}
     universe.add_TopologyAttr("names", names)

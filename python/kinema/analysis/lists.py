@@ -80,7 +80,9 @@ class ListAnalysis(DeclaredAnalysis):
             values=counts[:, None],
         )
 
-    def _more_results(self, numbers: NDArray[np.int64], counts: NDArray[np.int64], found: KernelResults) -> dict[str, Any]:
+    def _more_results(
+        self, numbers: NDArray[np.int64], counts: NDArray[np.int64], found: KernelResults
+    ) -> dict[str, Any]:
         """Results that are made from those of the kernel, given the frames' numbers and their numbers of rows."""
         return {}
 

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kinema.analysis.lists import ListAnalysis
 from kinema.base.errors import ArgumentError
 from kinema.base.printable import counted
 
 if TYPE_CHECKING:
     from kinema.model.selection.atoms import Selection
+    from kinema.model.selection.frames import FrameSelection
     from kinema.model.selection.hydrogen_bonds import BondingAtoms
     from kinema.trajectory import Trajectory
 
@@ -68,6 +70,7 @@ def bonding_atoms_of(
     """
     from kinema.model.atom_table import Atoms
     from kinema.model.selection.atoms import Selection
+    from kinema.model.selection.frames import FrameSelection
     from kinema.model.selection.hydrogen_bonds import bonding_atoms
 
     chosen = (donors_sel, hydrogens_sel, acceptors_sel)
@@ -93,10 +96,10 @@ def bonding_atoms_of(
     return bonding_atoms(atoms, donors, hydrogens, acceptors, sulfur=sulfur)
 
 
-def only_among(atoms: BondingAtoms, groups: Sequence[Selection]) -> BondingAtoms:
+def only_among(atoms: BondingAtoms, groups: Sequence[Selection], named: str) -> BondingAtoms:
     """The atoms without the donors and acceptors that are in none of the groups.
 
-    Raises ArgumentError if no donor or no acceptor is left.
+    Raises ArgumentError if no donor or no acceptor is left; `named` is how arguments name the groups.
     """
     from dataclasses import replace
 
@@ -110,8 +113,23 @@ def only_among(atoms: BondingAtoms, groups: Sequence[Selection]) -> BondingAtoms
     )
     for name, found in (("acceptors", left.acceptors), ("donors", left.donors if pairs is None else left.pairs)):
         if found is None or not len(found):
-            raise ArgumentError(f"the groups of between= have no {name}, expected some in one of them")
+            raise ArgumentError(f"the groups of {named} have no {name}, expected some in one of them")
     return left
+
+
+class BondAnalysis(ListAnalysis):
+    """An analysis of hydrogen bonds: nearest images count, whether molecules are whole or not."""
+
+    @property
+    def measures_whole_molecules(self) -> bool:
+        """See `DeclaredAnalysis`: nearest images are the same for broken molecules."""
+        return False
+
+    def notes_before(self, frames: FrameSelection) -> Sequence[str]:
+        """See `Computation`: a note on frames without a cell."""
+        from kinema.trajectory.changing_groups import no_cell_notes
+
+        return no_cell_notes(self.trajectory, frames)
 
 
 def atom_arguments(atoms: BondingAtoms, d_h_cutoff: float) -> dict[str, Any]:

@@ -21,8 +21,15 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.analysis.declaration import Option, Quantity
-from kinema.analysis.lists import ListAnalysis, ListColumn
-from kinema.analysis.pairs.bonding import atom_arguments, bonding_atoms_of, criterion_arguments, only_among, positive
+from kinema.analysis.lists import ListColumn
+from kinema.analysis.pairs.bonding import (
+    BondAnalysis,
+    atom_arguments,
+    bonding_atoms_of,
+    criterion_arguments,
+    only_among,
+    positive,
+)
 from kinema.base.choices import HYDROGEN_BOND_CRITERION, check_choice
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import collected
@@ -40,7 +47,7 @@ if TYPE_CHECKING:
 __all__ = ["HydrogenBondAnalysis"]
 
 
-class HydrogenBondAnalysis(ListAnalysis):
+class HydrogenBondAnalysis(BondAnalysis):
     """Hydrogen bonds over time.
 
     Parameters
@@ -145,7 +152,9 @@ class HydrogenBondAnalysis(ListAnalysis):
         criterion: Annotated[
             str, Option("--criterion", "What makes a hydrogen bond.", choices=HYDROGEN_BOND_CRITERION)
         ] = "distance-angle",
-        sulfur: Annotated[bool, Option("--sulfur", "S is a donor and an acceptor too, where these are by element.")] = False,
+        sulfur: Annotated[
+            bool, Option("--sulfur", "S is a donor and an acceptor too, where these are by element.")
+        ] = False,
     ) -> None:
         select_atoms(trajectory, None)
         limits = _limits(criterion, d_a_cutoff, d_h_a_angle_cutoff)
@@ -154,7 +163,7 @@ class HydrogenBondAnalysis(ListAnalysis):
         with collected() as notes:
             atoms = bonding_atoms_of(trajectory, donors_sel, hydrogens_sel, acceptors_sel, sulfur=sulfur)
         if groups:
-            atoms = only_among(atoms, [one for pair in groups for one in pair])
+            atoms = only_among(atoms, [one for pair in groups for one in pair], "between=")
         made = atom_arguments(atoms, d_h_cutoff)
         taking_part = np.unique(np.concatenate([one.ravel() for one in made.values() if isinstance(one, np.ndarray)]))
         super().__init__(
@@ -183,11 +192,6 @@ class HydrogenBondAnalysis(ListAnalysis):
         _limits(given.get("criterion", "distance-angle"), *(given.get(name) for name in names))
         super().check_arguments(given, followed=followed)
 
-    @property
-    def measures_whole_molecules(self) -> bool:
-        """See `DeclaredAnalysis`: nearest images are the same for broken molecules."""
-        return False
-
     def _kernel(self) -> _core.Kernel:
         return _core.Kernel("hbonds", self.trajectory.n_atoms, **self._arguments)
 
@@ -202,7 +206,9 @@ class HydrogenBondAnalysis(ListAnalysis):
             self._pairs_of_first = False
         return (yield from super()._passes(frames))
 
-    def _more_results(self, numbers: NDArray[np.int64], counts: NDArray[np.int64], found: KernelResults) -> dict[str, Any]:
+    def _more_results(
+        self, numbers: NDArray[np.int64], counts: NDArray[np.int64], found: KernelResults
+    ) -> dict[str, Any]:
         columns = tuple(found[column.name] for column in self.list_columns)
         if not all(isinstance(column, np.ndarray) for column in columns):
             # they stay in a file
@@ -253,7 +259,7 @@ class _NearHydrogens(HydrogenBondAnalysis):
     def __init__(
         self, trajectory: Trajectory, donors: NDArray[np.uint32], hydrogens: NDArray[np.uint32], d_h_cutoff: float
     ) -> None:
-        ListAnalysis.__init__(self, trajectory, np.union1d(donors, hydrogens))
+        BondAnalysis.__init__(self, trajectory, np.union1d(donors, hydrogens))
         self._pairs_of_first = False
         self._arguments = {"pairs": np.column_stack([donors, donors]), "acceptors": hydrogens}
         self._arguments |= {"criterion": "heavy", "distance": d_h_cutoff, "angle": 0.0}

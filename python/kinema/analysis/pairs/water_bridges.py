@@ -18,8 +18,15 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.analysis.declaration import Option, Quantity
-from kinema.analysis.lists import ListAnalysis, ListColumn
-from kinema.analysis.pairs.bonding import atom_arguments, bonding_atoms_of, criterion_arguments, positive
+from kinema.analysis.lists import ListColumn
+from kinema.analysis.pairs.bonding import (
+    BondAnalysis,
+    atom_arguments,
+    bonding_atoms_of,
+    criterion_arguments,
+    only_among,
+    positive,
+)
 from kinema.base.choices import DISTANCE_TYPE, HYDROGEN_BOND_CRITERION, check_choice, whole_number
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import collected
@@ -34,7 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["WaterBridgeAnalysis"]
 
 
-class WaterBridgeAnalysis(ListAnalysis):
+class WaterBridgeAnalysis(BondAnalysis):
     """Water bridges over time; a row is a hydrogen bond of a bridge.
 
     Parameters
@@ -141,7 +148,9 @@ class WaterBridgeAnalysis(ListAnalysis):
             float,
             Option("--d-h-cutoff", "Distance of hydrogens from donors without known bonds.", unit="angstrom", least=0),
         ] = 1.2,
-        sulfur: Annotated[bool, Option("--sulfur", "S is a donor and an acceptor too, where these are by element.")] = False,
+        sulfur: Annotated[
+            bool, Option("--sulfur", "S is a donor and an acceptor too, where these are by element.")
+        ] = False,
     ) -> None:
         select_atoms(trajectory, None)
         limits = _limits(distance_type, distance, angle, criterion)
@@ -150,6 +159,7 @@ class WaterBridgeAnalysis(ListAnalysis):
         groups = [trajectory.select(one) for one in (selection1, selection2, water_selection)]
         with collected() as notes:
             atoms = bonding_atoms_of(trajectory, donors_sel, hydrogens_sel, acceptors_sel, sulfur=sulfur)
+        atoms = only_among(atoms, groups, "selection1=, selection2= and water_selection=")
         first, second, waters = (one.indices for one in groups)
         super().__init__(
             trajectory,
@@ -183,11 +193,6 @@ class WaterBridgeAnalysis(ListAnalysis):
         _limits(*(given.get(name, "hydrogen" if name == "distance_type" else None) for name in names))
         super().check_arguments(given, followed=followed)
 
-    @property
-    def measures_whole_molecules(self) -> bool:
-        """See `DeclaredAnalysis`: nearest images are the same for broken molecules."""
-        return False
-
     def _kernel(self) -> _core.Kernel:
         return _core.Kernel("water_bridges", self.trajectory.n_atoms, **self._arguments)
 
@@ -217,9 +222,7 @@ class WaterBridgeAnalysis(ListAnalysis):
 
         The most frequent come first. Raises ArgumentError before `run`.
         """
-        counts = Counter(
-            ends for bridges in self.bridges() for ends in {(bridge[0], bridge[-1]) for bridge in bridges}
-        )
+        counts = Counter(ends for bridges in self.bridges() for ends in {(bridge[0], bridge[-1]) for bridge in bridges})
         atoms = self.trajectory.atoms
         resnames, resids, names = atoms.resnames, atoms.resids, atoms.names
 
@@ -228,9 +231,7 @@ class WaterBridgeAnalysis(ListAnalysis):
 
         n_frames = len(self.results.frames)
         order = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
-        return [
-            (first, last, *described(first), *described(last), count / n_frames) for (first, last), count in order
-        ]
+        return [(first, last, *described(first), *described(last), count / n_frames) for (first, last), count in order]
 
     def _firsts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """(bridges,) frame of each bridge, counted from 0 in the results; (bridges + 1,) row at which each begins."""
