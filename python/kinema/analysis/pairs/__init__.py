@@ -1,1 +1,1 @@
-"""Atoms near others: hydrogen bonds and bridges, counts of groups that change with the frame, shells of waters."""
+"""Atoms and groups near others: hydrogen bonds, bridges, counts of groups that change with the frame, shells of waters."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kinema.analysis.lists import ListAnalysis
 from kinema.base.errors import ArgumentError
@@ -69,8 +70,6 @@ def bonding_atoms_of(
     Raises ArgumentError without a topology if something is to be guessed, and for atoms that are of two kinds.
     """
     from kinema.model.atom_table import Atoms
-    from kinema.model.selection.atoms import Selection
-    from kinema.model.selection.frames import FrameSelection
     from kinema.model.selection.hydrogen_bonds import bonding_atoms
 
     chosen = (donors_sel, hydrogens_sel, acceptors_sel)
@@ -119,6 +118,12 @@ def only_among(atoms: BondingAtoms, groups: Sequence[Selection], named: str) -> 
 
 class BondAnalysis(ListAnalysis):
     """An analysis of hydrogen bonds: nearest images count, whether molecules are whole or not."""
+
+    def _result(self, name: str) -> NDArray[Any]:
+        """A result in memory. Raises ArgumentError before `run`."""
+        if not self.results:
+            raise ArgumentError(f"{type(self).__name__} has no results yet; call run() first")
+        return np.asarray(self.results[name])
 
     @property
     def measures_whole_molecules(self) -> bool:

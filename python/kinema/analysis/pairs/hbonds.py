@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.analysis.declaration import Option, Quantity
-from kinema.analysis.lists import ListColumn
+from kinema.analysis.lists import RowKey
 from kinema.analysis.pairs.bonding import (
     BondAnalysis,
     atom_arguments,
@@ -39,7 +39,7 @@ from kinema.transforms.arguments import select_atoms
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kinema.analysis.base import KernelResults, Passes
+    from kinema.analysis.base import Passes, Results
     from kinema.model.selection.atoms import Selection
     from kinema.model.selection.frames import FrameSelection
     from kinema.trajectory import Trajectory
@@ -89,17 +89,11 @@ class HydrogenBondAnalysis(BondAnalysis):
     command_name = "hbonds"
     summary = "Hydrogen bonds, for each frame."
     quantities = (
-        Quantity("counts", "1", "number of hydrogen bonds"),
         Quantity("distance", "angstrom", "distance of donor and acceptor"),
         Quantity("angle", "degree", "angle at the hydrogen"),
     )
-    list_columns = (
-        ListColumn("donor", has_atoms=True),
-        ListColumn("hydrogen", has_atoms=True),
-        ListColumn("acceptor", has_atoms=True),
-        ListColumn("distance", "angstrom"),
-        ListColumn("angle", "degree"),
-    )
+    row_name = "hydrogen bond"
+    keys = (RowKey("donor"), RowKey("hydrogen", by_residue=False), RowKey("acceptor"))
     reference = "MDAnalysis.analysis.hydrogenbonds.HydrogenBondAnalysis; mdtraj.baker_hubbard, mdtraj.wernet_nilsson"
 
     def __init__(
@@ -206,20 +200,19 @@ class HydrogenBondAnalysis(BondAnalysis):
             self._pairs_of_first = False
         return (yield from super()._passes(frames))
 
-    def _more_results(
-        self, numbers: NDArray[np.int64], counts: NDArray[np.int64], found: KernelResults
-    ) -> dict[str, Any]:
-        columns = tuple(found[column.name] for column in self.list_columns)
-        if not all(isinstance(column, np.ndarray) for column in columns):
+    def _rows_of(self, found: Results) -> dict[str, Any]:
+        columns = super()._rows_of(found)
+        if not all(isinstance(one, np.ndarray) for one in columns.values()):
             # they stay in a file
-            return {}
-        return {"hbonds": SideBySide((np.repeat(numbers, counts), *columns))}
+            return columns
+        frames = np.repeat(np.asarray(found.frames), np.asarray(found.counts))
+        return columns | {"hbonds": SideBySide((frames, *columns.values()))}
 
     # -- counts ----------------------------------------------------------------------------------------------------
 
     def count_by_time(self) -> NDArray[np.int64]:
         """(frames,) number of bonds in each frame."""
-        return self._result("counts")
+        return np.asarray(self._result("counts"))
 
     def count_by_type(self) -> NDArray[np.str_]:
         """(n, 3) text: residue name and type of the donor, "ALA:54", those of the acceptor, and how many bonds there were."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.analysis.declaration import Option, Quantity
-from kinema.analysis.lists import ListColumn
+from kinema.analysis.lists import RowKey
 from kinema.analysis.pairs.bonding import (
     BondAnalysis,
     atom_arguments,
@@ -90,19 +90,17 @@ class WaterBridgeAnalysis(BondAnalysis):
     command_name = "water-bridges"
     summary = "Chains of hydrogen bonds through waters, for each frame."
     quantities = (
-        Quantity("counts", "1", "number of hydrogen bonds of water bridges"),
         Quantity("distance", "angstrom", "distance of the acceptor"),
         Quantity("angle", "degree", "angle at the hydrogen"),
     )
-    list_columns = (
-        ListColumn("bridge"),
-        ListColumn("waters"),
-        ListColumn("start", has_atoms=True),
-        ListColumn("donor", has_atoms=True),
-        ListColumn("hydrogen", has_atoms=True),
-        ListColumn("acceptor", has_atoms=True),
-        ListColumn("distance", "angstrom"),
-        ListColumn("angle", "degree"),
+    row_name = "hydrogen bond of water bridge"
+    keys = (
+        RowKey("bridge", "number"),
+        RowKey("waters", "number"),
+        RowKey("start", by_residue=False),
+        RowKey("donor"),
+        RowKey("hydrogen", by_residue=False),
+        RowKey("acceptor"),
     )
     reference = "MDAnalysis.analysis.hydrogenbonds.WaterBridgeAnalysis"
 

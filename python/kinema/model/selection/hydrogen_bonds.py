@@ -59,8 +59,8 @@ def bonding_atoms(
     Raises ArgumentError if there are no hydrogens or no acceptors, naming the column or argument that helps.
     """
     without = [column for column in ("masses", "charges") if not _is_known(atoms, column)]
-    notes = []
-    by_elements = []
+    notes: list[str] = []
+    by_elements: list[str] = []
     if hydrogens is None:
         if without:
             by_elements.append("hydrogens")
@@ -185,9 +185,9 @@ def _bonded(
         if elements is not None:
             pairs = pairs[np.isin(pairs[:, 0], _of_elements(atoms, elements))]
     if not len(pairs):
+        polar = "N and O" if elements is None or len(elements) < 3 else "N, O and S"
         notes.append(
-            f"{atoms.name} has no bonds of hydrogens: N and O{'' if elements is None or len(elements) < 3 else ' and S'} "
-            "are donors of the hydrogens that are within d_h_cutoff of them in a frame"
+            f"{atoms.name} has no bonds of hydrogens: {polar} are donors of the hydrogens that are within d_h_cutoff of them in a frame"
         )
         return None
     return np.unique(pairs, axis=0)
