@@ -8,8 +8,8 @@ import pytest
 
 import kinema as kn
 from kinema.model.selection.hydrogen_bonds import bonding_atoms
-from kinema.testing.programs.imports import lazy
 from kinema.testing.analyses import write_solvated_peptide
+from kinema.testing.programs.imports import lazy
 from kinema.testing.writers import write_dcd
 
 MDAnalysis = lazy("MDAnalysis")

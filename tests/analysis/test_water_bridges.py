@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.testing.programs.imports import lazy
 from kinema.testing.analyses import write_solvated_peptide
+from kinema.testing.programs.imports import lazy
 from kinema.testing.writers import write_dcd
 
 MDAnalysis = lazy("MDAnalysis")
@@ -41,7 +41,7 @@ def chain(folder: Path, n_waters: int, step: float = 2.8, shift: float = 0.0) ->
     universe.add_TopologyAttr("resids", range(1, n_waters + 3))
     bonds = [(1 + 3 * water, 1 + 3 * water + hydrogen) for water in range(n_waters) for hydrogen in (1, 2)]
     universe.add_TopologyAttr("bonds", [*bonds, (len(names) - 2, len(names) - 1)])
-    waters = [_WATER + [step * (water + 1), 0, 0] for water in range(n_waters)]
+    waters = [np.array([step * (water + 1), 0, 0]) + _WATER for water in range(n_waters)]
     end = step * (n_waters + 1)
     positions = np.concatenate([np.zeros((1, 3)), *waters, [[end, 0, 0], [end - 1.0, 0, 0]]])
     positions[:, 0] = (positions[:, 0] + shift) % CELL[0, 0]

@@ -7,8 +7,8 @@
 
 Angstrom and degrees; nearest images in the frame's cell. Hydrogens are guessed as MDAnalysis guesses them (0.9 < mass <
 1.1 u, charge > 0.3), and acceptors (charge < -0.5), each with all atoms of the same residue name and name; donors are
-what these hydrogens are bonded to. Sources: P. Smith, R. M. Ziolek, E. Gazzarrini, D. M. Owen, C. D. Lorenz, Phys. Chem.
-Chem. Phys. 21, 9845 (2019); E. N. Baker, R. E. Hubbard, Prog. Biophys. Mol. Biol. 44, 97 (1984); P. Wernet et al.,
+what these hydrogens are bonded to. Sources: P. Smith, R. M. Ziolek, E. Gazzarrini, D. M. Owen, C. D. Lorenz,
+Phys. Chem. Chem. Phys. 21, 9845 (2019); E. N. Baker, R. E. Hubbard, Prog. Biophys. Mol. Biol. 44, 97 (1984); P. Wernet et al.,
 Science 304, 995 (2004).
 """
 
@@ -106,8 +106,7 @@ class HydrogenBondAnalysis(BondAnalysis):
             Any,
             Option(
                 "--between",
-                "Two groups, each with an option of its own: the donor is in one, the acceptor in the other; more pairs "
-                "of groups may follow.",
+                "Two groups, an option each: the donor is in one, the acceptor in the other; more pairs may follow.",
                 takes="list of atoms",
             ),
         ] = None,
@@ -215,7 +214,7 @@ class HydrogenBondAnalysis(BondAnalysis):
         return np.asarray(self._result("counts"))
 
     def count_by_type(self) -> NDArray[np.str_]:
-        """(n, 3) text: residue name and type of the donor, "ALA:54", those of the acceptor, and how many bonds there were."""
+        """(n, 3) text: residue name and type of the donor, "ALA:54", those of the acceptor, and the number of bonds."""
         donors, acceptors = (self._types(self._result(name)) for name in ("donor", "acceptor"))
         pairs, counts = np.unique(np.column_stack([donors, acceptors]), axis=0, return_counts=True)
         return np.column_stack([pairs, counts.astype(np.str_)]) if len(counts) else np.zeros((0, 3), np.str_)

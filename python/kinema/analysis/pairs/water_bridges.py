@@ -216,7 +216,7 @@ class WaterBridgeAnalysis(BondAnalysis):
         return np.bincount(frames, minlength=len(self.results.counts))
 
     def count_by_type(self) -> list[tuple[int, int, str, int, str, str, int, str, float]]:
-        """For each pair of ends: both atoms from 0; residue name, residue and name of each; share of frames with a bridge.
+        """For each pair of ends: both atoms from 0; residue name, residue and name of each; share of frames.
 
         The most frequent come first. Raises ArgumentError before `run`.
         """

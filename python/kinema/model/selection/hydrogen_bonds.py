@@ -85,7 +85,7 @@ def bonding_atoms(
             )
     pairs = None
     if donors is None:
-        pairs = _bonded(atoms, np.asarray(hydrogens), notes, _polar(sulfur) if "hydrogens" in by_elements else None)
+        pairs = _bonded(atoms, np.asarray(hydrogens), notes, _polar(sulfur), only_polar="hydrogens" in by_elements)
         if pairs is None:
             donors = _of_elements(atoms, _polar(sulfur))
             if not len(donors):
@@ -168,9 +168,12 @@ def _widened(atoms: Atoms, chosen: NDArray[np.bool_], within: NDArray[np.integer
 
 
 def _bonded(
-    atoms: Atoms, hydrogens: NDArray[np.integer], notes: list[str], elements: tuple[str, ...] | None
+    atoms: Atoms, hydrogens: NDArray[np.integer], notes: list[str], polar: tuple[str, ...], *, only_polar: bool
 ) -> NDArray[np.int64] | None:
-    """(n, 2) hydrogens with what they are bonded to, only of `elements` if these are given; None without such bonds."""
+    """(n, 2) what hydrogens are bonded to, and these, if asked only for donors of `polar` elements.
+
+    None without such bonds.
+    """
     bonds = atoms.get("bonds")
     is_hydrogen = np.zeros(len(atoms), bool)
     is_hydrogen[hydrogens] = True
@@ -182,12 +185,13 @@ def _bonded(
         alone = len(hydrogens) - len(np.unique(pairs[:, 1]))
         if len(pairs) and alone:
             notes.append(f"{atoms.name}: {counted(alone, 'hydrogen')} of {len(hydrogens):,} have no bond and no donor")
-        if elements is not None:
-            pairs = pairs[np.isin(pairs[:, 0], _of_elements(atoms, elements))]
+        if only_polar:
+            pairs = pairs[np.isin(pairs[:, 0], _of_elements(atoms, polar))]
     if not len(pairs):
-        polar = "N and O" if elements is None or len(elements) < 3 else "N, O and S"
+        donors = f"{', '.join(polar[:-1])} and {polar[-1]}"
         notes.append(
-            f"{atoms.name} has no bonds of hydrogens: {polar} are donors of the hydrogens that are within d_h_cutoff of them in a frame"
+            f"{atoms.name} has no bonds of hydrogens: {donors} are donors of the hydrogens that are within d_h_cutoff "
+            "of them in a frame"
         )
         return None
     return np.unique(pairs, axis=0)
