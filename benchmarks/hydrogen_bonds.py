@@ -1,8 +1,8 @@
 """CPU time per frame of hydrogen bonds and water bridges, beside MDAnalysis and MDTraj in the same run.
 
 `OMP_NUM_THREADS=1 python benchmarks/hydrogen_bonds.py [N_FRAMES]`; adenylate kinase in 11,084 waters, a dodecahedron
-(MDAnalysisTests). One worker and one thread each; reading and decoding are measured alone and subtracted. It prints a table and asserts
-nothing.
+(MDAnalysisTests). One worker and one thread each; reading and decoding are measured alone and subtracted.
+It prints a table and asserts nothing.
 """
 
 import os

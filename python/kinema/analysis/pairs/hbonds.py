@@ -8,8 +8,8 @@
 Angstrom and degrees; nearest images in the frame's cell. Hydrogens are guessed as MDAnalysis guesses them (0.9 < mass <
 1.1 u, charge > 0.3), and acceptors (charge < -0.5), each with all atoms of the same residue name and name; donors are
 what these hydrogens are bonded to. Sources: P. Smith, R. M. Ziolek, E. Gazzarrini, D. M. Owen, C. D. Lorenz,
-Phys. Chem. Chem. Phys. 21, 9845 (2019); E. N. Baker, R. E. Hubbard, Prog. Biophys. Mol. Biol. 44, 97 (1984); P. Wernet et al.,
-Science 304, 995 (2004).
+Phys. Chem. Chem. Phys. 21, 9845 (2019); E. N. Baker, R. E. Hubbard, Prog. Biophys. Mol. Biol. 44, 97 (1984);
+P. Wernet et al., Science 304, 995 (2004).
 """
 
 from __future__ import annotations
