@@ -161,7 +161,7 @@ def test_bad_input(tmp_path: Path) -> None:
         ({"distance_type": "both"}, "distance_type must be 'hydrogen' or 'heavy'"),
         ({"distance_type": "heavy", "criterion": "gromacs"}, "exclude each other"),
         ({"criterion": "hydrogen"}, "criterion must be one of"),
-        ({"selection1": "resname SOL"}, "selection1 has no atom besides those of water_selection"),
+        ({"selection1": "resname SOL"}, "selection1 has no atom besides atoms of water_selection"),
     ]:
         with pytest.raises(kn.ArgumentError, match=message):
             analysis(traj, **(ends | arguments))

@@ -1,4 +1,4 @@
-"""What analyses of hydrogen bonds share: criteria with their limits, atoms as arguments of kernels."""
+"""`BondAnalysis`, the base of analyses of hydrogen bonds; criteria with their limits, atoms as arguments of kernels."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def criterion_arguments(
     distance = positive(names[0], usual_distance if distance is None else distance)
     if usual_angle is None:
         if angle is not None:
-            raise ArgumentError(f"{names[1]}= is no limit of criterion={criterion!r}, which has one of distances alone")
+            raise ArgumentError(f"criterion={criterion!r} limits distances alone; leave out {names[1]}=")
         return {"criterion": criterion, "distance": distance, "angle": 0.0}
     angle = usual_angle if angle is None else angle
     if not _is_number(angle) or not 0 <= angle <= 180:
@@ -65,7 +65,7 @@ def _is_number(value: Any) -> bool:
 def bonding_atoms_of(
     trajectory: Trajectory, donors_sel: Any, hydrogens_sel: Any, acceptors_sel: Any, *, sulfur: bool
 ) -> BondingAtoms:
-    """The atoms that the arguments select; those of None are guessed from the topology.
+    """The atoms that the arguments select; atoms of None are guessed from the topology.
 
     Raises ArgumentError without a topology if something is to be guessed, and for atoms that are of two kinds.
     """

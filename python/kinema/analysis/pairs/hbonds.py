@@ -143,7 +143,7 @@ class HydrogenBondAnalysis(BondAnalysis):
             ),
         ] = True,
         criterion: Annotated[
-            str, Option("--criterion", "What makes a hydrogen bond.", choices=HYDROGEN_BOND_CRITERION)
+            str, Option("--criterion", "Definition of a hydrogen bond.", choices=HYDROGEN_BOND_CRITERION)
         ] = "distance-angle",
         sulfur: Annotated[
             bool, Option("--sulfur", "S is a donor and an acceptor too, where these are by element.")
@@ -214,7 +214,7 @@ class HydrogenBondAnalysis(BondAnalysis):
         return np.asarray(self._result("counts"))
 
     def count_by_type(self) -> NDArray[np.str_]:
-        """(n, 3) text: residue name and type of the donor, "ALA:54", those of the acceptor, and the number of bonds."""
+        """(n, 3) text: residue name and type of the donor, "ALA:54", of the acceptor, and the number of bonds."""
         donors, acceptors = (self._types(self._result(name)) for name in ("donor", "acceptor"))
         pairs, counts = np.unique(np.column_stack([donors, acceptors]), axis=0, return_counts=True)
         return np.column_stack([pairs, counts.astype(np.str_)]) if len(counts) else np.zeros((0, 3), np.str_)

@@ -48,8 +48,8 @@ class WaterBridgeAnalysis(BondAnalysis):
     ----------
     trajectory : Trajectory
     selection1, selection2 : as `Trajectory.select`
-        The groups that bridges join, "protein" and "not water" by default. Atoms of `water_selection` in them are no
-        ends of bridges.
+        The groups that bridges join, "protein" and "not water" by default. Bridges do not end
+        at atoms of `water_selection`.
     water_selection : as `Trajectory.select`
         Waters, a residue each; "water" by default. Any residues that form hydrogen bonds will do.
     order : int
@@ -67,7 +67,7 @@ class WaterBridgeAnalysis(BondAnalysis):
     After `run`
     -----------
     results.bridge : (n,) uint32
-        The bridge that the bond belongs to, counted from 0 in the frame; those of fewer waters come first, and the
+        The bridge that the bond belongs to, counted from 0 in the frame; bridges of fewer waters come first, and the
         bonds of each go from selection1 to selection2.
     results.waters : (n,) uint32
         How many waters the bridge has; it has one bond more.
@@ -179,7 +179,7 @@ class WaterBridgeAnalysis(BondAnalysis):
         self._add_notes(notes)
         for name, group in (("selection1", first), ("selection2", second)):
             if np.isin(group, waters).all():
-                raise ArgumentError(f"{name} has no atom besides those of water_selection; bridges need an end in it")
+                raise ArgumentError(f"{name} has no atom besides atoms of water_selection; bridges need an end in it")
         waters = np.unique(waters)
         self._arguments = limits | atom_arguments(atoms, d_h_cutoff)
         self._arguments |= {"first": first, "second": second, "order": order}
