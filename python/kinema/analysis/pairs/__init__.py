@@ -1,1 +1,1 @@
-"""Atoms and groups near others: hydrogen bonds, bridges, counts of groups that change with the frame, shells of waters."""
+"""Atoms and groups near others: hydrogen bonds, bridges, counts of changing groups, shells of waters."""

@@ -99,9 +99,13 @@ class HydrogenBondAnalysis(BondAnalysis):
     def __init__(
         self,
         trajectory: Trajectory,
-        donors_sel: Annotated[Any, Option("--donors", "Donors; by default guessed.", takes="atoms")] = None,
-        hydrogens_sel: Annotated[Any, Option("--hydrogens", "Hydrogens; by default guessed.", takes="atoms")] = None,
-        acceptors_sel: Annotated[Any, Option("--acceptors", "Acceptors; by default guessed.", takes="atoms")] = None,
+        donors_sel: Annotated[Any, Option("--donors-sel", "Donors; by default guessed.", takes="atoms")] = None,
+        hydrogens_sel: Annotated[
+            Any, Option("--hydrogens-sel", "Hydrogens; by default guessed.", takes="atoms")
+        ] = None,
+        acceptors_sel: Annotated[
+            Any, Option("--acceptors-sel", "Acceptors; by default guessed.", takes="atoms")
+        ] = None,
         between: Annotated[
             Any,
             Option(

@@ -109,7 +109,9 @@ class WaterBridgeAnalysis(BondAnalysis):
         trajectory: Trajectory,
         selection1: Annotated[Any, Option("--selection1", "One group that bridges join.", takes="atoms")] = "protein",
         selection2: Annotated[Any, Option("--selection2", "The other group.", takes="atoms")] = "not water",
-        water_selection: Annotated[Any, Option("--waters", "Waters, a residue each.", takes="atoms")] = "water",
+        water_selection: Annotated[
+            Any, Option("--water-selection", "Waters, a residue each.", takes="atoms")
+        ] = "water",
         order: Annotated[int, Option("--order", "The most waters of a bridge.", least=1, most=20)] = 1,
         distance_type: Annotated[
             str,
@@ -137,11 +139,16 @@ class WaterBridgeAnalysis(BondAnalysis):
             ),
         ] = None,
         criterion: Annotated[
-            str | None, Option("--criterion", "Instead: a criterion of hbonds.", choices=HYDROGEN_BOND_CRITERION)
+            str | None,
+            Option("--criterion", "Instead: a criterion of hbonds.", choices=("none", *HYDROGEN_BOND_CRITERION)),
         ] = None,
-        donors_sel: Annotated[Any, Option("--donors", "Donors; by default guessed.", takes="atoms")] = None,
-        hydrogens_sel: Annotated[Any, Option("--hydrogens", "Hydrogens; by default guessed.", takes="atoms")] = None,
-        acceptors_sel: Annotated[Any, Option("--acceptors", "Acceptors; by default guessed.", takes="atoms")] = None,
+        donors_sel: Annotated[Any, Option("--donors-sel", "Donors; by default guessed.", takes="atoms")] = None,
+        hydrogens_sel: Annotated[
+            Any, Option("--hydrogens-sel", "Hydrogens; by default guessed.", takes="atoms")
+        ] = None,
+        acceptors_sel: Annotated[
+            Any, Option("--acceptors-sel", "Acceptors; by default guessed.", takes="atoms")
+        ] = None,
         d_h_cutoff: Annotated[
             float,
             Option("--d-h-cutoff", "Distance of hydrogens from donors without known bonds.", unit="angstrom", least=0),
