@@ -33,7 +33,7 @@ KernelResults = dict[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class SideBySide:
-    """A result that is made from others on first access: arrays side by side, as float64 columns."""
+    """A result that is made from others on first access: arrays, which may stay in a file, side by side as float64."""
 
     arrays: tuple[NDArray[Any], ...]
 
@@ -49,7 +49,7 @@ class SideBySide:
 
     def made(self) -> NDArray[np.float64]:
         """All columns, (rows, columns)."""
-        return np.column_stack([array.astype(np.float64, copy=False) for array in self.arrays])
+        return np.column_stack([np.asarray(array, np.float64) for array in self.arrays])
 
 
 class Results:

@@ -30,7 +30,7 @@ pub enum Rule {
     Heavy,
 }
 
-/// What makes a hydrogen bond.
+/// A definition of hydrogen bonds: a rule and its limits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Criterion {
     rule: Rule,

@@ -58,7 +58,7 @@ struct Beside {
 struct Axis {
     /// The product with it is 0 to 1 within the cell.
     dual: Vector,
-    /// What is subtracted from the product.
+    /// Is subtracted from the product.
     origin: f64,
     /// The edge, if it is periodic.
     edge: Option<Vector>,
@@ -243,7 +243,7 @@ impl Beside {
             found.n_alone += 1;
         }
         if let Some(edge) = axis.edge {
-            // beyond a face, where there are at least three cells
+            // beyond a face; there are at least three cells
             let beyond = match at {
                 0 => Some((axis.count - 1, -1.0)),
                 at if at + 1 == axis.count => Some((0, 1.0)),

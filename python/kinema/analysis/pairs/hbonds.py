@@ -205,9 +205,6 @@ class HydrogenBondAnalysis(BondAnalysis):
 
     def _rows_of(self, found: Results) -> dict[str, Any]:
         columns = super()._rows_of(found)
-        if not all(isinstance(one, np.ndarray) for one in columns.values()):
-            # they stay in a file
-            return columns
         frames = np.repeat(np.asarray(found.frames), np.asarray(found.counts))
         return columns | {"hbonds": SideBySide((frames, *columns.values()))}
 

@@ -100,7 +100,7 @@ struct WaterBridges {
     n_molecules: usize,
     first: Vec<bool>,
     second: Vec<bool>,
-    /// Those of the first group, the second, and of waters.
+    /// Acceptors of the first group, of the second, and of waters.
     acceptors: [Vec<u32>; 3],
 }
 
