@@ -5,6 +5,7 @@
 mod angles;
 mod arc_tangent;
 mod bonds;
+pub mod cell_list;
 mod centers;
 mod dihedrals;
 mod distances;
@@ -15,6 +16,7 @@ pub(crate) mod vectors;
 
 pub use angles::angles;
 pub use bonds::Results;
+pub use cell_list::{CellList, FoundPair, PairImages};
 pub use centers::Center;
 pub use dihedrals::dihedrals;
 pub use distances::distances;
