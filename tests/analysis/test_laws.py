@@ -69,7 +69,7 @@ def assert_all_same(found: list[Any], expected: list[Any]) -> None:
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 7])
 def test_together_on_threads_as_each_alone(folder: Path, expected: list[Any], workers: int) -> None:
-    found = kn.run(every_analysis(opened(folder)), runner="threads", workers=workers, memory="64 MiB")
+    found = kn.run(every_analysis(opened(folder)), runner="threads", workers=workers, memory="256 MiB")
     assert_all_same(found, expected)
     assert sum(np.asarray(one.results.values).size for one in found) > len(found)
 

@@ -44,7 +44,7 @@ fn n_products(width: usize) -> usize {
     n_panels(width) * (n_panels(width) + 1) / 2 * BLOCK
 }
 
-/// Bytes of a partial of so many coordinates.
+/// Bytes of a partial, given the number of coordinates.
 pub(crate) fn partial_bytes(width: usize) -> u64 {
     (size_of::<f64>() * (n_products(width) + 2 * width)) as u64
 }

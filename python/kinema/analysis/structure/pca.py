@@ -133,7 +133,7 @@ class PCA(DeclaredAnalysis):
         tol_mass: float = 0.1,
         weights: Weights = None,
         projections: Annotated[
-            int, Option("--projections", "Project each frame on so many components, over time.", least=0)
+            int, Option("--projections", "Number of components to project each frame on, over time.", least=0)
         ] = 0,
         tolerance: Tolerance = TOLERANCE,
         most_passes: MostPasses = MOST_PASSES,
@@ -141,7 +141,9 @@ class PCA(DeclaredAnalysis):
         from kinema.transforms.arguments import select_atoms
 
         selection = select_atoms(trajectory, select)
-        align = "reference" if align is True else align or None
+        # True and False, as in MDAnalysis
+        given: Any = align
+        align = "reference" if given is True else given or None
         self._alignment = Alignment(
             trajectory,
             selection,
@@ -163,9 +165,10 @@ class PCA(DeclaredAnalysis):
         if not self.selection.ascending:
             raise ArgumentError(f"{self.selection.description}: atoms of a PCA must be in the order of the file")
         n_coordinates = 3 * self.selection.n_atoms
-        for name, number in (("n_components", n_components), ("projections", projections)):
-            if number is not None and not 0 <= number <= (n_components or n_coordinates):
-                raise ArgumentError(f"{name} must be at most {n_components or n_coordinates:,}, found {number}")
+        kept = n_coordinates if n_components is None else n_components
+        for name, number, most in (("n_components", kept, n_coordinates), ("projections", projections, kept)):
+            if number > most:
+                raise ArgumentError(f"{name} must be at most {most:,}, found {number}")
         self._mean = None if mean is None else _positions(mean, self.selection.n_atoms)
         self._n_components = n_components
         self._n_projections = int(projections)
@@ -352,15 +355,19 @@ def _components(
     covariance: NDArray[np.float64], n_components: int | None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Eigenvalues, descending, and eigenvectors as columns, whose largest element is positive."""
-    if n_components is not None and len(covariance) >= _MANY_COORDINATES and n_components * 10 < len(covariance):
-        from scipy.sparse.linalg import eigsh
+    from threadpoolctl import threadpool_limits
 
-        # a fixed start gives the same digits in each run
-        values, vectors = eigsh(covariance, k=n_components, v0=np.ones(len(covariance)))
-        order = np.argsort(values)[::-1]
-    else:
-        values, vectors = np.linalg.eigh(covariance)
-        order = np.arange(len(values))[::-1][:n_components]
+    # one thread: the digits do not depend on the machine's cores, and threads that wait for busy cores take far longer
+    with threadpool_limits(limits=1):
+        if n_components is not None and len(covariance) >= _MANY_COORDINATES and n_components * 10 < len(covariance):
+            from scipy.sparse.linalg import eigsh
+
+            # a fixed start gives the same digits in each run
+            values, vectors = eigsh(covariance, k=n_components, v0=np.ones(len(covariance)))
+            order = np.argsort(values)[::-1]
+        else:
+            values, vectors = np.linalg.eigh(covariance)
+            order = np.arange(len(values))[::-1][:n_components]
     values, vectors = np.maximum(values[order], 0.0), vectors[:, order]
     largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=0)[None], axis=0)[0]
     return values, np.ascontiguousarray(vectors * np.where(largest < 0, -1.0, 1.0))

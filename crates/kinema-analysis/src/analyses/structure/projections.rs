@@ -11,7 +11,7 @@ use crate::analyses::per_frame::{PerFrame, Rows};
 use crate::arguments::Arguments;
 use crate::registry::KernelInfo;
 
-/// Columns: one for each of `vectors`, numbers (k * atoms, 3), the rows of one vector after those of another. `origin`
+/// Columns: one for each of `vectors`, numbers (k * atoms, 3), all rows of one vector before the next. `origin`
 /// (atoms, 3), angstrom. `atoms`: each once, ascending.
 pub const KERNEL: KernelInfo = KernelInfo {
     id: Projections::ID,
