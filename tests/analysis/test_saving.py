@@ -30,7 +30,7 @@ seven_digits = np.vectorize(lambda value: float(f"{value:.7g}"))
 
 
 def text_rows(rows):
-    """What text has of rows of frame, time and numbers that were computed from float32."""
+    """Rows of frame, time and numbers computed from float32, rounded as text rounds them."""
     return np.hstack([rows[:, :2], seven_digits(rows[:, 2:])])
 
 

@@ -1,4 +1,4 @@
-"""What is imported when: neither MDAnalysis nor matplotlib nor pyarrow for a run from indices."""
+"""Imports by task: neither MDAnalysis nor matplotlib nor pyarrow for a run from indices."""
 
 import importlib
 import importlib.util
@@ -64,7 +64,7 @@ NOT_FOR_A_COMMAND = (
     "kinema.report", "kinema.runners.dask", "kinema.runners.local.processes", "kinema.runners.mpi.runner",
     "kinema.model.selection.readable_frames",
 )  # fmt: skip
-# beyond those of numpy; 193 when this was written, of which 21 are folders
+# beyond the modules of numpy; 193 when this was written, of which 21 are folders
 MOST_MODULES = 200
 
 

@@ -176,7 +176,7 @@ HOW_TO = ("docs/add-a-format.md", "docs/add-a-kernel.md")
 
 @pytest.fixture(scope="module")
 def suites(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What a run of the suites of the how-to pages prints."""
+    """Output of a run of the suites of the how-to pages."""
     folder = tmp_path_factory.mktemp("suites")
     for name in HOW_TO:
         (folder / f"test_{Path(name).stem.replace('-', '_')}.py").write_text(documents.blocks(name, "python")[-1])

@@ -171,7 +171,7 @@ def test_two_experiments_do_not_share_a_folder(walk: Path, tmp_path: Path) -> No
 
 
 def test_frames_and_atoms_are_those_that_were_chosen(tmp_path: Path) -> None:
-    """Of the files as they are, and once of those that are written from their frames."""
+    """Runs on the files as they are, and once on files that are written from their frames."""
     design = Design(
         files=(datafiles.DCD,), topology=datafiles.PSF, t0=0.0, select="name CA",
         start=10, stop=-48, step=2, workers=(2,), repeats=1,
