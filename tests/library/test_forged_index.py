@@ -246,7 +246,7 @@ def test_frames_that_an_index_leaves_out_or_makes_up_are_found(files: Files, num
         # one that cannot be of the file is replaced as any other that is damaged
         assert number >= _POSSIBLE or any("the stored index was not used" in note for note in notes)
     files.check()
-    assert kn.open(files.path).parts[0].index == "stored", "it is made anew and stored"
+    assert kn.open(files.path).parts[0].index == "stored", "it is rebuilt and stored"
 
 
 def test_an_index_of_another_file_with_the_identity_of_this_one(files: Files, tmp_path: Path) -> None:

@@ -414,7 +414,7 @@ loader = Loader(SampleDataset(sys.argv[1]), 4, memory="64 KiB", tensors=False, r
 ENDS = {
     "interpreter exit": "batches = iter(loader); next(batches); print('there', flush=True)",
     "an exception": "for batch in loader: print('there', flush=True); raise SystemExit(0)",
-    "a fork that goes on": """
+    "a fork that continues": """
 batches = iter(loader)
 own = [next(batches).ids.tolist() for _ in range(3)]
 for _ in range(8):

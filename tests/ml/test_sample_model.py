@@ -366,15 +366,15 @@ def _lose_a_batch(self: Loader, state: dict[str, Any]) -> None:
 
 
 FAULTS: dict[str, tuple[Any, str, Any]] = {
-    "the order of files is no part of the identity": (DataIdentity, "from_dataset", _changed(_drop_order)),
+    "the identity ignores the order of files": (DataIdentity, "from_dataset", _changed(_drop_order)),
     "the identity is of names": (fingerprint, "_contents", lambda paths: [os.path.basename(path) for path in paths]),
     "the identity is of sizes": (fingerprint, "_contents", _sort_by_size),
-    "arrays are no part of the identity": (
+    "the identity ignores arrays": (
         DataIdentity,
         "from_dataset",
         _changed(lambda one: replace(one, fields=None)),
     ),
-    "parts are no part of the identity": (
+    "the identity ignores parts": (
         DataIdentity,
         "from_dataset",
         _changed(lambda one: replace(one, samples=None)),
@@ -388,7 +388,7 @@ FAULTS: dict[str, tuple[Any, str, Any]] = {
     "a split is of any data": (DataIdentity, "difference", lambda self, now: None),
     "a state has no identity": (LoaderState, "_check_data", lambda self, data: None),
     "the window of a state is not taken over": (Order, "with_windows", lambda self, window, chunk: self),
-    "a loop begins anew": (Loader, "load_state_dict", _ignore_position),
+    "a loop starts from the beginning": (Loader, "load_state_dict", _ignore_position),
     "a place is counted in batches": (Loader, "load_state_dict", _lose_a_batch),
     "a part of a part is taken for the part itself": (
         Subset,

@@ -228,7 +228,7 @@ def test_ranks_per_node_in_the_words_of_each_launcher(
     design = Design(files=("md.xtc",), runners=("mpi",), ranks_per_node=(12,))
     assert mpi_launcher(design.ranks_per_node[0])(24) == [str(launcher), "-n", "24", *words]
     assert mpi_launcher(None)(24) == [str(launcher), "-n", "24"]
-    launcher.write_text("#!/bin/sh\necho 'another one'\n")
+    launcher.write_text("#!/bin/sh\necho 'another launcher'\n")
     with pytest.raises(ArgumentError, match="how it places ranks on nodes is not known"):
         mpi_launcher(design.ranks_per_node[0])
 
