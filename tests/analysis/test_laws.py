@@ -1,4 +1,4 @@
-"""What holds of every registered analysis: same bits on all runners, checkpoints, commands, what it declares."""
+"""Laws of every registered analysis: same bits on all runners, checkpoints, commands, what it declares."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def test_followed_as_they_are_run(folder: Path) -> None:
 
 # -- commands ----------------------------------------------------------------------------------------------------------
 
-# each analysis is drawn once, where nothing is given that need not be; in a long run each time
+# each analysis is drawn once, with its required arguments alone; in a long run with all of its examples
 COMMANDS = [
     pytest.param(name, given, LONG or number == 0, id=f"{name} {' '.join(given)}".strip())
     for name, analysis in ANALYSES.items()
