@@ -427,7 +427,7 @@ def test_killed_processes(tmp_path: Path, kills: Callable[..., int], compression
     package = str(Path(kn.__file__).parent.parent)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([package, os.environ.get("PYTHONPATH", "")])}
     frames = 0
-    for _ in range(kills()):
+    for _ in range(kills(2)):
         command = [sys.executable, "-c", WORKER, str(path), compression, str(n_atoms), str(chance.choice([1, 3, 8]))]
         worker = start_child(command, env=environment, stderr=None)
         assert worker.stdout is not None
