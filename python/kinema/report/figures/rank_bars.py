@@ -49,7 +49,7 @@ def draw_rank_bars(series: Sequence[RankSeries]) -> Figure:
         assert one.table is not None
         n = one.table.sizes[-1]
         repeat = one.table.median_repeat(n)
-        sums, marked = rank_sums(one.table, n, repeat)
+        sums, marked = _rank_sums(one.table, n, repeat)
         run, repeats = counted(n, "rank"), len(one.table.repeats(n))
         run += f", repeat {repeat} (the median of {repeats} repeats)" if repeats > 1 else ""
         stack_phases(axes, sums, f"{plot_text(one.label)}\n{run}", "rank", marked)
@@ -63,7 +63,7 @@ def draw_rank_bars(series: Sequence[RankSeries]) -> Figure:
     return figure
 
 
-def rank_sums(
+def _rank_sums(
     table: RankTable, n_ranks: int, repeat: int
 ) -> tuple[dict[str, NDArray[np.float64]], list[tuple[int, str]]]:
     """(ranks,) seconds of a run by phase, and its stragglers with their phases; names as in `QUANTITY_WORDS`."""

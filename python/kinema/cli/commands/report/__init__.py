@@ -33,8 +33,8 @@ def report(
         Path | None,
         typer.Option(
             "--plot",
-            help="Picture: one report, each worker's time; several, speed-up and efficiency; tables, both; one trace, "
-            "its events over time; several, their times and calls.",
+            help="Picture: one report, each worker's time; several, or published tables, speed-up and efficiency; "
+            "one trace, its events over time; several, their times and calls.",
         ),
     ] = None,
     timeline: Annotated[
@@ -304,9 +304,9 @@ def _print_published(command: Command, folder: Path, plot: Path | None, force: b
     tables = read_published(folder)
     if plot is not None:
         from kinema.report.figures.style import write
-        from kinema.studies.publications.plotting import draw_publications
+        from kinema.studies.publications.figures import draw_figure
 
-        write(draw_publications(tables), plot)
+        write(draw_figure("speedup", [table.with_common_names().series() for table in tables]), plot)
     command.print_result(
         lambda: [{"title": table.title, "summary": table.summary()} for table in tables],
         lambda: "\n\n".join(map(str, tables)),
