@@ -351,7 +351,7 @@ def _write_jobs(command: Command, design: Design, clusters: ClusterRuns, output:
 def _collect(command: Command, folder: Path, quantity: str, force: bool) -> None:
     """Shows the reports of jobs."""
     from kinema.report import scaling_of
-    from kinema.report.figures.scaling import draw_scaling
+    from kinema.report.figures.scaling import draw_scaling, note_gaps
     from kinema.report.figures.style import write
     from kinema.report.verdicts import verdicts_of
     from kinema.storage.output_checks import check_remade
@@ -361,7 +361,9 @@ def _collect(command: Command, folder: Path, quantity: str, force: bool) -> None
     check_remade(picture, overwrite=force)
     found = collect_jobs(folder)
     measured, verdicts = scaling_of(found.reports, quantity=quantity), verdicts_of(found.reports, quantity)
-    write(draw_scaling(measured), picture)
+    figure = draw_scaling(measured)
+    note_gaps(figure, found.gaps_by_workers)
+    write(figure, picture)
     command.print_result(
         lambda: {
             "scaling": measured.as_dict(),

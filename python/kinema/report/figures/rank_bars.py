@@ -39,6 +39,7 @@ def draw_rank_bars(series: Sequence[RankSeries]) -> Figure:
 
     Raises ArgumentError if no series has the values of single ranks.
     """
+    without_times = [one for one in series if not one.values]
     series = [one for one in series if one.table is not None]
     if not series:
         raise ArgumentError("no series has the values of single ranks")
@@ -59,7 +60,7 @@ def draw_rank_bars(series: Sequence[RankSeries]) -> Figure:
     names |= {"start": "topology"} if "start" in names else {}
     handles = [Patch(color=PHASE_COLOURS[phase], label=name) for phase, name in names.items()]
     about = "▾: a rank that took 1.5 times as long as the fast ranks, or longer."
-    add_legend_and_caption(figure, handles, [about, *caption_of(series)])
+    add_legend_and_caption(figure, handles, [about, *caption_of([*series, *without_times])])
     return figure
 
 
