@@ -89,5 +89,5 @@ class _Experiment:
         ]
 
     def _of_setting(self, setting: Setting) -> tuple[RankGap, ...]:
-        found = self._gaps.get(setting, {})
+        found = self._gaps.get(setting, Counter())
         return tuple(RankGap(n, runs, reason) for (n, reason), runs in sorted(found.items()))
