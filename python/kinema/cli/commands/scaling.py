@@ -200,9 +200,12 @@ class LaboratoryOptions:
     ] = "measured"
 
     recorded: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            "--recorded", help="Replay this trace of a real run on as many ranks, not a plan.", rich_help_panel=_LAB
+            "--recorded",
+            metavar="DIR",
+            help="Replay this trace of a real run on as many ranks, not a plan; auto: run and record them here first.",
+            rich_help_panel=_LAB,
         ),
     ] = None
 
@@ -215,8 +218,7 @@ class LaboratoryOptions:
             if self.nodes is not None or self.recorded is not None:
                 raise ArgumentError("--nodes and --recorded are for an emulated cluster: they need --lab")
             return None
-        recorded = "" if self.recorded is None else str(self.recorded)
-        return Laboratory(read_platform(self.lab), self.nodes, self.cpu_per_frame, recorded)
+        return Laboratory(read_platform(self.lab), self.nodes, self.cpu_per_frame, self.recorded or "")
 
 
 def _numbers(option: str, text: str | None) -> tuple[int, ...]:
