@@ -96,7 +96,7 @@ def test_traces_are_kept_and_not_mixed(tmp_path: Path) -> None:
     study._make_trace_folders(STAGES[:2], tmp_path, overwrite=True)
     assert not list((tmp_path / "npz-files-kinema").iterdir())
     (tmp_path / "npz-files-kinema" / "mine.txt").write_bytes(b"")
-    with pytest.raises(ArgumentError, match="holds mine.txt, which is not a trace"):
+    with pytest.raises(ArgumentError, match=r"holds mine\.txt, which is not a trace"):
         study._make_trace_folders(STAGES[:2], tmp_path, overwrite=True)
 
 

@@ -60,8 +60,8 @@ def bench(
         typer.Option(
             "--step",
             **numbers.decimal(0.0, 1e4),
-            help="Seconds of a step of training: run the talk's stages (0.133) instead of the loops; --trace DIR keeps their "
-            "traces.",
+            help="Seconds of a step of training: run the talk's stages (0.133) instead of the loops; --trace DIR keeps "
+            "their traces.",
             rich_help_panel=_STAGES,
         ),
     ] = None,
