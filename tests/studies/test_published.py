@@ -15,7 +15,6 @@ from kinema.cli import main
 from kinema.cli.in_process import call_kinema
 from kinema.report.scaling import scaling_points
 from kinema.studies import Published, read_published
-from kinema.studies.publications.figures import draw_figure
 
 _SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "published"
 FOLDER = Path(os.environ.get("KINEMA_PUBLISHED_DATA", _SHARED))
@@ -229,6 +228,8 @@ def test_slow_ranks_are_named_that_others_waited_for(tmp_path: Path) -> None:
 
 
 def test_the_picture_of_tables(tmp_path: Path) -> None:
+    from kinema.studies.publications.figures import draw_figure
+
     write_tables(tmp_path)
     # of three repeats the one that took the median time
     for repeat, total in ((1, "47.0"), (2, "48.0"), (3, "49.0")):

@@ -11,11 +11,12 @@ from kinema.base.errors import ArgumentError
 from kinema.cli.in_process import call_kinema
 from kinema.studies.lab.platform import read_platform
 from kinema.studies.lab.writing import WriteLaboratory
-from kinema.studies.publications.figures import draw_machine_figure
 from kinema.studies.write_strategies.design import WriteDesign
 
 
 def test_the_order_of_the_publication_and_the_same_bits(tmp_path: Path) -> None:
+    from kinema.studies.publications.figures import draw_machine_figure
+
     words = ("bench-write", "--lab", "lustre", "--particles", 880_000, "--ranks", "1,16,48", "--formats", "none")
     words += ("--stripes", 8)
     found = []

@@ -30,7 +30,7 @@ _BATCH = 8 << 20
 
 
 @dataclass(frozen=True)
-class Record:
+class AtomRecord:
     """A record of three float64: bytes in the file, and nanoseconds of CPU time to format a byte of it."""
 
     size: int
@@ -38,8 +38,8 @@ class Record:
 
 
 # formatting: assumption, 1 microsecond for a number of 20 characters
-ASCII = Record(73, 50)
-BINARY = Record(24, 0)
+ASCII = AtomRecord(73, 50)
+BINARY = AtomRecord(24, 0)
 
 
 def _share(size: int, n_ranks: int, rank: int) -> tuple[int, int]:
@@ -52,7 +52,7 @@ def _written(file: StoredFile, begin: int, end: int) -> Iterator[Operation]:
         yield WriteBytes(file, offset, min(_BATCH, end - offset))
 
 
-def serial_write(file: StoredFile, n_ranks: int, record: Record = ASCII) -> RankProgram:
+def serial_write(file: StoredFile, n_ranks: int, record: AtomRecord = ASCII) -> RankProgram:
     """SDAW of the DL_POLY publication: all atoms go to rank 0, which formats and writes them."""
 
     def program(rank: int) -> Iterator[Operation]:
@@ -70,7 +70,7 @@ def serial_write(file: StoredFile, n_ranks: int, record: Record = ASCII) -> Rank
     return program
 
 
-def direct_write(file: StoredFile, n_ranks: int, record: Record = ASCII) -> RankProgram:
+def direct_write(file: StoredFile, n_ranks: int, record: AtomRecord = ASCII) -> RankProgram:
     """PDAW: each rank formats its atoms and writes them at the place that their number gives."""
 
     def program(rank: int) -> Iterator[Operation]:
@@ -100,7 +100,7 @@ def independent_write(file: StoredFile, n_ranks: int, piece: int) -> RankProgram
     return program
 
 
-def collective_write(file: StoredFile, n_ranks: int, n_writers: int, record: Record = ASCII) -> RankProgram:
+def collective_write(file: StoredFile, n_ranks: int, n_writers: int, record: AtomRecord = ASCII) -> RankProgram:
     """The same pieces through MPI-IO's collective calls: ranks send them to `n_writers` ranks, which write whole parts.
 
     Writers are evenly spaced among the ranks, so that they are on different nodes if there are as many.

@@ -60,7 +60,7 @@ class RealRuns:
         self._costs: dict[str, FrameCost] = {}
 
     def program(self, setting: Setting, workers: int, *, stripes: int, result_bytes: int) -> RankProgram:
-        """What the ranks of a run have done. Raises WorkerError if the run fails."""
+        """The recorded operations of a run's ranks. Raises WorkerError if the run fails."""
         # what does not change the program: where files lie, and on which nodes ranks are
         plain = replace(setting, stripes=0, ranks_per_node=None)
         if (plain, workers) not in self._traces:

@@ -56,7 +56,7 @@ class SleepingStorage:
     def transfer(self, file: StoredFile, offset: int, size: int, *, write: bool) -> Iterator[None]:
         """The context in which real bytes are read or written; its end waits until the platform would have them.
 
-        The platform's time begins before the real transfer, which is no part of it unless it takes longer.
+        The platform's time begins before the real transfer, and passes during it.
         """
         began = time.perf_counter()
         service = self.platform.write_ns if write else self.platform.read_ns
