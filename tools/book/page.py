@@ -96,6 +96,7 @@ def _section(item: Item, runs: Runs, page: Path, pictures: Path) -> tuple[list[s
         commands.append(command.replace("{picture}", picture.name).replace("{out}", item.experiment))
         if command == item.table:
             # its title is the section's
+            printed = printed.replace(f"{runs.folder}/", "")
             lines += [*(line for line in printed.rstrip().splitlines() if not line.startswith("#")), ""]
         elif not failed:
             _reduce(picture)

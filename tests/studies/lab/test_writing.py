@@ -10,7 +10,6 @@ import pytest
 from kinema.base.errors import ArgumentError
 from kinema.cli.in_process import call_kinema
 from kinema.studies.lab.platform import read_platform
-from kinema.studies.lab.writing import WriteLaboratory
 from kinema.studies.write_strategies.design import WriteDesign
 
 
@@ -41,6 +40,8 @@ def test_the_order_of_the_publication_and_the_same_bits(tmp_path: Path) -> None:
 
 
 def test_what_is_not_emulated_is_refused(tmp_path: Path) -> None:
+    from kinema.studies.lab.writing import WriteLaboratory
+
     lustre = read_platform("lustre")
     for design, laboratory, told in (
         ({}, {}, "records in the laboratory: expected ascii or binary, found netcdf"),
