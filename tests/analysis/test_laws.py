@@ -24,10 +24,9 @@ from kinema.cli import main
 from kinema.execution.following import follow
 from kinema.execution.results_file import ResultArray
 from kinema.testing.amounts import LONG
-from kinema.testing.analyses import every_analysis, examples_of, option_words
+from kinema.testing.analyses import every_analysis, examples_of, option_words, write_solvated_peptide
 from kinema.testing.programs.children import start_child
 from kinema.testing.runner_work import assert_same
-from kinema.testing.solvated import write_solvated_peptide
 
 N_FRAMES = 1000
 
