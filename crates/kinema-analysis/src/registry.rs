@@ -7,7 +7,7 @@ use kinema_core::{Error, ErrorKind, Result};
 
 use crate::analyses::geometry::{angles, centers, dihedrals, distances};
 use crate::analyses::motion::{displacements, jumps, rotations};
-use crate::analyses::pairs::{close_pairs, distance_histogram};
+use crate::analyses::pairs::{close_pairs, distance_histogram, native_contacts};
 use crate::analyses::structure::{average, gyration, rgyr, rmsd, rmsf};
 use crate::arguments::Arguments;
 
@@ -56,6 +56,7 @@ pub static KERNELS: &[KernelInfo] = &[
     distances::KERNEL,
     gyration::KERNEL,
     jumps::KERNEL,
+    native_contacts::KERNEL,
     rgyr::KERNEL,
     rmsd::KERNEL,
     rmsf::KERNEL,

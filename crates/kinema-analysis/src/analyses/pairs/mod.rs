@@ -2,3 +2,4 @@
 
 pub mod close_pairs;
 pub mod distance_histogram;
+pub mod native_contacts;
