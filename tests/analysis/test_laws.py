@@ -24,7 +24,7 @@ from kinema.cli import main
 from kinema.execution.following import follow
 from kinema.execution.results_file import ResultArray
 from kinema.testing.amounts import LONG
-from kinema.testing.analyses import every_analysis, examples_of, option_words, write_peptide
+from kinema.testing.analyses import every_analysis, examples_of, option_words, write_solvated_peptide
 from kinema.testing.programs.children import start_child
 from kinema.testing.runner_work import assert_same
 
@@ -41,14 +41,14 @@ def noted() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with `peptide.pdb` and `peptide.dcd`."""
+    """A folder with a solvated peptide."""
     made = tmp_path_factory.mktemp("peptide")
-    write_peptide(made, N_FRAMES)
+    write_solvated_peptide(made, N_FRAMES)
     return made
 
 
 def opened(folder: Path) -> kn.Trajectory:
-    return kn.open(folder / "peptide.dcd", topology=folder / "peptide.pdb", stored=False)
+    return kn.open(folder / "peptide.dcd", topology=folder / "peptide.psf", stored=False)
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +85,7 @@ from kinema.base.notes import collected
 from kinema.testing.analyses import every_analysis
 from kinema.testing.runner_work import assert_same
 with collected():
-    traj = kn.open("peptide.dcd", topology="peptide.pdb", stored=False)
+    traj = kn.open("peptide.dcd", topology="peptide.psf", stored=False)
     found = kn.run(every_analysis(traj), runner="mpi")
     if rank == 0:
         expected = kn.run(every_analysis(traj), runner="serial")
@@ -114,7 +114,7 @@ def slowly(done, total):
         time.sleep(120)
 
 folder = sys.argv[1]
-traj = kn.open(folder + "/peptide.dcd", topology=folder + "/peptide.pdb", stored=False)
+traj = kn.open(folder + "/peptide.dcd", topology=folder + "/peptide.psf", stored=False)
 analyses = every_analysis(traj)
 kn.run(analyses, runner="threads", workers=2, checkpoint=sys.argv[2], checkpoint_interval=0, progress=slowly)
 """
@@ -199,7 +199,7 @@ def test_the_command_gives_what_the_class_gives(
 ) -> None:
     analysis = ANALYSES[name]
     table, picture = tmp_path / "values.csv", tmp_path / "values.png"
-    files = [str(folder / "peptide.dcd"), "-s", str(folder / "peptide.pdb")]
+    files = [str(folder / "peptide.dcd"), "-s", str(folder / "peptide.psf")]
     words = [name, *files, "--step", str(N_FRAMES // 10), "--no-stored", "--json"]
     words += option_words(analysis, given, tmp_path)
     with pytest.raises(SystemExit) as end:

@@ -29,6 +29,7 @@ OPTIONS = {
     "rmsf": '--select "name CA" --align average',
     "rgyr": "--select protein",
     "gyration": "--select protein",
+    "dssp": "",
     "centers": '--select "resid 122-161"',
     "distances": '--ag1 "name CA and resid 56" --ag2 "name CA and resid 169"',
     "end-to-end": '--select "name CA"',

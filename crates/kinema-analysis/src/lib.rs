@@ -11,6 +11,7 @@ mod lanes;
 pub mod laws;
 mod partials;
 pub mod registry;
+mod secondary_structure;
 pub mod superposition;
 mod symmetric_matrix;
 pub mod transforms;

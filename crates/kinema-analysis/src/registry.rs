@@ -8,7 +8,7 @@ use kinema_core::{Error, ErrorKind, Result};
 use crate::analyses::geometry::{angles, centers, dihedrals, distances};
 use crate::analyses::motion::{displacements, jumps, rotations};
 use crate::analyses::pairs::{close_pairs, distance_histogram, native_contacts};
-use crate::analyses::structure::{average, gyration, rgyr, rmsd, rmsf};
+use crate::analyses::structure::{average, dssp, gyration, rgyr, rmsd, rmsf};
 use crate::arguments::Arguments;
 
 /// A kernel as it is declared in its own file.
@@ -54,6 +54,7 @@ pub static KERNELS: &[KernelInfo] = &[
     displacements::KERNEL,
     distance_histogram::KERNEL,
     distances::KERNEL,
+    dssp::KERNEL,
     gyration::KERNEL,
     jumps::KERNEL,
     native_contacts::KERNEL,

@@ -6,6 +6,7 @@ from kinema.analysis.structure.rmsd import RMSD as RMSD
 from kinema.analysis.structure.rmsf import RMSF as RMSF
 from kinema.analysis.structure.rgyr import RadiusOfGyration as RadiusOfGyration
 from kinema.analysis.structure.gyration import Gyration as Gyration
+from kinema.analysis.structure.dssp import DSSP as DSSP
 from kinema.analysis.geometry.centers import Centers as Centers
 from kinema.analysis.geometry.distances import Distances as Distances
 from kinema.analysis.geometry.end_to_end import EndToEnd as EndToEnd

@@ -147,8 +147,12 @@ class PerFrameAnalysis(DeclaredAnalysis):
         """Transforms that are applied to each frame before the kernel sees it."""
         return ()
 
+    def _rows(self) -> Rows:
+        """Number and type of the values of a frame."""
+        return Rows(len(self._columns()))
+
     def _passes(self, frames: FrameSelection) -> Passes:
-        results = yield Pass(self._kernel(), self._transforms(), rows=Rows(len(self._columns())))
+        results = yield Pass(self._kernel(), self._transforms(), rows=self._rows())
         found = results_per_frame(frames, results)
         return Results(**self._quantity_values(found, results), **dict(found))
 

@@ -13,6 +13,8 @@ from kinema.base.printable import plot_text
 from kinema.storage.tables import NO_UNIT, Column, Table
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
     from matplotlib.axes import Axes
 
 _MANY_POINTS = 2000
@@ -20,6 +22,8 @@ _MANY_POINTS = 2000
 _MOST_LINES = 10
 # with more names, there is no room beside the lines
 _FEW_NAMES = 4
+# Okabe and Ito's colours, told apart by the colour-blind
+_STATE_COLOURS = ("#d55e00", "#009e73", "#0072b2", "#cc79a7", "#e69f00", "#56b4e9", "#f0e442")
 # up to this number each point is marked: a single point makes no line
 _FEW_POINTS = 30
 
@@ -76,6 +80,64 @@ def draw_plane(
     axes.set(xticks=ticks, yticks=ticks, aspect="equal")
     axes.grid(alpha=0.3)
     return figure
+
+
+def draw_states(
+    x: Column, codes: NDArray[np.uint8], rows: Sequence[str], names: Mapping[int, str], title: str
+) -> Figure:
+    """A map of states over `x`: a row of the picture for each row of `codes`, a colour for each code in `names`."""
+    from matplotlib.colors import ListedColormap
+
+    figure = Figure(figsize=(8.0, min(9.0, 2.0 + 0.16 * len(rows))), layout="constrained")
+    axes = figure.subplots()
+    colours = _colours_of_states(len(names))
+    places = np.zeros(256, np.uint8)
+    places[list(names)] = np.arange(len(names))
+    step = max(1, codes.shape[1] // _MANY_POINTS)
+    values = x.values[::step].astype(np.float64)
+    rising = len(values) > 1 and bool((np.diff(values) > 0).all())
+    edges = np.append(values, 2 * values[-1] - values[-2]) if rising else np.arange(len(values) + 1.0)
+    axes.pcolormesh(
+        edges,
+        np.arange(len(rows) + 1) - 0.5,
+        places[codes[:, ::step]],
+        cmap=ListedColormap(colours),
+        vmin=-0.5,
+        vmax=len(names) - 0.5,
+        rasterized=True,
+    )
+    axes.set(xlabel=x.label if rising else "row", title=title, ylim=(len(rows) - 0.5, -0.5))
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=24, integer=True))
+    axes.yaxis.set_major_formatter(
+        lambda value, _position: plot_text(rows[round(value)]) if 0 <= round(value) < len(rows) else ""
+    )
+    axes.tick_params(axis="y", labelsize=7)
+    _name_states(figure, colours, names.values())
+    return figure
+
+
+def draw_shares(x: Column, shares: Sequence[Column], title: str) -> Figure:
+    """Shares that add up to 1 over `x`, on top of each other; the last one is that of no state."""
+    figure = Figure(figsize=(8.0, 3.6), layout="constrained")
+    axes = figure.subplots()
+    colours = _colours_of_states(len(shares))
+    axes.stackplot(x.values, *(one.values for one in shares), colors=colours, step="mid")
+    axes.set(xlabel=x.label, ylabel="share of the frames", title=title, ylim=(0.0, 1.0))
+    axes.margins(x=0.0)
+    _name_states(figure, colours, [one.name for one in shares])
+    return figure
+
+
+def _colours_of_states(number: int) -> list[str]:
+    """A colour for each state; that of no state, the last one, is grey."""
+    return [_STATE_COLOURS[i % len(_STATE_COLOURS)] for i in range(number - 1)] + ["#f2f2f2"]
+
+
+def _name_states(figure: Figure, colours: Sequence[str], names: Iterable[str]) -> None:
+    from matplotlib.patches import Patch
+
+    patches = [Patch(color=colour, label=plot_text(name)) for colour, name in zip(colours, names, strict=True)]
+    figure.legend(handles=patches, loc="outside right upper", frameon=False, fontsize="small")
 
 
 def _draw_lines(axes: Axes, x: Column, columns: list[Column]) -> None:

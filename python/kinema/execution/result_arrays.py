@@ -161,6 +161,25 @@ class ResultVectors(_ResultView):
         return rows.reshape(*rows.shape[:-1], *self.shape[1:])
 
 
+class ResultLetters(_ResultView):
+    """An array of ASCII codes that is not in memory, as letters."""
+
+    def __init__(self, array: Any) -> None:
+        super().__init__(array, array.shape[1:])
+        self.dtype = np.dtype("S1")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return letters_of, (self._array,)
+
+    def _select(self, rows: NDArray[Any]) -> NDArray[Any]:
+        return rows.view("S1")
+
+
+def letters_of(array: Any) -> Any:
+    """(rows, columns) uint8 ASCII codes as letters, bytes of length 1; values that are not in memory stay there."""
+    return array.view("S1") if isinstance(array, np.ndarray) else ResultLetters(array)
+
+
 def vectors_of(array: Any, n_components: int) -> Any:
     """(rows, columns) values as (rows, vectors, components); values that are not in memory stay in their file."""
     view = ResultVectors(array, n_components)

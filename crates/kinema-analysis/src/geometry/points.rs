@@ -73,6 +73,14 @@ impl<'a> Points<'a> {
         self.len() == 0
     }
 
+    /// The position of an item.
+    ///
+    /// # Panics
+    /// If there is no item at `at`.
+    pub(crate) fn at(&self, at: usize) -> [f32; 3] {
+        *self.atom(self.number(at))
+    }
+
     /// Coordinates of four items from `at` on; the last item stands in for missing ones.
     ///
     /// # Panics
@@ -110,13 +118,19 @@ impl<'a> Points<'a> {
         &self.positions[number as usize]
     }
 
+    /// The atom of an item.
+    #[inline(always)]
+    fn number(&self, item: usize) -> u32 {
+        self.atoms.map_or(item as u32, |atoms| atoms[item])
+    }
+
     #[inline(always)]
     fn tail<Q: Quad>(&self, at: usize) -> [Q; 3] {
         let last = self.len() - 1;
         let mut found = [&[0.0; 3]; 4];
         for (found, item) in found.iter_mut().zip(at..) {
             let item = item.min(last);
-            *found = self.atom(self.atoms.map_or(item as u32, |atoms| atoms[item]));
+            *found = self.atom(self.number(item));
         }
         Q::xyz(found)
     }

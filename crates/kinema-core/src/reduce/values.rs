@@ -15,6 +15,8 @@ pub enum Values {
     U64(Vec<u64>),
     /// uint32
     U32(Vec<u32>),
+    /// uint8
+    U8(Vec<u8>),
 }
 
 /// A type of numbers that arrays of results hold.
@@ -70,6 +72,7 @@ numbers! {
     i64 => I64;
     u64 => U64;
     u32 => U32;
+    u8 => U8;
 }
 
 /// Calls a generic expression with the numbers of an array, whatever their type.
@@ -82,6 +85,7 @@ macro_rules! with_numbers {
             $crate::reduce::Values::I64($numbers) => $result,
             $crate::reduce::Values::U64($numbers) => $result,
             $crate::reduce::Values::U32($numbers) => $result,
+            $crate::reduce::Values::U8($numbers) => $result,
         }
     };
 }

@@ -1,6 +1,7 @@
 //! Size and shape of molecules, and how they change.
 
 pub mod average;
+pub mod dssp;
 pub mod gyration;
 mod moment_kernel;
 pub mod rgyr;
