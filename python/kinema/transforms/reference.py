@@ -122,6 +122,15 @@ class Reference:
             )
         return result
 
+    def cell(self) -> tuple[NDArray[np.float64], tuple[bool, bool, bool]]:
+        """The cell after the transforms, (3, 3) in angstrom, and which of its edges repeat; an array has none."""
+        if isinstance(self._source, np.ndarray):
+            return np.zeros((3, 3)), (False, False, False)
+        structure, frame = self._structure
+        read = structure.read([frame], select=[0], fields=["positions"], workers=1)
+        x, y, z = (bool(edge) for edge in read["periodic"][0])
+        return read["cells"][0], (x, y, z)
+
     def _atoms(self, selection: Selection) -> AtomsOf:
         """The reference's atoms for `selection`, in its order. Raises ArgumentError if the numbers of atoms differ."""
         source = self._source

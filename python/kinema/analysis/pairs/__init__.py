@@ -1,0 +1,1 @@
+"""Pairs of atoms that are near each other, per frame: contacts."""
