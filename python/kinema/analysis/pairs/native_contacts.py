@@ -39,8 +39,9 @@ __all__ = ["Contacts"]
 
 METHODS = ("hard_cut", "soft_cut", "radius_cut")
 BY = ("frame", "residue")
-# of `soft_cut`; names as in `kwargs` of MDAnalysis
-_SOFT = ("beta", "lambda_constant")
+# what `kwargs` may have, as in MDAnalysis
+_KWARGS = {"hard_cut": (), "soft_cut": ("beta", "lambda_constant"), "radius_cut": ("radius",)}
+_SOFT = _KWARGS["soft_cut"]
 
 _HARD_NOTE = (
     "hard_cut loses a contact as soon as it is longer than in the reference, which thermal motion makes of about half of "
@@ -75,7 +76,7 @@ class Contacts(PerFrameAnalysis):
     pbc : bool
         MDAnalysis' name of `minimum_image`; False for either: positions as stored.
     kwargs : dict, optional
-        `beta` and `lambda_constant`, as MDAnalysis takes them.
+        As MDAnalysis takes them: `beta` and `lambda_constant` of soft_cut; `radius` of radius_cut, for the frames alone.
     other : as `Trajectory.select`, optional
         The second group, if `select` is one.
     reference : Trajectory, Universe, path or array, optional
@@ -182,7 +183,9 @@ class Contacts(PerFrameAnalysis):
             refgroup=refgroup,
             reference=reference,
             ref_frame=ref_frame,
-            **self._method._asdict(),
+            method=method,
+            radius=radius,
+            kwargs=", ".join(f"{name}={value:g}" for name, value in self._method.kwargs.items()) or None,
             min_separation=min_separation,
             count_self=count_self,
             by=by,
@@ -245,7 +248,7 @@ class Contacts(PerFrameAnalysis):
     def _native(self, *references: Reference) -> NativeContacts:
         """The native contacts of a reference, from which the positions of either group are read."""
         for reference, group in zip(references, self._groups, strict=True):
-            reference.check(group)
+            reference.check(group, whole=not self._minimum_image)
         rows = [one.positions(group).astype(np.float32) for one, group in zip(references, self._groups, strict=True)]
         cell, periodic = references[0].cell() if self._minimum_image else (np.zeros((3, 3)), (False, False, False))
         places, distances = _core.near_pairs(*rows, cell, periodic, self._method.radius)
@@ -302,7 +305,8 @@ class Contacts(PerFrameAnalysis):
             distances=np.concatenate([one.distances for one in contacts]),
             ends=np.cumsum([len(one.distances) for one in contacts]).astype(np.uint32),
             minimum_image=self._minimum_image,
-            **self._method.of_kernel(),
+            method=self._method.method,
+            **self._method.kwargs,
         )
 
     def _columns(self) -> list[tuple[str, Quantity]]:
@@ -321,12 +325,11 @@ class Contacts(PerFrameAnalysis):
 
 
 class _Method(NamedTuple):
-    """How contacts are counted."""
+    """How contacts are counted: `radius` is that of the reference, `kwargs` are arguments of the kernel."""
 
     method: str
     radius: float
-    beta: float
-    lambda_constant: float
+    kwargs: dict[str, float]
 
     @classmethod
     def from_arguments(
@@ -338,19 +341,13 @@ class _Method(NamedTuple):
                 "kinema.analysis.Distances(trajectory, contacts.native[0].pairs) gives"
             )
         check_choice("method", method, METHODS)
-        given = dict(kwargs or {})
-        unknown = [name for name in given if method != "soft_cut" or name not in _SOFT]
-        if unknown:
-            raise ArgumentError(
-                f"kwargs of {method} are {', '.join(_SOFT) if method == 'soft_cut' else 'none'}, found {unknown[0]!r}"
-            )
+        known, given = _KWARGS[method], dict(kwargs or {})
+        unknown = next((name for name in given if name not in known), None)
+        if unknown is not None:
+            raise ArgumentError(f"kwargs of {method} are {', '.join(known) or 'none'}, found {unknown!r}")
         named = {"radius": radius, "beta": beta, "lambda_constant": lambda_constant} | given
-        return cls(method, **{name: _positive(name, value) for name, value in named.items()})
-
-    def of_kernel(self) -> dict[str, Any]:
-        """Arguments of the kernel."""
-        of_method = {"hard_cut": (), "soft_cut": _SOFT, "radius_cut": ("radius",)}[self.method]
-        return {"method": self.method} | {name: getattr(self, name) for name in of_method}
+        numbers = {name: _positive(name, value) for name, value in named.items()}
+        return cls(method, _positive("radius", radius), {name: numbers[name] for name in known})
 
 
 def _positive(name: str, value: Any) -> float:
