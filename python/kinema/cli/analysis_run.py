@@ -39,7 +39,7 @@ def statistics(analysis: DeclaredAnalysis, output_unit: str) -> tuple[str, dict[
     Periodic values such as dihedral angles have only a circular mean: least and largest depend on the cut. The
     dictionary is empty if the values are of different things (`DeclaredAnalysis.summarised_over`).
     """
-    values, quantity = analysis.results.values, analysis.quantities[0]
+    values, quantity = analysis.summarised
     own = quantity.unit
     unit = output_unit if own == "angstrom" else own
     if analysis.summarised_over is None:

@@ -1,1 +1,1 @@
-"""Pairs of atoms that are near each other, per frame: contacts."""
+"""Analyses of pairs: atoms and groups that are near each other, in any number a frame."""
