@@ -112,7 +112,6 @@ def residue_contacts(folder: Path, n_frames: int, tries: int) -> None:
     theirs = {"MDTraj, all pairs": 1e3 * least(max(2, tries // 2), call) / len(peer)}
     make = functools.partial(kn.analysis.ResidueDistances, trajectory, scheme="closest")
     report("least distances of all pairs", ours(make, n_frames, tries), theirs)
-    return
     make = functools.partial(kn.analysis.ResidueContacts, trajectory, scheme="closest")
     report("residue contacts, closest heavy", ours(make, n_frames, tries), theirs)
 
