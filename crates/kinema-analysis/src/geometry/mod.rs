@@ -18,7 +18,7 @@ pub(crate) mod vectors;
 pub use angles::angles;
 pub use bonds::Results;
 pub use centers::Center;
-pub use contacts::{ContactGroups, ContactRule, near_pairs};
+pub use contacts::{ContactGroups, ContactRule, ContactScratch, near_pairs};
 pub use dihedrals::dihedrals;
 pub use distances::distances;
 pub use gyration_tensor::{Gyration, Shape};

@@ -3,8 +3,8 @@
     d(t) = min |x_j(t) - x_i(t)| <= cutoff,   i of one residue, j of the other, nearest images in the frame's cell
 
 Angstrom. The scheme says which atoms of a residue count. Residues of one chain are at least three places apart, as in
-MDTraj's `compute_contacts`, which gives distances of all pairs, as `ResidueDistances` does; residues of different chains
-may be any.
+MDTraj's `compute_contacts`, which gives distances of all pairs, as `ResidueDistances` does; those of different chains
+need not be.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class ResidueContacts(ListAnalysis):
     After `run`
     -----------
     results.i, results.j : (rows,) uint32
-        The two nearest atoms of the residues, from 0; `traj.atoms.resindices[results.i]` are the residues. Rows of a frame
-        ascend by residue.
+        The two nearest atoms of the residues, from 0; `traj.atoms.resindices[results.i]` are the residues. Rows of a
+        frame ascend by residue.
     results.distance : (rows,) float64, angstrom
     results.frames, results.time : (frames,)
     results.counts : (frames,) int64
@@ -78,9 +78,7 @@ class ResidueContacts(ListAnalysis):
         cutoff: Annotated[
             float, Option("--cutoff", "Largest distance of residues in contact.", unit="angstrom", least=0)
         ] = 4.5,
-        scheme: Annotated[
-            str, Option("--scheme", "Atoms of a residue that count.", choices=SCHEMES)
-        ] = "closest-heavy",
+        scheme: Annotated[str, Option("--scheme", "Atoms of a residue that count.", choices=SCHEMES)] = "closest-heavy",
         min_separation: Annotated[
             int, Option("--min-separation", "Least distance of residues in a chain, in residues.", least=0)
         ] = 3,

@@ -2,8 +2,8 @@
 
     d(t) = min |x_j(t) - x_i(t)|,   i of one residue, j of the other, nearest images in the frame's cell
 
-Angstrom. The scheme says which atoms of a residue count: all, heavy atoms, C-alpha, or heavy atoms of the side chain. It
-does not search: each pair has a column; `ResidueContacts` lists the pairs that are near. Source: MDTraj's
+Angstrom. The scheme says which atoms of a residue count: all, heavy atoms, C-alpha, or heavy atoms of the side chain.
+It does not search: each pair has a column; `ResidueContacts` lists the pairs that are near. Source: MDTraj's
 `compute_contacts`.
 """
 
@@ -79,12 +79,13 @@ class ResidueDistances(PerFrameAnalysis):
         pairs: Annotated[
             Any,
             Option(
-                "--pairs", "File of pairs, two residues a line, counted from 1 in the file.", takes="tuples", atoms_each=2
+                "--pairs",
+                "File of pairs, two residues a line, counted from 1.",
+                takes="tuples",
+                atoms_each=2,
             ),
         ] = None,
-        scheme: Annotated[
-            str, Option("--scheme", "Atoms of a residue that count.", choices=SCHEMES)
-        ] = "closest-heavy",
+        scheme: Annotated[str, Option("--scheme", "Atoms of a residue that count.", choices=SCHEMES)] = "closest-heavy",
         min_separation: Annotated[
             int, Option("--min-separation", "Without --pairs: least distance of residues in a chain.", least=0)
         ] = 3,
@@ -141,7 +142,10 @@ class ResidueDistances(PerFrameAnalysis):
 
 
 def pairs_apart(atoms: Atoms, residues: ResidueAtoms, separation: int) -> NDArray[np.uint32]:
-    """(n, 2) places of all pairs of residues of different chains, or `separation` apart. Raises ArgumentError if none is."""
+    """(n, 2) places of all pairs of residues of different chains, or `separation` apart.
+
+    Raises ArgumentError if there is none.
+    """
     from kinema.model.selection.chains import are_apart
 
     first, second = np.triu_indices(len(residues.residues), 1)
@@ -160,7 +164,7 @@ def _given(pairs: Any, residues: ResidueAtoms, scheme: str) -> NDArray[np.uint32
     if not known.all():
         row = int(np.argmin(known.all(axis=1)))
         raise ArgumentError(
-            f"pairs: residue {found[row][~known[row]][0]} (counted from 0) of row {row} has no selected atom for scheme "
-            f"{scheme!r}"
+            f"pairs: residue {found[row][~known[row]][0]} (counted from 0) of row {row} has no selected atom for "
+            f"scheme {scheme!r}"
         )
     return np.searchsorted(residues.residues, found).astype(np.uint32)
