@@ -14,7 +14,7 @@ use super::vectors::Vectors;
 use crate::cpu::{Cpu, dispatch};
 use crate::lanes::{Fours, Quad};
 
-/// What a contact counts by its distance.
+/// How a contact is counted by its distance.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ContactRule {
     /// 1 up to the limit of the pair, angstrom, itself included.
@@ -237,7 +237,7 @@ unsafe fn displacements<Q: Fours>(placed: &[Placed], [first, second]: &[[u32; 4]
 
 /// A trait, as only functions can be marked for inlining: see `BondNumber`.
 trait Rule<Q: Quad>: Copy {
-    /// What contacts count by their squared distances.
+    /// How much contacts count, by their squared distances.
     fn count(self, squared: Q, limit: Q) -> Q;
 }
 

@@ -59,8 +59,8 @@ class NativeContacts(NamedTuple):
 class Contacts(PerFrameAnalysis):
     """Fraction of native contacts over time.
 
-    Arguments and results are those of MDAnalysis' `Contacts`, except that a pair counts once, an atom is no contact of
-    itself, and `method` is not a function: `Distances` of `native[0].pairs` gives what such a function takes.
+    Arguments and results are those of MDAnalysis' `Contacts`, except that a pair counts once, an atom is not a contact
+    of itself, and `method` is not a function: `Distances` of `native[0].pairs` gives what such a function takes.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ class ResidueDistances(PerFrameAnalysis):
     scheme : {"closest-heavy", "closest", "ca", "sidechain-heavy"}
         Atoms of a residue that count. Without elements, hydrogens are known by names, which is noted.
     min_separation : int
-        Residues of one chain must be so many places apart, if `pairs` is not given; those of different chains need not.
+        If `pairs` is not given: least number of places between residues of one chain.
     minimum_image : bool
         Distances of the nearest images; False: use the positions as stored. Without a cell both are the same.
 
