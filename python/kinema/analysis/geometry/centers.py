@@ -35,8 +35,9 @@ class Centers(PerFrameAnalysis):
         None: all atoms.
     weights : "mass", None or (atoms,) array
         By default the topology's masses: centres of mass; None: centres of geometry.
-    compound : {"group", "residues", "segments"}
-        Atoms that share a centre: all of them, or the selected atoms of each residue or segment.
+    compound : {"group", "residues", "segments", "molecules", "fragments"}
+        Atoms that share a centre: all of them, or the selected atoms of each residue, segment, molecule (as the topology
+        numbers them; else each fragment), or fragment (atoms that bonds connect).
 
     After `run`
     -----------
@@ -72,8 +73,8 @@ class Centers(PerFrameAnalysis):
         self.selection.check_unique()
         with self._noting():
             masses = self._weights_of(weights)
-        topology = None if compound == "group" else trajectory.topology
-        groups = groups_of(self.selection, None if topology is None else topology.atoms, compound)
+            topology = None if compound == "group" else trajectory.topology
+            groups = groups_of(self.selection, None if topology is None else topology.atoms, compound)
         self._groups = [(one.indices, None if masses is None else masses[one.places]) for one in groups]
         self._labels = [f"{one.label} {axis}".strip() for one in groups for axis in "xyz"]
 
