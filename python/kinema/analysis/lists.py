@@ -123,9 +123,9 @@ class ListAnalysis(DeclaredAnalysis):
     def _passes(self, frames: FrameSelection) -> Passes:
         names = tuple(name for name, _ in self._kernel_columns())
         found = yield Pass(self._kernel(), self._transforms(), rows=Rows(lists=names))
-        return self._list_results(frames, found)
+        return self._results_of(frames, found)
 
-    def _list_results(self, frames: FrameSelection, found: KernelResults) -> Results:
+    def _results_of(self, frames: FrameSelection, found: KernelResults) -> Results:
         """The results, from those of the kernel."""
         first_row = np.asarray(found["first_row"])
         numbers = found["frames"] if "frames" in found else frames.numbers().astype(np.int64)
