@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,31 @@ class AtomsOfGroup:
     label: str
     places: NDArray[np.intp]
     indices: NDArray[np.uint32]
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedAtoms:
+    """Groups of atoms as kernels take them.
+
+    `atoms` (m,) uint32, those of the first group, of the second, and so on; `ends` (n,) uint32, the end of each group
+    in `atoms`; `labels` (n), such as "LEU12".
+    """
+
+    atoms: NDArray[np.uint32]
+    ends: NDArray[np.uint32]
+    labels: tuple[str, ...]
+
+    @classmethod
+    def from_groups(cls, groups: Sequence[AtomsOfGroup]) -> GroupedAtoms:
+        """The groups, one after the other."""
+        atoms = np.concatenate([one.indices for one in groups])
+        ends = np.cumsum([len(one.indices) for one in groups])
+        return cls(atoms.astype(np.uint32), ends.astype(np.uint32), tuple(one.label for one in groups))
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments `atoms` and `ends` of a kernel."""
+        return {"atoms": self.atoms, "ends": self.ends}
 
 
 def groups_of(selection: Selection, atoms: Atoms | None, compound: str) -> list[AtomsOfGroup]:
