@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
+
 from kinema import _core
 from kinema.analysis.declaration import MassWeights, Option, Quantity
 from kinema.analysis.declared import PerFrameAnalysis
@@ -36,8 +38,8 @@ class Centers(PerFrameAnalysis):
     weights : "mass", None or (atoms,) array
         By default the topology's masses: centres of mass; None: centres of geometry.
     compound : {"group", "residues", "segments", "molecules", "fragments"}
-        Atoms that share a centre: all of them, or the selected atoms of each residue, segment, molecule (as the topology
-        numbers them; else each fragment), or fragment (atoms that bonds connect).
+        Atoms that share a centre: all of them, or the selected atoms of each residue, segment, molecule (as the
+        topology numbers them; else each fragment), or fragment (atoms that bonds connect).
 
     After `run`
     -----------

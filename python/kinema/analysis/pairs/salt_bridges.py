@@ -2,10 +2,10 @@
 
     d(t) = min |x_j(t) - x_i(t)| <= cutoff,   i of an acidic group, j of a basic group, nearest images in the frame's cell
 
-Angstrom. Acidic groups are the carboxylate oxygens OD1, OD2 of ASP and OE1, OE2 of GLU; basic groups are NE, NH1, NH2 of
-ARG, NZ of LYS, and ND1, NE2 of a histidine with two protons, which has the name HIP, HSP or HISH, or both HD1 and HE2.
-Residues that are neutral by name (ASH, ASPH, GLH, GLUH, LYN, LSN) or by their hydrogens are left out. Source: D. J. Barlow,
-J. M. Thornton, J. Mol. Biol. 168, 867 (1983), who take 4.0 angstrom.
+Angstrom. Acidic groups are the carboxylate oxygens OD1, OD2 of ASP and OE1, OE2 of GLU; basic groups are NE, NH1, NH2
+of ARG, NZ of LYS, and ND1, NE2 of a histidine with two protons, which has the name HIP, HSP or HISH, or both HD1 and
+HE2. Residues that are neutral by name (ASH, GLH, LYN and others) or by their hydrogens are left out. Source: D. J.
+Barlow, J. M. Thornton, J. Mol. Biol. 168, 867 (1983), who take 4.0 angstrom.
 """
 
 from __future__ import annotations
@@ -158,6 +158,7 @@ def _groups(trajectory: Trajectory, given: Any, kind: str) -> GroupedAtoms:
     found = charged_groups(trajectory.atoms, kind)
     if not len(found.ends):
         raise ArgumentError(
-            f"{trajectory.atoms.name} has no {kind} groups, by names of residues and atoms; name their atoms with {kind}="
+            f"{trajectory.atoms.name} has no {kind} groups, by names of residues and atoms; "
+            f"name their atoms with {kind}="
         )
     return found

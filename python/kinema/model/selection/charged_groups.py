@@ -42,9 +42,9 @@ _HISTIDINE_HYDROGENS = ("HD1", "HE2")
 def charged_groups(atoms: Atoms, kind: str) -> GroupedAtoms:
     """The charged atoms of a table, a group for each residue; `kind` is "acidic" or "basic".
 
-    Residues are known by name, and left out if their hydrogens say that they are neutral: an acid with a hydrogen on its
-    oxygens, a lysine with two hydrogens on NZ, a histidine without both HD1 and HE2. Emits a note on neutral acids and
-    lysines.
+    Residues are known by name, and left out if their hydrogens say that they are neutral: an acid with a hydrogen on
+    its oxygens, a lysine with two hydrogens on NZ, a histidine without both HD1 and HE2. Emits a note on neutral acids
+    and lysines.
     Raises ArgumentError if the table has no names or residues.
     """
     check_choice("kind", kind, tuple(_ATOMS))

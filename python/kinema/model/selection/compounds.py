@@ -58,7 +58,8 @@ def groups_of(selection: Selection, atoms: Atoms | None, compound: str) -> list[
     """The groups of a selection, ordered by their first atoms in it; the atoms of each keep the selection's order.
 
     `compound` is "group" (all atoms form one group), "residues", "segments", "molecules" or "fragments", as in
-    MDAnalysis; `atoms` may be None for "group". Raises ArgumentError for another word, and if the table lacks the column.
+    MDAnalysis; `atoms` may be None for "group". Raises ArgumentError for another word, and if the table lacks the
+    column.
     """
     check_choice("compound", compound, COMPOUND)
     if compound == "group":
