@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -56,7 +57,8 @@ def test_the_table_counts_atoms_from_one_in_files(traj: kn.Trajectory, tmp_path:
     assert np.load(tmp_path / "near.npy").shape == (8, 5)
 
 
-def test_atoms_are_named_where_the_topology_is_known(peptide: kn.Trajectory) -> None:
+def test_atoms_are_named_where_the_topology_is_known(adk: Any) -> None:
+    peptide = adk.ours
     analysis = NearPairs(peptide, np.array([[0, 1], [4, 30]]), cutoff=100.0).run(stop=2, workers=1)
     table = analysis.results.to_dataframe()
     columns = [f"{key}{of}" for key in "ij" for of in ("", "_name", "_residue", "_resname", "_segment")]

@@ -244,12 +244,9 @@ class ListAnalysis(DeclaredAnalysis):
         order = np.argsort(-frames, kind="stable")
         rank = np.empty(len(order), np.intp)
         rank[order] = np.arange(len(order))
-        _, time = (one.change_unit(self._unit_of_time(table)) for one in self._frames_and_times())
+        unit = next(one.unit for one in table.columns if one.name == "time")
+        time = self._frames_and_times()[1].change_unit(unit)
         return draw_raster(time, rank[places], frame_of_rows, self._labels(tuples[order], by), self._title)
-
-    @staticmethod
-    def _unit_of_time(table: Table) -> str:
-        return next(one.unit for one in table.columns if one.name == "time")
 
     def _labels(self, tuples: NDArray[np.int64], by: str) -> list[str]:
         """A label for each tuple: residue names and numbers with names of atoms, or numbers of atoms from 1."""

@@ -120,7 +120,9 @@ def distinct_rows(columns: Sequence[NDArray[Any]]) -> tuple[NDArray[np.int64], N
     return np.column_stack([found, *reversed(parts)]), places.reshape(-1)
 
 
-def occurrences(places: NDArray[np.intp], frames: NDArray[np.int64], n_tuples: int) -> tuple[NDArray[Any], NDArray[Any]]:
+def occurrences(
+    places: NDArray[np.intp], frames: NDArray[np.int64], n_tuples: int
+) -> tuple[NDArray[Any], NDArray[Any]]:
     """(n_tuples,) number of frames that have each tuple, and number of runs of consecutive frames.
 
     `places` is the tuple of each row, `frames` its frame, counted among the analysed ones.

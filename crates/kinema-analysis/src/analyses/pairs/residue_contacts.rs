@@ -11,7 +11,7 @@ use kinema_core::reduce::{Frame, Needs, Values};
 use kinema_core::selection::AtomSelection;
 
 use crate::analyses::lists_per_frame::{ListPerFrame, ListRows};
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, GroupedAtoms};
 use crate::cpu::Cpu;
 use crate::geometry::{AtomGroups, LeastScratch, Nearest, Separation, near_groups};
 use crate::partials::lists::{ListChunk, ListColumn};
@@ -81,18 +81,7 @@ impl Residues {
     /// # Errors
     /// `InvalidArgument` or `OutOfRange` for wrong arguments.
     pub(super) fn from_arguments(arguments: &Arguments) -> Result<Self> {
-        let requested = arguments.unique_atoms("atoms")?;
-        let places: Vec<u32> = match requested.columns() {
-            Some(columns) => columns.to_vec(),
-            None => (0..requested.len() as u32).collect(),
-        };
-        let ends: Vec<u32> = arguments.index_rows::<1>("ends")?.iter().map(|[end]| *end).collect();
-        let ascend = ends.is_sorted_by(|a, b| a < b) && ends.first().is_some_and(|first| *first > 0);
-        if !ascend || ends.last().map(|end| *end as usize) != Some(places.len()) {
-            return Err(arguments.wrong("ends", &format!("ascending, from 1 to {}", places.len())));
-        }
-        // only the set: results are one a residue or pair, not one an atom
-        let atoms = AtomSelection::union(arguments.n_atoms(), [&requested]);
+        let GroupedAtoms { atoms, places, ends } = arguments.groups("atoms", "ends")?;
         let minimum_image = arguments.flag("minimum_image", true)?;
         Ok(Self { cpu: arguments.cpu(), atoms, groups: AtomGroups::new(&places, &ends), minimum_image })
     }
