@@ -65,7 +65,7 @@ impl AtomGroups {
     }
 }
 
-/// Which pairs of groups are looked at: those of different chains, and those at least `separation` places apart.
+/// Which pairs of groups are looked at: groups of different chains, or at least `separation` places apart.
 #[derive(Debug, Clone)]
 pub struct Separation {
     /// Chain of each group.
@@ -116,8 +116,8 @@ pub fn least_distances(
     run(cpu, (groups, row), lattice, scratch, &mut Task::Pairs { pairs, values })
 }
 
-/// All pairs of groups that `separation` allows with a least distance of at most `cutoff`, angstrom, ascending. Of
-/// several pairs of atoms at the least distance one is found. Returns whether all positions of the row are finite.
+/// All pairs of groups that `separation` allows with a least distance of at most `cutoff`, angstrom, ascending. If
+/// several pairs of atoms have the least distance, one is found. Returns whether all positions of the row are finite.
 ///
 /// # Errors
 /// `Internal` for a row that lacks atoms.
