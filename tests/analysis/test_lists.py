@@ -29,7 +29,7 @@ def traj(tmp_path: Path) -> kn.Trajectory:
 
 
 def near(traj: kn.Trajectory) -> NearPairs:
-    return NearPairs(traj, np.array([[0, 1], [0, 2]]))
+    return NearPairs(traj, np.array([[0, 1], [0, 2]]), cutoff=3.0)
 
 
 def test_rows_and_counts_of_all_frames(traj: kn.Trajectory) -> None:
