@@ -43,10 +43,7 @@ def analyses_page() -> str:
     for name, analysis in ANALYSES.items():
         keys = [f"`{one.name}`: {one.of}s" for one in getattr(analysis, "keys", ())]
         results = "; ".join([*keys, *(_quantity(one.name, one.unit, one.columns) for one in analysis.quantities)])
-        lines.append(
-            f"| [`kinema {name}`](#{name}) | `{analysis.__name__}` | {results} | "
-            f"{_rows(analysis)} |"
-        )
+        lines.append(f"| [`kinema {name}`](#{name}) | `{analysis.__name__}` | {results} | {_rows(analysis)} |")
     for name, analysis in ANALYSES.items():
         lines += ["", f"## {name}", "", *_section(analysis)]
     return "\n".join(lines) + "\n"

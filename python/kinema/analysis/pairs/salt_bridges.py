@@ -1,8 +1,8 @@
 """Salt bridges of each frame: acidic and basic groups of proteins that are near each other.
 
-    d(t) = min |x_j(t) - x_i(t)| <= cutoff,   i of an acidic group, j of a basic group, nearest images in the frame's cell
+    d(t) = min |x_j(t) - x_i(t)| <= cutoff,   i of an acidic group, j of a basic group
 
-Angstrom. Acidic groups are the carboxylate oxygens OD1, OD2 of ASP and OE1, OE2 of GLU; basic groups are NE, NH1, NH2
+Angstrom, nearest images in the frame's cell. Acidic groups are the carboxylate oxygens OD1, OD2 of ASP and OE1, OE2 of GLU; basic groups are NE, NH1, NH2
 of ARG, NZ of LYS, and ND1, NE2 of a histidine with two protons, which has the name HIP, HSP or HISH, or both HD1 and
 HE2. Residues that are neutral by name (ASH, GLH, LYN and others) or by their hydrogens are left out. Source: D. J.
 Barlow, J. M. Thornton, J. Mol. Biol. 168, 867 (1983), who take 4.0 angstrom.
@@ -84,11 +84,11 @@ class SaltBridges(ListAnalysis):
         ] = 4.0,
         acidic: Annotated[
             Any,
-            Option("--acidic", "Acidic atoms, instead of those of ASP and GLU.", takes="atoms", example="name O"),
+            Option("--acidic", "Acidic atoms, instead of atoms of ASP and GLU.", takes="atoms", example="name O"),
         ] = None,
         basic: Annotated[
             Any,
-            Option("--basic", "Basic atoms, instead of those of ARG, LYS and HIS.", takes="atoms", example="name N"),
+            Option("--basic", "Basic atoms, instead of atoms of ARG, LYS and HIS.", takes="atoms", example="name N"),
         ] = None,
         minimum_image: MinimumImage = True,
     ) -> None:

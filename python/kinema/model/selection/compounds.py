@@ -1,4 +1,4 @@
-"""Groups of selected atoms: all of them, or those of each residue, segment, molecule or fragment, with labels."""
+"""Groups of selected atoms: all of them, or each residue, segment, molecule or fragment, with labels."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class AtomsOfGroup:
 class GroupedAtoms:
     """Groups of atoms as kernels take them.
 
-    `atoms` (m,) uint32, those of the first group, of the second, and so on; `ends` (n,) uint32, the end of each group
+    `atoms` (m,) uint32, the atoms of the first group, of the second, and so on; `ends` (n,) uint32, the end of each group
     in `atoms`; `labels` (n), such as "LEU12".
     """
 
