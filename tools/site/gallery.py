@@ -37,6 +37,10 @@ OPTIONS = {
     "angles": '--ag1 "name CA and resid 90" --ag2 "name CA and resid 115" --ag3 "name CA and resid 35"',
     "dihedrals": '--phi --psi --select "resid 50-52"',
     "ramachandran": "--select protein",
+    "native-contacts": '--select "name CA" --method soft_cut --radius 8 --min-separation 4',
+    "residue-contacts": "",
+    "residue-distances": '--select "resid 122-140" --scheme ca',
+    "salt-bridges": "",
 }
 
 

@@ -7,7 +7,7 @@ use kinema_core::{Error, ErrorKind, Result};
 
 use crate::analyses::geometry::{angles, centers, dihedrals, distances};
 use crate::analyses::motion::{displacements, jumps, rotations};
-use crate::analyses::pairs::{close_pairs, distance_histogram};
+use crate::analyses::pairs::{close_pairs, distance_histogram, native_contacts, residue_contacts, residue_distances};
 use crate::analyses::structure::{average, covariance, dssp, gyration, projections, rgyr, rmsd, rmsf};
 use crate::arguments::Arguments;
 
@@ -58,6 +58,9 @@ pub static KERNELS: &[KernelInfo] = &[
     dssp::KERNEL,
     gyration::KERNEL,
     jumps::KERNEL,
+    native_contacts::KERNEL,
+    residue_contacts::KERNEL,
+    residue_distances::KERNEL,
     projections::KERNEL,
     rgyr::KERNEL,
     rmsd::KERNEL,

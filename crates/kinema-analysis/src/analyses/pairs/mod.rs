@@ -2,3 +2,6 @@
 
 pub mod close_pairs;
 pub mod distance_histogram;
+pub mod native_contacts;
+pub mod residue_contacts;
+pub mod residue_distances;
