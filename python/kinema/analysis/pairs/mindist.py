@@ -91,18 +91,18 @@ class MinimumDistance(ListAnalysis):
         cutoff: Annotated[
             float, Option("--cutoff", "Count pairs of atoms up to this distance.", unit="angstrom", least=0)
         ] = 4.5,
-        compound: Annotated[
-            str, Option("--compound", "What each group is divided into.", choices=COMPOUND)
-        ] = "group",
+        compound: Annotated[str, Option("--compound", "What each group is divided into.", choices=COMPOUND)] = "group",
         own_images: Annotated[
             bool, Option("--own-images", "The group and its own images, instead of --other.")
         ] = False,
         minimum_image: MinimumImage = True,
     ) -> None:
-        if (other is None) is not bool(own_images):
-            raise ArgumentError("least distances are those to other= or to own_images=True; give one of them")
-        if own_images and (compound != "group" or not minimum_image):
-            raise ArgumentError("own_images= is of the whole group with its images: neither compound= nor minimum_image=")
+        given = {"other": other, "own_images": own_images or None}
+        given |= {
+            "compound": None if compound == "group" else compound,
+            "minimum_image": None if minimum_image else False,
+        }
+        self.check_arguments({name: value for name, value in given.items() if value is not None})
         second = None if other is None else trajectory.select(other)
         super().__init__(
             trajectory,
@@ -123,8 +123,20 @@ class MinimumDistance(ListAnalysis):
             second.check_unique()
             shared = np.intersect1d(self.selection.indices, second.indices)
             if len(shared):
-                raise ArgumentError(f"the two groups share {counted(len(shared), 'atom')}, the first is {shared[0] + 1}")
+                raise ArgumentError(
+                    f"the two groups share {counted(len(shared), 'atom')}, the first is {shared[0] + 1}"
+                )
         self._cutoff, self._minimum_image = float(cutoff), bool(minimum_image)
+
+    @classmethod
+    def check_arguments(cls, given: Mapping[str, Any], *, followed: bool = False) -> None:
+        super().check_arguments(given, followed=followed)
+        if ("other" in given) is ("own_images" in given):
+            raise ArgumentError("least distances are those to other= or to own_images=True; give one of them")
+        if "own_images" in given and ("compound" in given or "minimum_image" in given):
+            raise ArgumentError(
+                "own_images= is of the whole group with its images: neither compound= nor minimum_image="
+            )
 
     def _grouped(self, selection: Selection, compound: str) -> GroupedAtoms:
         atoms = None if compound == "group" else self.trajectory.atoms

@@ -141,7 +141,8 @@ class Contacts(PerFrameAnalysis):
         refgroup: Any = None,
         method: Annotated[str, Option("--method", "How a contact is counted.", choices=METHODS)] = "hard_cut",
         radius: Annotated[
-            float, Option("--radius", "Largest distance of a native contact in the reference.", unit="angstrom", least=0)
+            float,
+            Option("--radius", "Largest distance of a native contact in the reference.", unit="angstrom", least=0),
         ] = 4.5,
         pbc: bool = True,
         kwargs: Mapping[str, float] | None = None,

@@ -78,9 +78,7 @@ class ResidueContacts(ListAnalysis):
         cutoff: Annotated[
             float, Option("--cutoff", "Largest distance of residues in contact.", unit="angstrom", least=0)
         ] = 4.5,
-        scheme: Annotated[
-            str, Option("--scheme", "Atoms of a residue that count.", choices=SCHEMES)
-        ] = "closest-heavy",
+        scheme: Annotated[str, Option("--scheme", "Atoms of a residue that count.", choices=SCHEMES)] = "closest-heavy",
         min_separation: Annotated[
             int, Option("--min-separation", "Least distance of residues in a chain, in residues.", least=0)
         ] = 3,

@@ -79,12 +79,13 @@ class ResidueDistances(PerFrameAnalysis):
         pairs: Annotated[
             Any,
             Option(
-                "--pairs", "File of pairs, two residues a line, counted from 1 in the file.", takes="tuples", atoms_each=2
+                "--pairs",
+                "File of pairs, two residues a line, counted from 1 in the file.",
+                takes="tuples",
+                atoms_each=2,
             ),
         ] = None,
-        scheme: Annotated[
-            str, Option("--scheme", "Atoms of a residue that count.", choices=SCHEMES)
-        ] = "closest-heavy",
+        scheme: Annotated[str, Option("--scheme", "Atoms of a residue that count.", choices=SCHEMES)] = "closest-heavy",
         min_separation: Annotated[
             int, Option("--min-separation", "Without --pairs: least distance of residues in a chain.", least=0)
         ] = 3,
