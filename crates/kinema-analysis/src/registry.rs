@@ -7,7 +7,9 @@ use kinema_core::{Error, ErrorKind, Result};
 
 use crate::analyses::geometry::{angles, centers, dihedrals, distances};
 use crate::analyses::motion::{displacements, jumps, rotations};
-use crate::analyses::pairs::{close_pairs, distance_histogram, native_contacts, residue_contacts, residue_distances};
+use crate::analyses::pairs::{
+    close_pairs, distance_histogram, mindist, native_contacts, neighbors, residue_contacts, residue_distances,
+};
 use crate::analyses::structure::{average, covariance, dssp, gyration, projections, rgyr, rmsd, rmsf};
 use crate::arguments::Arguments;
 
@@ -58,7 +60,9 @@ pub static KERNELS: &[KernelInfo] = &[
     dssp::KERNEL,
     gyration::KERNEL,
     jumps::KERNEL,
+    mindist::KERNEL,
     native_contacts::KERNEL,
+    neighbors::KERNEL,
     residue_contacts::KERNEL,
     residue_distances::KERNEL,
     projections::KERNEL,
