@@ -10,6 +10,8 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from kinema.analysis.base import Analysis, KernelResults, Pass, Passes, Results, results_per_frame
 from kinema.analysis.declaration import Quantity
 from kinema.base.errors import ArgumentError
@@ -18,7 +20,6 @@ from kinema.model.selection.changing import ChangingSelection
 from kinema.runners.base import Rows
 from kinema.storage.tables import Column, Table
 
-import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -67,7 +68,7 @@ class DeclaredAnalysis(Analysis):
 
         whole = self.measures_whole_molecules
         notes = broken_notes(self.trajectory, self.selection, frames) if whole else []
-        if self.selection.changes:
+        if isinstance(self.selection, ChangingSelection):
             from kinema.trajectory.changing_groups import notes_on_group
 
             notes += notes_on_group(self.trajectory, self.selection, frames)
@@ -184,8 +185,8 @@ class PerFrameAnalysis(DeclaredAnalysis):
             empty = np.isnan(first) if math.isnan(self.value_of_no_atoms) else first == self.value_of_no_atoms
             if empty.any():
                 frame, value = found.frames[start + int(empty.argmax())], f"{self.value_of_no_atoms:g}"
-                note = f"{self.selection.description!r} names no atoms in frame {frame}: the value of such frames is {value}"
-                self._add_notes([note])
+                where = f"{self.selection.description!r} names no atoms in frame {frame}"
+                self._add_notes([f"{where}: the value of such frames is {value}"])
                 return
             start += len(rows)
 

@@ -53,7 +53,7 @@ class ChangingSelection(Selection):
 
 
 def resolve(select: AtomChoice, n_atoms: int, topology: Topology | None) -> ChangingSelection | None:
-    """The selection of a string, an updating AtomGroup, a `Within` or a `ChangingSelection`; None if it does not change.
+    """The selection of a string, an updating AtomGroup, a `Within` or a `ChangingSelection`; None if it stays the same.
 
     Raises ArgumentError if no atom can be in it, and as `atoms.resolve`.
     """
@@ -111,9 +111,10 @@ def _of_updating(group: Any, n_atoms: int, topology: Topology | None) -> Express
     if len(group._selections) != 1:
         raise ArgumentError("an updating atom group of several selections cannot be used: join them with 'or'")
     if topology is None or group.universe.atoms.n_atoms != n_atoms:
+        found = group.universe.atoms.n_atoms
         raise ArgumentError(
-            f"the atom group is of a universe of {group.universe.atoms.n_atoms} atoms, but the trajectory has {n_atoms}, "
-            "or no topology; open the trajectory with the topology of this universe"
+            f"the atom group is of a universe of {found} atoms, but the trajectory has {n_atoms}, "
+            "or no topology; open it with the topology of this universe"
         )
     base = group._base_group
     of_base = None
