@@ -2,17 +2,18 @@
 //!
 //! Bins divide the heights of the reduced basis, and the extent of the reference along open directions. They are at least
 //! as wide as the cutoff, or bins further away are searched as well, so that all images within the cutoff are found.
-//! Distances are computed of positions that were moved into the cell; what lies within rounding of the cutoff is decided
-//! by the nearest image of the positions as they are.
+//! Distances are computed in single precision of positions that were moved into the cell; what lies within rounding of the
+//! cutoff is decided in double precision by the nearest image of the positions as they are.
+
+use std::ops::Range;
 
 use kinema_core::Result;
 use kinema_core::frame::lattice::Lattice;
 
 type Vector = [f64; 3];
 
-/// Squares of distances that differ from that of the cutoff by less than this times the lengths that are rounded are
-/// computed again.
-const DOUBTFUL: f64 = 64.0 * f64::EPSILON;
+/// Rounding of a difference of two coordinates in single precision, for each unit of their size.
+const ROUNDED: f64 = 4.0 * f32::EPSILON as f64;
 /// Bins are wider than the cutoff by this share, so that rounding does not move an atom beyond the next bin.
 const WIDER: f64 = 1.0 + 1e-8;
 /// Most bins for each atom.
@@ -21,13 +22,51 @@ const BINS: usize = 8;
 /// A worker's buffers, reused from frame to frame.
 #[derive(Debug, Default)]
 pub struct CellList {
-    /// Moved into the cell, in the order of bins; and their number in the reference.
-    sorted: Vec<(Vector, u32)>,
+    /// Positions moved into the cell, x, y and z apart, in the order of bins; and their numbers in the reference.
+    sorted: [Vec<f32>; 3],
+    numbers: Vec<u32>,
     moved: Vec<(Vector, u32)>,
     /// The first atom of each bin, and one beyond the last.
     starts: Vec<u32>,
+    next: Vec<u32>,
     /// Whether a bin, or one that is searched from it, has an atom.
     marked: Vec<bool>,
+    /// For each axis and bin the runs of bins that are searched from there.
+    runs: [Runs; 3],
+}
+
+/// Runs of bins within the grid, each with the image of the cell that it is of: those of bin `i` are
+/// `all[starts[i]..starts[i + 1]]`, counted from the lowest bin from which the grid is searched.
+#[derive(Debug, Default)]
+struct Runs {
+    all: Vec<(u32, u32, f32)>,
+    starts: Vec<u32>,
+}
+
+impl Runs {
+    fn fill(&mut self, axis: &Axis) {
+        self.all.clear();
+        self.starts.clear();
+        let beyond = if axis.periodic { 0 } else { axis.reach };
+        for bin in -beyond..axis.bins + beyond {
+            self.starts.push(self.all.len() as u32);
+            let (low, high, n) = (bin - axis.reach, bin + axis.reach, axis.bins);
+            let images = if axis.periodic { low.div_euclid(n)..=high.div_euclid(n) } else { 0..=0 };
+            for image in images {
+                let (first, end) = ((low - image * n).max(0), (high - image * n + 1).min(n));
+                if first < end {
+                    self.all.push((first as u32, end as u32, image as f32));
+                }
+            }
+        }
+        self.starts.push(self.all.len() as u32);
+    }
+
+    #[inline(always)]
+    fn from(&self, bin: i64, axis: &Axis) -> &[(u32, u32, f32)] {
+        let at = (bin + if axis.periodic { 0 } else { axis.reach }) as usize;
+        &self.all[self.starts[at] as usize..self.starts[at + 1] as usize]
+    }
 }
 
 /// One direction of the grid.
@@ -73,22 +112,28 @@ impl CellList {
             return Ok(());
         }
         let furthest = reference.iter().chain(points).flatten().fold(0.0_f32, |most, x| most.max(x.abs()));
-        let doubt = DOUBTFUL * (f64::from(furthest) + lengths + cutoff) * cutoff;
+        let is_open = axes.iter().any(|axis| !axis.periodic);
+        let scale = 2.0 * (lengths + cutoff) + if is_open { f64::from(furthest) } else { 0.0 };
+        let doubt = ROUNDED * scale;
+        let sure = ((cutoff - doubt).max(0.0).powi(2) - doubt * doubt) as f32;
+        let most = ((cutoff + doubt).powi(2) + doubt * doubt) as f32;
         self.sort(&axes, reference);
         self.mark(&axes);
-        let (sure, most) = (cutoff * cutoff - doubt, cutoff * cutoff + doubt);
+        for (runs, axis) in self.runs.iter_mut().zip(&axes) {
+            runs.fill(axis);
+        }
         for (point, near) in points.iter().zip(near) {
             let original = point.map(f64::from);
             let Some((bin, moved)) = place(&axes, original) else { continue };
-            if !inside(&axes, bin) || self.marked[number(&axes, bin)] {
-                *near = self.search(&axes, bin, moved, |square, of| {
-                    square <= sure
-                        || (square <= most && {
-                            let of = reference[of as usize].map(f64::from);
-                            length(&lattice.nearest([0, 1, 2].map(|c| original[c] - of[c]))) <= cutoff
-                        })
-                });
+            if inside(&axes, bin) && !self.marked[number(&axes, bin)] {
+                continue;
             }
+            *near = self.search(&axes, bin, moved.map(|x| x as f32), most, |square, of| {
+                square <= sure || {
+                    let of = reference[of as usize].map(f64::from);
+                    length(&lattice.nearest([0, 1, 2].map(|c| original[c] - of[c]))) <= cutoff
+                }
+            });
         }
         Ok(())
     }
@@ -109,13 +154,22 @@ impl CellList {
         for bin in 0..n_bins {
             self.starts[bin + 1] += self.starts[bin];
         }
-        self.sorted.clear();
-        self.sorted.resize(reference.len(), ([0.0; 3], 0));
+        self.numbers.clear();
+        self.numbers.resize(reference.len(), 0);
+        for sorted in &mut self.sorted {
+            sorted.clear();
+            sorted.resize(reference.len(), 0.0);
+        }
         // from the last on, so that each bin's end becomes its start
-        let mut next: Vec<u32> = self.starts[1..].to_vec();
+        self.next.clear();
+        self.next.extend_from_slice(&self.starts[1..]);
         for (atom, (moved, bin)) in self.moved.iter().enumerate().rev() {
-            next[*bin as usize] -= 1;
-            self.sorted[next[*bin as usize] as usize] = (*moved, atom as u32);
+            let next = &mut self.next[*bin as usize];
+            *next -= 1;
+            self.numbers[*next as usize] = atom as u32;
+            for (sorted, x) in self.sorted.iter_mut().zip(moved) {
+                sorted[*next as usize] = *x as f32;
+            }
         }
     }
 
@@ -148,25 +202,34 @@ impl CellList {
         }
     }
 
-    /// Whether an atom of the bins around is within the cutoff, by the square of its distance and its number.
-    fn search(&self, axes: &[Axis; 3], bin: [i64; 3], point: Vector, is_near: impl Fn(f64, u32) -> bool) -> bool {
-        let [nx, ny, _] = axes.map(|axis| axis.bins);
-        for (z, of_z) in runs(&axes[2], bin[2]).flat_map(|(bins, image)| bins.map(move |z| (z, image))) {
-            for (y, of_y) in runs(&axes[1], bin[1]).flat_map(|(bins, image)| bins.map(move |y| (y, image))) {
-                for (bins, of_x) in runs(&axes[0], bin[0]) {
-                    let row = (z * ny + y) * nx;
-                    let first = self.starts[(row + bins.start) as usize] as usize;
-                    let end = self.starts[(row + bins.end) as usize] as usize;
-                    if first == end {
-                        continue;
-                    }
-                    let images = [of_x, of_y, of_z].map(|image| image as f64);
-                    let from: Vector =
-                        std::array::from_fn(|c| point[c] - (0..3).map(|i| images[i] * axes[i].basis[c]).sum::<f64>());
-                    for (atom, number) in &self.sorted[first..end] {
-                        let [x, y, z] = [0, 1, 2].map(|c| from[c] - atom[c]);
-                        if is_near(x * x + y * y + z * z, *number) {
-                            return true;
+    /// Whether an atom of the bins around is near. `is_near` is asked about those whose distance has a square of at most
+    /// `most`, by the square and their number.
+    fn search(
+        &self,
+        axes: &[Axis; 3],
+        bin: [i64; 3],
+        point: [f32; 3],
+        most: f32,
+        is_near: impl Fn(f32, u32) -> bool,
+    ) -> bool {
+        let [nx, ny, _] = axes.map(|axis| axis.bins as u32);
+        let edges = axes.map(|axis| axis.basis.map(|x| x as f32));
+        let less = |from: [f32; 3], image: f32, edge: [f32; 3]| [0, 1, 2].map(|c| from[c] - image * edge[c]);
+        let [along_x, along_y, along_z] = [0, 1, 2].map(|i| self.runs[i].from(bin[i], &axes[i]));
+        for &(first_z, end_z, image) in along_z {
+            let from = less(point, image, edges[2]);
+            for &(first_y, end_y, image) in along_y {
+                let from = less(from, image, edges[1]);
+                for &(first_x, end_x, image) in along_x {
+                    let from = less(from, image, edges[0]);
+                    for z in first_z..end_z {
+                        for y in first_y..end_y {
+                            let row = (z * ny + y) * nx;
+                            let first = self.starts[(row + first_x) as usize] as usize;
+                            let end = self.starts[(row + end_x) as usize] as usize;
+                            if first < end && self.row_has(first..end, from, most, &is_near) {
+                                return true;
+                            }
                         }
                     }
                 }
@@ -174,15 +237,24 @@ impl CellList {
         }
         false
     }
-}
 
-/// Bins that are searched from a bin, as runs within the grid, with the image of the cell that they are of.
-fn runs(axis: &Axis, bin: i64) -> impl Iterator<Item = (std::ops::Range<i64>, i64)> {
-    let (low, high, n) = (bin - axis.reach, bin + axis.reach, axis.bins);
-    let images = if axis.periodic { low.div_euclid(n)..=high.div_euclid(n) } else { 0..=0 };
-    images
-        .map(move |image| ((low - image * n).max(0)..(high - image * n + 1).min(n), image))
-        .filter(|(bins, _)| !bins.is_empty())
+    #[inline(always)]
+    fn row_has(&self, row: Range<usize>, from: [f32; 3], most: f32, is_near: &impl Fn(f32, u32) -> bool) -> bool {
+        let [x, y, z] = self.sorted.each_ref().map(|sorted| &sorted[row.clone()]);
+        let square = |x: f32, y: f32, z: f32| {
+            let [x, y, z] = [from[0] - x, from[1] - y, from[2] - z];
+            x * x + y * y + z * z
+        };
+        // without a branch: several at a time
+        let mut any = false;
+        for ((x, y), z) in x.iter().zip(y).zip(z) {
+            any |= square(*x, *y, *z) <= most;
+        }
+        any && x.iter().zip(y).zip(z).zip(&self.numbers[row.clone()]).any(|(((x, y), z), number)| {
+            let square = square(*x, *y, *z);
+            square <= most && is_near(square, *number)
+        })
+    }
 }
 
 fn number(axes: &[Axis; 3], [x, y, z]: [i64; 3]) -> usize {
