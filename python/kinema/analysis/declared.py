@@ -16,7 +16,6 @@ from kinema.analysis.base import Analysis, KernelResults, Pass, Passes, Results,
 from kinema.analysis.declaration import Quantity
 from kinema.base.errors import ArgumentError
 from kinema.base.printable import counted
-from kinema.model.selection.changing import ChangingSelection
 from kinema.runners.base import Rows
 from kinema.storage.tables import Column, Table
 
@@ -68,7 +67,7 @@ class DeclaredAnalysis(Analysis):
 
         whole = self.measures_whole_molecules
         notes = broken_notes(self.trajectory, self.selection, frames) if whole else []
-        if isinstance(self.selection, ChangingSelection):
+        if self.selection.changes:
             from kinema.trajectory.changing_groups import notes_on_group
 
             notes += notes_on_group(self.trajectory, self.selection, frames)
@@ -171,7 +170,7 @@ class PerFrameAnalysis(DeclaredAnalysis):
 
     def _group_arguments(self) -> dict[str, Any]:
         """The atoms as arguments of a kernel: `atoms`, or `group` if they change with the frame."""
-        if isinstance(self.selection, ChangingSelection):
+        if self.selection.changes:
             return {"group": self.selection.expression}
         return {"atoms": self.selection.indices}
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kinema import _core
 from kinema.base.errors import CorruptFileError, TruncatedFileError
 from kinema.model.selection import changing
-from kinema.model.selection.atoms import AtomChoice, Selection, from_indices
+from kinema.model.selection.atoms import AtomChoice, Selection, from_indices, may_change
 from kinema.trajectory.broken_molecules import broken_notes, sampled_frames
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def selection_that_may_change(trajectory: TrajectoryReading, select: AtomChoice) -> Selection:
     """The atoms that `select` names, a `ChangingSelection` if they change with the frame; raises as `select`."""
-    if changing.may_change(select):
+    if may_change(select):
         found = changing.resolve(select, trajectory.n_atoms, trajectory.topology)
         if found is not None:
             return found
@@ -52,8 +52,9 @@ def members(
     return found
 
 
-def notes_on_group(trajectory: Trajectory, selection: changing.ChangingSelection, frames: FrameSelection) -> list[str]:
+def notes_on_group(trajectory: Trajectory, selection: Selection, frames: FrameSelection) -> list[str]:
     """Notes if references of spheres and cylinders are broken in some frames, and if there is no cell for images."""
+    assert isinstance(selection, changing.ChangingSelection), "it changes"
     notes = []
     for indices in selection.centers(trajectory.n_atoms):
         broken = broken_notes(trajectory, from_indices(indices, trajectory.n_atoms), frames)

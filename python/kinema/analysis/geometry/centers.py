@@ -15,7 +15,6 @@ from kinema.analysis.declaration import MassWeights, Option, Quantity
 from kinema.analysis.declared import PerFrameAnalysis
 from kinema.base.choices import COMPOUND
 from kinema.base.errors import ArgumentError
-from kinema.model.selection.changing import ChangingSelection
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,7 +90,7 @@ class Centers(PerFrameAnalysis):
         return None
 
     def _kernel(self) -> _core.Kernel:
-        if isinstance(self.selection, ChangingSelection):
+        if self.selection.changes:
             atoms: dict[str, Any] = {"group": self.selection.expression, "masses": self._groups[0][1]}
         else:
             atoms = {"groups": self._groups}

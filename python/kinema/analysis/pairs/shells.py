@@ -69,7 +69,9 @@ class WaterShell(PerFrameAnalysis):
         waters: Annotated[Any, Option("--waters", "Atoms of the waters.", takes="atoms")] = "water",
         radii: Annotated[
             Any,
-            Option("--radii", "Radius of a shell, ascending; repeated.", takes="list of numbers", unit="angstrom"),
+            Option(
+                "--radii", "Radius of a shell, ascending; repeated.", takes="list of numbers", least=0, unit="angstrom"
+            ),
         ] = (3.4, 5.0),
     ) -> None:
         from kinema.model.selection.compounds import marks_of

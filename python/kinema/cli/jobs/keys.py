@@ -72,10 +72,6 @@ def _number(value: Any) -> float:
     return value
 
 
-def _numbers(value: Any) -> list[float]:
-    return [_number(one) for one in (value if isinstance(value, list) else [value])]
-
-
 def _text(value: Any) -> str:
     if not isinstance(value, str) or not value or "\0" in value:
         raise _refuse("text in quotes", value)
@@ -108,6 +104,11 @@ def _range_check(least: float, most: float, convert: Callable[[Any], Any]) -> Ca
         return convert(value)
 
     return checked
+
+
+def _numbers(least: float, most: float) -> Callable[[Any], list[float]]:
+    checked = _range_check(least, most, _number)
+    return lambda value: [checked(one) for one in (value if isinstance(value, list) else [value])]
 
 
 def _selections(value: Any) -> list[Any]:
@@ -198,7 +199,7 @@ def _argument_key(argument: Argument) -> Key:
         "file": (_text, "reference.pdb"),
         "atoms": (_text, "protein and name CA"),
         "list of atoms": (_selections, ["protein and name CA", {"group": "C-alpha"}]),
-        "list of numbers": (_numbers, [3.4, 5.0]),
+        "list of numbers": (_numbers(option.least, option.most), [3.4, 5.0]),
         "tuples": (_tuples(option.atoms_each), [list(range(option.atoms_each))]),
     }
     convert, example = checks[kind]

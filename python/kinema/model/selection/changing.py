@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from kinema.model.selection.within import Within
 from kinema.model.selection_tree import Expression, fixed, intersection, labels_of
 from kinema.model.topology import Topology, is_atom_group, is_updating
 
-__all__ = ["ChangingSelection", "may_change", "resolve"]
+__all__ = ["ChangingSelection", "resolve"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,9 +31,6 @@ class ChangingSelection(Selection):
     expression : tuple
         What `_core.ChangingGroup` and kernels take as `group`.
     """
-
-    expression: Expression = ()
-    changes: ClassVar[bool] = True
 
     def count(self, n_atoms: int) -> str:
         """The atoms in words: "the atoms of 'name OW and around 3.5 protein'"."""
@@ -59,7 +56,7 @@ def resolve(select: AtomChoice, n_atoms: int, topology: Topology | None) -> Chan
     """
     if isinstance(select, ChangingSelection):
         return select
-    if not may_change(select):
+    if not fixed_atoms.may_change(select):
         return None
     expression = _expression(select, n_atoms, topology)
     if expression[0] == "atoms" and not isinstance(select, Within):
@@ -71,13 +68,6 @@ def resolve(select: AtomChoice, n_atoms: int, topology: Topology | None) -> Chan
         raise ArgumentError(f"selection {description!r}: {error}; compare its atom and residue names") from None
     indices.flags.writeable = False
     return ChangingSelection(indices, description, expression=expression)
-
-
-def may_change(select: AtomChoice) -> bool:
-    """Whether atoms that are chosen so may change with the frame; it looks at a string only as a whole."""
-    if isinstance(select, str):
-        return select.strip() not in ("", "all")
-    return isinstance(select, (Within, ChangingSelection)) or (is_atom_group(select) and is_updating(select))
 
 
 def _expression(select: AtomChoice, n_atoms: int, topology: Topology | None) -> Expression:
