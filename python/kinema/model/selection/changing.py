@@ -29,7 +29,7 @@ class ChangingSelection(Selection):
     indices : (n,) uint32, read-only
         The atoms that can be in it.
     expression : tuple
-        What `_core.ChangingGroup` and kernels take as `group`.
+        The argument `group` of kernels, as `_core.ChangingGroup` takes it.
     """
 
     def count(self, n_atoms: int) -> str:
@@ -59,7 +59,7 @@ def resolve(select: AtomChoice, n_atoms: int, topology: Topology | None) -> Chan
     if not fixed_atoms.may_change(select):
         return None
     expression = _expression(select, n_atoms, topology)
-    if expression[0] == "atoms" and not isinstance(select, Within):
+    if expression[0] == "atoms" and isinstance(select, str):
         return None
     description = _described(select)
     try:
