@@ -35,7 +35,7 @@ pub struct CellList {
     runs: [Runs; 3],
 }
 
-/// Runs of bins within the grid, each with the image of the cell that it is of: those of bin `i` are
+/// Runs of bins within the grid, each with the image of the cell that it is of. Bin `i` has the runs
 /// `all[starts[i]..starts[i + 1]]`, counted from the lowest bin from which the grid is searched.
 #[derive(Debug, Default)]
 struct Runs {
