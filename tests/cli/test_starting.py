@@ -33,6 +33,7 @@ LINES = {
     "angles": "a.dcd --triples triples.txt -o angles.csv",
     "dihedrals": "a.dcd --quadruples quadruples.txt -o dihedrals.csv",
     "ramachandran": "-f DCD -s PSF --stop 3 --no-stored -o ramachandran.csv",
+    "salt-bridges": "-f DCD -s PSF --stop 3 --no-stored -o bridges.csv --occupancy occupancy.csv",
     "run": "job.toml",
     "check": "a.dcd",
     "index": "a.xtc",

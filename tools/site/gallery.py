@@ -36,6 +36,7 @@ OPTIONS = {
     "angles": '--ag1 "name CA and resid 90" --ag2 "name CA and resid 115" --ag3 "name CA and resid 35"',
     "dihedrals": '--phi --psi --select "resid 50-52"',
     "ramachandran": "--select protein",
+    "salt-bridges": "",
 }
 
 

@@ -7,7 +7,10 @@ use kinema_core::{Error, ErrorKind, Result};
 
 use crate::analyses::geometry::{angles, centers, dihedrals, distances};
 use crate::analyses::motion::{displacements, jumps, rotations};
-use crate::analyses::pairs::{close_pairs, count, distance_histogram, shells};
+use crate::analyses::pairs::{
+    close_pairs, count, distance_histogram, mindist, native_contacts, neighbors, residue_contacts, residue_distances,
+    shells,
+};
 use crate::analyses::structure::{average, dssp, gyration, rgyr, rmsd, rmsf};
 use crate::arguments::Arguments;
 
@@ -58,6 +61,11 @@ pub static KERNELS: &[KernelInfo] = &[
     dssp::KERNEL,
     gyration::KERNEL,
     jumps::KERNEL,
+    mindist::KERNEL,
+    native_contacts::KERNEL,
+    neighbors::KERNEL,
+    residue_contacts::KERNEL,
+    residue_distances::KERNEL,
     rgyr::KERNEL,
     rmsd::KERNEL,
     rmsf::KERNEL,

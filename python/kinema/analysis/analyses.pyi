@@ -13,5 +13,11 @@ from kinema.analysis.geometry.end_to_end import EndToEnd as EndToEnd
 from kinema.analysis.geometry.angles import Angles as Angles
 from kinema.analysis.geometry.dihedrals import Dihedrals as Dihedrals
 from kinema.analysis.geometry.ramachandran import Ramachandran as Ramachandran
+from kinema.analysis.pairs.neighbors import Neighbors as Neighbors
+from kinema.analysis.pairs.mindist import MinimumDistance as MinimumDistance
+from kinema.analysis.pairs.native_contacts import Contacts as Contacts
+from kinema.analysis.pairs.residue_contacts import ResidueContacts as ResidueContacts
+from kinema.analysis.pairs.residue_distances import ResidueDistances as ResidueDistances
+from kinema.analysis.pairs.salt_bridges import SaltBridges as SaltBridges
 from kinema.analysis.pairs.count import AtomCount as AtomCount
 from kinema.analysis.pairs.shells import WaterShell as WaterShell

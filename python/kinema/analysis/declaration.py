@@ -81,6 +81,8 @@ class Option:
         False: the help gives the default in words.
     panel : str
         Another part of the help to list the option in.
+    example : str
+        Atoms that tests of all analyses give, if it needs special ones.
     """
 
     flag: str
@@ -94,6 +96,7 @@ class Option:
     unit: str = ""
     show_default: bool = True
     panel: _PANEL | None = None
+    example: str = ""
 
 
 @dataclass(frozen=True)

@@ -51,8 +51,9 @@ class DeclaredAnalysis(Analysis):
 
     #: whether it takes atoms that change with the frame (`ChangingSelection`)
     takes_changing: ClassVar[bool] = False
-    #: whether results are one row per frame
+    #: whether results are rows of frames, one a frame, or any number if `is_list`
     is_per_frame: ClassVar[bool] = False
+    is_list: ClassVar[bool] = False
     #: the column of `results.values` that a command's summary covers; None: all
     summarised_column: ClassVar[int | None] = None
 
@@ -97,6 +98,11 @@ class DeclaredAnalysis(Analysis):
     def subject(self) -> str:
         """The subject of a command's summary: "radius of gyration of 214 atoms"."""
         return f"{self.quantities[0].description} of {self.selection.count(self.trajectory.n_atoms)}"
+
+    @property
+    def summarised(self) -> tuple[Any, Quantity]:
+        """The values that a command's summary covers, (rows, columns) in memory or in a file, and what they are."""
+        return self.results.values, self.quantities[0]
 
     @property
     def summarised_over(self) -> str | None:

@@ -1,1 +1,1 @@
-"""Atoms near others: counts of groups that change with the frame, shells of waters."""
+"""Analyses of pairs: atoms and groups that are near each other, in any number a frame, and their counts."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from kinema import _core
+from kinema.analysis.atom_columns import columns_of_atoms
 from kinema.analysis.base import Pass, Passes, Results
 from kinema.analysis.declaration import Match, Option, Quantity, ReferenceFrame, ReferenceStructure
 from kinema.analysis.declared import DeclaredAnalysis
@@ -256,17 +257,6 @@ class RMSF(DeclaredAnalysis):
         columns = [Column("index", indices, from_one="atom")]
         # names only where the topology is read already; saving reads none
         if self.selection.names is not None and self.trajectory.topology is not None:
-            columns += _named(self.trajectory, indices, self.selection.names)
+            columns += columns_of_atoms(self.trajectory, indices)
         columns.append(Column("rmsf", self.results.rmsf, "angstrom", digits=self._digits))
         return Table("RMSF", tuple(columns), x="index")
-
-
-def _named(trajectory: Trajectory, indices: NDArray[np.uint32], names: NDArray[np.str_]) -> list[Column]:
-    topology = trajectory.topology
-    if topology is None:
-        return []
-    columns = [Column("name", names)]
-    atoms = topology.atoms[indices]
-    named = {"residue": "resids", "resname": "resnames", "segment": "segids"}
-    found = ((name, atoms.get(column)) for name, column in named.items())
-    return columns + [Column(name, values) for name, values in found if values is not None]

@@ -3,4 +3,9 @@
 pub mod close_pairs;
 pub mod count;
 pub mod distance_histogram;
+pub mod mindist;
+pub mod native_contacts;
+pub mod neighbors;
+pub mod residue_contacts;
+pub mod residue_distances;
 pub mod shells;
