@@ -8,7 +8,8 @@ use kinema_core::{Error, ErrorKind, Result};
 use crate::analyses::geometry::{angles, centers, dihedrals, distances};
 use crate::analyses::motion::{displacements, jumps, rotations};
 use crate::analyses::pairs::{
-    close_pairs, distance_histogram, mindist, native_contacts, neighbors, residue_contacts, residue_distances,
+    close_pairs, count, distance_histogram, mindist, native_contacts, neighbors, residue_contacts, residue_distances,
+    shells,
 };
 use crate::analyses::structure::{average, covariance, dssp, gyration, projections, rgyr, rmsd, rmsf};
 use crate::arguments::Arguments;
@@ -53,6 +54,7 @@ pub static KERNELS: &[KernelInfo] = &[
     centers::KERNEL,
     close_pairs::KERNEL,
     covariance::KERNEL,
+    count::KERNEL,
     dihedrals::KERNEL,
     displacements::KERNEL,
     distance_histogram::KERNEL,
@@ -70,6 +72,7 @@ pub static KERNELS: &[KernelInfo] = &[
     rmsd::KERNEL,
     rmsf::KERNEL,
     rotations::KERNEL,
+    shells::KERNEL,
 ];
 
 /// The kernel of that name.
