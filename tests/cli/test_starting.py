@@ -26,6 +26,7 @@ LINES = {
     "rmsf": "a.dcd -o rmsf.csv",
     "rgyr": "a.dcd --weights none -o rgyr.csv",
     "gyration": "a.dcd --weights none -o gyration.csv",
+    "pca": "a.dcd -o pca.csv",
     "dssp": "-f DCD -s PSF --stop 3 --no-stored -o dssp.csv",
     "centers": "a.dcd --weights none -o centers.npy",
     "distances": "a.dcd --pairs pairs.txt -o distances.csv",

@@ -119,7 +119,7 @@ def test_killed_at_random_moments(
     where: str,
     longest: float,
 ) -> None:
-    n_kills = kills()
+    n_kills = kills(2)
     seed = random.randrange(1 << 32)
     print("seed", seed)
     out = str(folder / "rows.h5") if where == "out" else ""

@@ -5,6 +5,7 @@
 mod angles;
 mod arc_tangent;
 mod bonds;
+pub mod cell_list;
 mod centers;
 mod contacts;
 mod dihedrals;
@@ -17,6 +18,7 @@ pub(crate) mod vectors;
 
 pub use angles::angles;
 pub use bonds::Results;
+pub use cell_list::{CellList, FoundPair, PairImages};
 pub use centers::Center;
 pub use contacts::{ContactGroups, ContactRule, ContactScratch, near_pairs};
 pub use dihedrals::dihedrals;

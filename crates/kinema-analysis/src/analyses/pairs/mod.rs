@@ -2,6 +2,8 @@
 
 pub mod close_pairs;
 pub mod distance_histogram;
+pub mod mindist;
 pub mod native_contacts;
+pub mod neighbors;
 pub mod residue_contacts;
 pub mod residue_distances;
