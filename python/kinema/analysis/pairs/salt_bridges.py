@@ -2,10 +2,10 @@
 
     d(t) = min |x_j(t) - x_i(t)| <= cutoff,   i of an acidic group, j of a basic group
 
-Angstrom, nearest images in the frame's cell. Acidic groups are the carboxylate oxygens OD1, OD2 of ASP and OE1, OE2 of GLU; basic groups are NE, NH1, NH2
-of ARG, NZ of LYS, and ND1, NE2 of a histidine with two protons, which has the name HIP, HSP or HISH, or both HD1 and
-HE2. Residues that are neutral by name (ASH, GLH, LYN and others) or by their hydrogens are left out. Source: D. J.
-Barlow, J. M. Thornton, J. Mol. Biol. 168, 867 (1983), who take 4.0 angstrom.
+Angstrom, nearest images in the frame's cell. Acidic groups are the carboxylate oxygens OD1, OD2 of ASP and OE1, OE2 of
+GLU; basic groups are NE, NH1, NH2 of ARG, NZ of LYS, and ND1, NE2 of a histidine with two protons, which has the name
+HIP, HSP or HISH, or both HD1 and HE2. Residues that are neutral by name (ASH, GLH, LYN and others) or by their
+hydrogens are left out. Source: D. J. Barlow, J. M. Thornton, J. Mol. Biol. 168, 867 (1983), who take 4.0 angstrom.
 """
 
 from __future__ import annotations

@@ -33,8 +33,8 @@ class AtomsOfGroup:
 class GroupedAtoms:
     """Groups of atoms as kernels take them.
 
-    `atoms` (m,) uint32, the atoms of the first group, of the second, and so on; `ends` (n,) uint32, the end of each group
-    in `atoms`; `labels` (n), such as "LEU12".
+    `atoms` (m,) uint32, the atoms of the first group, of the second, and so on; `ends` (n,) uint32, the end of each
+    group in `atoms`; `labels` (n), such as "LEU12".
     """
 
     atoms: NDArray[np.uint32]
