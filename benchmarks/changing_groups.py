@@ -63,8 +63,9 @@ def main() -> None:
     if len(sys.argv) == 3:
         topology, trajectory = sys.argv[1:]
     else:
-        from MDAnalysisTests.datafiles import GRO as topology
-        from MDAnalysisTests.datafiles import XTC as trajectory
+        from MDAnalysisTests import datafiles
+
+        topology, trajectory = datafiles.GRO, datafiles.XTC
     universe = MDAnalysis.Universe(topology, trajectory)
     traj = kn.open(trajectory, topology=topology, stored=False)
     n_frames = min(len(universe.trajectory), 10)

@@ -1107,6 +1107,16 @@ class BrokenCounter:
         """How many are broken in each of some frames, of whose cells the edges `periodic`, (frames, 3), repeat;
         -1 in frames without a cell."""
 
+def near_pairs(
+    first: NDArray[np.float32],
+    second: NDArray[np.float32],
+    cell: NDArray[np.float64],
+    periodic: tuple[bool, bool, bool],
+    cutoff: float,
+) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
+    """Pairs of an atom of `first` and one of `second`, (n, 3), at most `cutoff` apart: (m, 2) numbers, and (m,) distances.
+    Nearest images in a cell, (3, 3), whose edges `periodic` repeat."""
+
 class Partial:
     """What a kernel has gathered from some leaves."""
 

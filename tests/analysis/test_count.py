@@ -149,6 +149,9 @@ def test_notes_on_the_cell_and_on_broken_references(tmp_path, adk_dcd):
     assert sum("no periodic cell" in note for note in count.notes) == 1
     with pytest.warns(kn.Note, match="same atoms in all frames"):
         kn.analysis.AtomCount(traj, "name CA").run(stop=2)
+    with collected() as notes:
+        kn.analysis.AtomCount(traj[90:], "name CA and around 6 resid 1").run()
+    assert any("frame 90 has no periodic cell" in note for note in notes)
     # a peptide in a cell that cuts it
     topology, trajectory = write_solvated_peptide(tmp_path, 4)
     universe = MDAnalysis.Universe(topology, trajectory)
@@ -168,7 +171,7 @@ def test_positions_that_are_not_finite(tmp_path):
     walk[3, 2, 1] = np.nan
     write_dcd(tmp_path / "walk.dcd", walk, cell=np.broadcast_to(30 * np.eye(3, dtype=np.float32), (5, 3, 3)))
     traj = kn.open(tmp_path / "walk.dcd", topology=MDAnalysis.Universe.empty(4), stored=False)
-    with pytest.raises(kn.CorruptFileError, match="frame 3.*atom 3 .counted from 1. is not finite"):
+    with pytest.raises(kn.CorruptFileError, match=r"frame 3.*atom 3 \(counted from 1\) is not finite"):
         kn.analysis.AtomCount(traj, "prop x > 0").run()
 
 

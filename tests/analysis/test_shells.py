@@ -46,7 +46,7 @@ def test_least_distances_of_mdanalysis(files, traj, radii, select):
 
 
 def test_edges(tmp_path):
-    """A distance equal to a radius is outside; nearest images; a water counts once, by its nearest atom."""
+    """An equal distance is outside; nearest images count; a water counts once, by its nearest atom."""
     places = np.array([[0, 0, 0], [3, 0, 0], [4, 0, 0], [-5, 0, 0], [-6, 0, 0], [16, 0, 0], [17, 0, 0]], np.float32)
     write_dcd(tmp_path / "edges.dcd", places[None], cell=20 * np.eye(3, dtype=np.float32)[None])
     universe = MDAnalysis.Universe.empty(7, 4, atom_resindex=[0, 1, 1, 2, 2, 3, 3], trajectory=True)
@@ -67,7 +67,7 @@ def test_bad_input(traj):
     for radii in ((), (5.0, 3.4), (3.4, 3.4), (0.0, 1.0), (-1.0,), (np.nan,), "wide", [[1.0, 2.0]]):
         with pytest.raises(kn.ArgumentError, match="radii are ascending numbers above 0"):
             kn.analysis.WaterShell(traj, radii=radii)
-    with pytest.raises(kn.ArgumentError, match="no atoms besides those of the waters"):
+    with pytest.raises(kn.ArgumentError, match="no atoms besides the waters"):
         kn.analysis.WaterShell(traj, "water")
     with pytest.raises(kn.ArgumentError, match="names no atoms"):
         kn.analysis.WaterShell(traj, waters="resname XYZ")

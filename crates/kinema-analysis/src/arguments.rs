@@ -12,6 +12,10 @@ use crate::cpu::Cpu;
 use crate::geometry::Column;
 use crate::weights::check_weights;
 
+mod groups;
+
+pub use groups::GroupedAtoms;
+
 /// One argument.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Argument {

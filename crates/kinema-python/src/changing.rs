@@ -55,7 +55,8 @@ impl PyChangingGroup {
         let found = py.detach(|| -> Result<Vec<Vec<u32>>> {
             let mut scratch = GroupScratch::default();
             let members = |row: usize| {
-                let edge = |i: usize| std::array::from_fn(|x| if periodic[[row, i]] { cells[[row, i, x]] } else { 0.0 });
+                let edge =
+                    |i: usize| std::array::from_fn(|x| if periodic[[row, i]] { cells[[row, i, x]] } else { 0.0 });
                 let (cell, positions) = (std::array::from_fn(edge), &values[row * width..][..width]);
                 if let Some(at) = positions.iter().position(|x| !x.is_finite()) {
                     let what = format!("position of atom {} (counted from 1) is not finite", atoms[at / 3] + 1);

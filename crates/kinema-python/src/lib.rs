@@ -23,6 +23,7 @@ mod kernel_arguments;
 mod kernels;
 mod merge_tree;
 mod moments;
+mod near_pairs;
 mod netcdf;
 mod node_cache;
 mod opening;
@@ -198,6 +199,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<transforms::PyTransform>()?;
     module.add_function(wrap_pyfunction!(periodic_transforms::first_atoms_of_molecules, module)?)?;
     module.add_class::<periodic_transforms::PyBrokenCounter>()?;
+    module.add_function(wrap_pyfunction!(near_pairs::near_pairs, module)?)?;
     module.add_class::<kernels::PyPartial>()?;
     module.add_class::<run::PyPlan>()?;
     module.add_class::<run::PyPartition>()?;

@@ -10,15 +10,15 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from kinema.analysis.base import Analysis, KernelResults, Pass, Passes, Results, results_per_frame
 from kinema.analysis.declaration import Quantity
 from kinema.base.errors import ArgumentError
 from kinema.base.printable import counted
-from kinema.model.selection.changing import ChangingSelection
 from kinema.runners.base import Rows
 from kinema.storage.tables import Column, Table
 
-import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -176,7 +176,7 @@ class PerFrameAnalysis(DeclaredAnalysis):
 
     def _group_arguments(self) -> dict[str, Any]:
         """The atoms as arguments of a kernel: `atoms`, or `group` if they change with the frame."""
-        if isinstance(self.selection, ChangingSelection):
+        if self.selection.changes:
             return {"group": self.selection.expression}
         return {"atoms": self.selection.indices}
 
@@ -190,8 +190,8 @@ class PerFrameAnalysis(DeclaredAnalysis):
             empty = np.isnan(first) if math.isnan(self.value_of_no_atoms) else first == self.value_of_no_atoms
             if empty.any():
                 frame, value = found.frames[start + int(empty.argmax())], f"{self.value_of_no_atoms:g}"
-                note = f"{self.selection.description!r} names no atoms in frame {frame}: the value of such frames is {value}"
-                self._add_notes([note])
+                where = f"{self.selection.description!r} names no atoms in frame {frame}"
+                self._add_notes([f"{where}: the value of such frames is {value}"])
                 return
             start += len(rows)
 

@@ -15,15 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError
+from kinema.model.topology import GEOMETRIC_KEYWORDS
 
-__all__ = ["COORDINATES", "GEOMETRIC_KEYWORDS", "NO_LABEL", "Expression", "changing_part", "expression_of", "fixed"]
+__all__ = ["COORDINATES", "NO_LABEL", "Expression", "changing_part", "expression_of", "fixed"]
 
 #: nested tuples, as `_core.ChangingGroup` takes them
 Expression = tuple[Any, ...]
 #: label of an atom that shares with no other
 NO_LABEL = 0xFFFFFFFF
-#: keywords of the selection language whose atoms depend on coordinates
-GEOMETRIC_KEYWORDS = frozenset({"around", "sphlayer", "isolayer", "sphzone", "cyzone", "cylayer", "point"})
 #: properties of `prop` and `same` that do
 COORDINATES = frozenset({"x", "y", "z", "position", "positions", "velocity", "force"})
 _AXES = {"x": 0, "y": 1, "z": 2}

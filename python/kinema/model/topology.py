@@ -12,7 +12,7 @@ import re
 import sys
 import time
 import warnings
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,17 +23,21 @@ from kinema.base.input_files import check_lines, check_regular, open_regular
 from kinema.base.notes import emit
 from kinema.base.resources import physical_memory
 from kinema.model.atom_table import Atoms
-from kinema.model.selection_tree import GEOMETRIC_KEYWORDS, Expression, changing_part, expression_of
 from kinema.model.stored_topology import StoredTopology
 from kinema.model.universe import import_mdanalysis, universe_of
+
+if TYPE_CHECKING:
+    from kinema.model.selection_tree import Expression
 
 __all__ = [
     "BINARY",
     "CHANGING_HINT",
+    "GEOMETRIC_KEYWORDS",
     "AtomsSource",
     "Topology",
     "TopologySnapshot",
     "UniverseSource",
+    "has_changing_words",
     "is_atom_group",
     "is_universe",
     "is_updating",
@@ -59,6 +63,8 @@ CHANGING_HINT = (
     "shapes take such atoms, but whatever has a column for each atom, residue or pair, read and convert need the same "
     "atoms in all frames; select(..., frame=0) of the trajectory takes the atoms of one frame"
 )
+# keywords of the selection language whose atoms depend on coordinates, and those that may
+GEOMETRIC_KEYWORDS = frozenset({"around", "sphlayer", "isolayer", "sphzone", "cyzone", "cylayer", "point"})
 _POSSIBLY_CHANGING = GEOMETRIC_KEYWORDS | {"prop", "same"}
 
 
@@ -302,13 +308,15 @@ class Topology:
 
         Raises ArgumentError for a string that MDAnalysis does not understand.
         """
-        if not _POSSIBLY_CHANGING & set(selection.replace("(", " ").replace(")", " ").split()):
+        if not has_changing_words(selection):
             return None
         tree, reason = _parsed(selection)
         return None if reason is None else self.expression(selection, tree)
 
     def expression(self, selection: str, tree: Any, base: Expression | None = None) -> Expression:
         """The expression of MDAnalysis' tree of a selection, applied to the atoms of `base` (None: all)."""
+        from kinema.model.selection_tree import expression_of
+
         try:
             return expression_of(tree, self._loaded(), base)
         except ArgumentError as error:
@@ -342,6 +350,11 @@ def is_atom_group(value: object) -> bool:
     return kind is not None and isinstance(value, kind)
 
 
+def has_changing_words(selection: str) -> bool:
+    """Whether a selection string has a word that makes atoms depend on coordinates, or may do so."""
+    return bool(_POSSIBLY_CHANGING & set(selection.replace("(", " ").replace(")", " ").split()))
+
+
 def is_updating(group: Any) -> bool:
     """Whether an AtomGroup updates itself with the frame."""
     from MDAnalysis.core.groups import UpdatingAtomGroup
@@ -364,6 +377,8 @@ def _parsed(selection: str) -> tuple[Any, str | None]:
     """MDAnalysis' tree of a selection string, and its first part that depends on coordinates."""
     import_mdanalysis()
     from MDAnalysis.core.selection import Parser
+
+    from kinema.model.selection_tree import changing_part
 
     try:
         tree = Parser.parse(selection, {}, periodic=True)

@@ -77,7 +77,7 @@ def _values(argument: Argument) -> Iterator[Any]:
         case "number":
             yield float(max(2.5, argument.option.least))
         case "atoms":
-            yield SOME_ATOMS
+            yield argument.option.example or SOME_ATOMS
         case "list of atoms":
             yield [SOME_ATOMS, "name CA"]
         case "list of numbers":

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError
 from kinema.model.selection.atoms import AtomChoice, Selection
+from kinema.model.selection.atoms import may_change as atoms_may_change
 from kinema.model.topology import is_atom_group, is_universe
 from kinema.trajectory import Trajectory
 
@@ -29,7 +30,7 @@ def select_atoms(trajectory: Trajectory | Any, select: AtomChoice, *, may_change
         elif isinstance(trajectory, (str, os.PathLike)):
             how = f"kinema.open({os.fspath(trajectory)!r}) makes one"
         raise ArgumentError(f"an analysis takes a Trajectory first, found {found}; {how}")
-    if may_change:
+    if may_change and atoms_may_change(select):
         from kinema.trajectory.changing_groups import selection_that_may_change
 
         return selection_that_may_change(trajectory, select)

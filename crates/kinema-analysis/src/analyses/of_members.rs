@@ -67,8 +67,8 @@ pub(super) fn example(n_atoms: u32) -> Argument {
     let atoms = |step| list(vec!["atoms".into(), (0..n_atoms).step_by(step).collect::<Vec<u32>>().into()]);
     let near = list(vec!["near".into(), atoms(5), Argument::None, 4.0.into()]);
     let sphere = list(vec!["sphere".into(), atoms(3), 1.0.into(), 9.0.into()]);
-    let labels: Vec<u32> = (0..n_atoms).map(|atom| atom / 3).collect();
-    list(vec!["or".into(), list(vec!["share".into(), sphere, labels.into()]), list(vec!["and".into(), atoms(2), near])])
+    let bonds: Vec<[u32; 2]> = (0..n_atoms).map(|atom| [atom, (atom + 1) % n_atoms]).collect();
+    list(vec!["or".into(), list(vec!["bonded".into(), sphere, bonds.into()]), list(vec!["and".into(), atoms(2), near])])
 }
 
 impl<Q: OfAtoms> PerFrame for OfMembers<Q> {

@@ -14,7 +14,7 @@ use crate::geometry::CellList;
 
 type Vector = [f64; 3];
 
-/// Of MDAnalysis' comparison of coordinates: absolute, and relative to the second number.
+/// Tolerances of MDAnalysis' comparison of coordinates: absolute, and relative to the second number.
 const TOLERANCES: [f32; 2] = [1e-8, 1e-5];
 
 /// Buffers of one worker.

@@ -17,7 +17,7 @@ pub struct ChangingGroup {
     expression: Expression,
     atoms: AtomSelection,
     candidates: AtomSelection,
-    /// Of the candidates, in `atoms`.
+    /// Places of the candidates in `atoms`.
     places: Vec<u32>,
     needs_cell: bool,
 }

@@ -1,1 +1,1 @@
-"""Atoms and groups near others: hydrogen bonds, bridges, counts of changing groups, shells of waters."""
+"""Analyses of pairs: atoms and groups that are near each other, in any number a frame, and their counts."""

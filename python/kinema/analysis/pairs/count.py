@@ -31,7 +31,7 @@ class AtomCount(PerFrameAnalysis):
     select : as `Trajectory.select`, or atoms that change with the frame
         None: all atoms. Distances are those of nearest images.
     by : {"atom", "residue"}
-        What is counted: atoms, or residues with at least one of them.
+        Unit of the count: atoms, or residues with at least one of them.
 
     After `run`
     -----------
@@ -59,7 +59,7 @@ class AtomCount(PerFrameAnalysis):
         trajectory: Trajectory,
         select: AtomChoice = None,
         by: Annotated[
-            str, Option("--by", "What is counted: atoms, or residues with one of them.", choices=("atom", "residue"))
+            str, Option("--by", "Count atoms, or residues with one of them.", choices=("atom", "residue"))
         ] = "atom",
     ) -> None:
         from kinema.base.choices import check_choice

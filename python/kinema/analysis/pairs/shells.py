@@ -1,12 +1,13 @@
 """Number of waters in shells about a solute, per frame.
 
 A water is in a shell if the least distance of one of its atoms from an atom of the solute, nearest images, is below the
-radius of the shell and not below that of the shell inside. Each shell is counted alone, and with all that are inside it.
+radius of the shell and not below that of the shell inside. Each shell is counted alone, and with all that are inside.
 Source: `watershell` of cpptraj, with the same radii, whose count of the upper shell includes the lower one.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -68,7 +69,9 @@ class WaterShell(PerFrameAnalysis):
         waters: Annotated[Any, Option("--waters", "Atoms of the waters.", takes="atoms")] = "water",
         radii: Annotated[
             Any,
-            Option("--radii", "Radius of a shell, ascending; repeated.", takes="list of numbers", unit="angstrom"),
+            Option(
+                "--radii", "Radius of a shell, ascending; repeated.", takes="list of numbers", least=0, unit="angstrom"
+            ),
         ] = (3.4, 5.0),
     ) -> None:
         from kinema.model.selection.compounds import marks_of
@@ -79,7 +82,7 @@ class WaterShell(PerFrameAnalysis):
         of = np.arange(trajectory.n_atoms, dtype=np.uint32) if chosen is None else chosen.indices
         solute = np.setdiff1d(of, given)
         if not len(solute):
-            raise ArgumentError("the solute has no atoms besides those of the waters, expected at least one")
+            raise ArgumentError("the solute has no atoms besides the waters, expected at least one")
         super().__init__(trajectory, solute if chosen is None or len(solute) < len(of) else chosen)
         self.arguments = {"select": repr("all but waters" if chosen is None else chosen.description)}
         self.arguments |= {"waters": repr(waters) if isinstance(waters, str) else counted(len(given), "atom")}
@@ -128,7 +131,7 @@ class WaterShell(PerFrameAnalysis):
     def _columns(self) -> Sequence[tuple[str, Quantity]]:
         shells, cumulative = self.quantities
         edges = [f"{edge:g}" for edge in (0, *self._radii)]
-        alone = [(f"{low}-{high}", shells) for low, high in zip(edges, edges[1:], strict=False)]
+        alone = [(f"{low}-{high}", shells) for low, high in pairwise(edges)]
         return [*alone, *((f"below_{radius}", cumulative) for radius in edges[1:])]
 
 

@@ -34,7 +34,8 @@ class Gyration(PerFrameAnalysis):
     ----------
     trajectory : Trajectory
     select : as `Trajectory.select`, or atoms that change with the frame
-        None: all atoms. Values of frames without atoms are nan. Positions are used as stored: molecules are not made whole.
+        None: all atoms. Values of frames without atoms are nan. Positions are used as stored: molecules are not made
+        whole.
     weights : "mass", None or (atoms,) array
         By default the topology's masses, as MDAnalysis; None: equal weights, as MDTraj.
     tensor : bool

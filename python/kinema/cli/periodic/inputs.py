@@ -123,7 +123,9 @@ class Inputs(UnselectedInputs):
         return trajectory.select(self.select, index_file=str(self.index_file), group=self.group)
 
     def of_analysis(self, trajectory: "Trajectory") -> "Selection":
-        if self.index_file is not None or self.group is not None:
+        from kinema.model.selection.atoms import may_change
+
+        if self.index_file is not None or self.group is not None or not may_change(self.select):
             return self.chosen(trajectory)
         from kinema.trajectory.changing_groups import selection_that_may_change
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from kinema.base.errors import ArgumentError, OutOfRangeError
 from kinema.base.frozen_dataclass import dataclass
 from kinema.model.selection.within import Within
-from kinema.model.topology import CHANGING_HINT, Topology, is_atom_group, is_updating
+from kinema.model.topology import CHANGING_HINT, Topology, has_changing_words, is_atom_group, is_updating
 
 __all__ = ["AtomChoice", "Selection"]
 
@@ -39,6 +39,8 @@ class Selection:
         The selection string, if there was one; a reference with a topology of its own applies it to that topology.
     file : str or None
         The index file that the selection was read from.
+    expression : tuple
+        How atoms that change with the frame are found (`changing.ChangingSelection`); else empty.
     """
 
     indices: NDArray[np.uint32]
@@ -46,13 +48,17 @@ class Selection:
     names: NDArray[np.str_] | None = None
     string: str | None = None
     file: str | None = None
-    #: whether the atoms change with the frame (`changing.ChangingSelection`)
-    changes: ClassVar[bool] = False
+    expression: tuple[Any, ...] = ()
 
     @property
     def n_atoms(self) -> int:
         """Number of atoms selected."""
         return len(self.indices)
+
+    @property
+    def changes(self) -> bool:
+        """Whether the atoms change with the frame; `indices` are then all that can be selected."""
+        return bool(self.expression)
 
     @property
     def ascending(self) -> bool:
@@ -144,6 +150,15 @@ def resolve(select: AtomChoice, n_atoms: int, topology: Topology | None, what: s
     if isinstance(select, (np.ndarray, range, Sequence)) and not isinstance(select, (bytes, bytearray)):
         return from_indices(select, n_atoms)
     raise ArgumentError(f"{what} is a selection string, an AtomGroup, indices or a mask, found {type(select).__name__}")
+
+
+def may_change(select: AtomChoice) -> bool:
+    """Whether atoms that are chosen so may change with the frame; it looks for words in a string, and parses none."""
+    if isinstance(select, str):
+        return has_changing_words(select)
+    if isinstance(select, Selection):
+        return select.changes
+    return isinstance(select, Within) or (is_atom_group(select) and is_updating(select))
 
 
 def _named(index: int, file: str | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from kinema.model.selection.within import Within
 from kinema.model.selection_tree import Expression, fixed, intersection, labels_of
 from kinema.model.topology import Topology, is_atom_group, is_updating
 
-__all__ = ["ChangingSelection", "may_change", "resolve"]
+__all__ = ["ChangingSelection", "resolve"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,11 +29,8 @@ class ChangingSelection(Selection):
     indices : (n,) uint32, read-only
         The atoms that can be in it.
     expression : tuple
-        What `_core.ChangingGroup` and kernels take as `group`.
+        The argument `group` of kernels, as `_core.ChangingGroup` takes it.
     """
-
-    expression: Expression = ()
-    changes: ClassVar[bool] = True
 
     def count(self, n_atoms: int) -> str:
         """The atoms in words: "the atoms of 'name OW and around 3.5 protein'"."""
@@ -53,16 +50,16 @@ class ChangingSelection(Selection):
 
 
 def resolve(select: AtomChoice, n_atoms: int, topology: Topology | None) -> ChangingSelection | None:
-    """The selection of a string, an updating AtomGroup, a `Within` or a `ChangingSelection`; None if it does not change.
+    """The selection of a string, an updating AtomGroup, a `Within` or a `ChangingSelection`; None if it stays the same.
 
     Raises ArgumentError if no atom can be in it, and as `atoms.resolve`.
     """
     if isinstance(select, ChangingSelection):
         return select
-    if not may_change(select):
+    if not fixed_atoms.may_change(select):
         return None
     expression = _expression(select, n_atoms, topology)
-    if expression[0] == "atoms" and not isinstance(select, Within):
+    if expression[0] == "atoms" and isinstance(select, str):
         return None
     description = _described(select)
     try:
@@ -71,13 +68,6 @@ def resolve(select: AtomChoice, n_atoms: int, topology: Topology | None) -> Chan
         raise ArgumentError(f"selection {description!r}: {error}; compare its atom and residue names") from None
     indices.flags.writeable = False
     return ChangingSelection(indices, description, expression=expression)
-
-
-def may_change(select: AtomChoice) -> bool:
-    """Whether atoms that are chosen so may change with the frame; it looks at a string only as a whole."""
-    if isinstance(select, str):
-        return select.strip() not in ("", "all")
-    return isinstance(select, (Within, ChangingSelection)) or (is_atom_group(select) and is_updating(select))
 
 
 def _expression(select: AtomChoice, n_atoms: int, topology: Topology | None) -> Expression:
@@ -111,9 +101,10 @@ def _of_updating(group: Any, n_atoms: int, topology: Topology | None) -> Express
     if len(group._selections) != 1:
         raise ArgumentError("an updating atom group of several selections cannot be used: join them with 'or'")
     if topology is None or group.universe.atoms.n_atoms != n_atoms:
+        found = group.universe.atoms.n_atoms
         raise ArgumentError(
-            f"the atom group is of a universe of {group.universe.atoms.n_atoms} atoms, but the trajectory has {n_atoms}, "
-            "or no topology; open the trajectory with the topology of this universe"
+            f"the atom group is of a universe of {found} atoms, but the trajectory has {n_atoms}, "
+            "or no topology; open it with the topology of this universe"
         )
     base = group._base_group
     of_base = None
