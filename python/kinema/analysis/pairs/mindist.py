@@ -2,9 +2,9 @@
 
     d(t) = min |x_j(t) - x_i(t)|,   i of one group, j of the other, nearest images in the frame's cell
 
-Angstrom. The groups are whole, or each is divided into residues, segments, molecules or fragments: then each part of one
-with each part of the other. With `own_images` it is the least distance of a group and its own images in other cells, which
-shows a cell that is too small. Source: `gmx mindist`, also `-pi`.
+Angstrom. The groups are whole, or each is divided into residues, segments, molecules or fragments: then each part of
+one with each part of the other. With `own_images` it is the least distance of a group and its own images in other
+cells, which shows a cell that is too small. Source: `gmx mindist`, also `-pi`.
 """
 
 from __future__ import annotations

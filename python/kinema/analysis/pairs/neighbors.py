@@ -2,8 +2,9 @@
 
     d(t) = |x_j(t) - x_i(t)| <= cutoff,   nearest images in the frame's cell
 
-Angstrom. It finds the pairs among all atoms of one or two groups, exactly: as all distances in double precision. Source:
-MDAnalysis' `capped_distance` and `self_capped_distance`, whose pairs with shared atoms of two groups occur twice.
+Angstrom. It finds the pairs among all atoms of one or two groups, exactly: as all distances in double precision.
+Source: MDAnalysis' `capped_distance` and `self_capped_distance`; there, pairs of atoms that two groups share occur
+twice.
 """
 
 from __future__ import annotations
