@@ -2,9 +2,9 @@
 
     python benchmarks/contacts.py [--quick]
 
-CPU milliseconds a frame, decoding not counted: of ours what eight more of an analysis add to a run, of the peers a call on
-positions in memory, the least of several. Adenylate kinase: 214 C-alpha without a cell, native contacts within 8
-angstrom; and its heavy atoms in the cell of its simulation, a rhombic dodecahedron. It prints the load of the machine
+CPU milliseconds a frame, decoding not counted: for ours what eight more of an analysis add to a run, for the peers a
+call on positions in memory, the least of several. Adenylate kinase: 214 C-alpha without a cell, native contacts within
+8 angstrom; and its heavy atoms in the cell of its simulation, a rhombic dodecahedron. It prints the load of the machine
 and ratios, and asserts nothing.
 """
 

@@ -1,4 +1,4 @@
-"""What holds of every registered analysis: same bits on all runners, checkpoints, commands, what it declares."""
+"""Laws of every registered analysis: same bits on all runners, checkpoints, commands, what it declares."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def assert_all_same(found: list[Any], expected: list[Any]) -> None:
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 7])
 def test_together_on_threads_as_each_alone(folder: Path, expected: list[Any], workers: int) -> None:
-    found = kn.run(every_analysis(opened(folder)), runner="threads", workers=workers, memory="64 MiB")
+    found = kn.run(every_analysis(opened(folder)), runner="threads", workers=workers, memory="256 MiB")
     assert_all_same(found, expected)
     assert sum(np.asarray(one.summarised[0]).size for one in found) > len(found)
 
@@ -195,7 +195,7 @@ def test_followed_as_they_are_run(folder: Path) -> None:
 
 # -- commands ----------------------------------------------------------------------------------------------------------
 
-# each analysis is drawn once, where nothing is given that need not be; in a long run each time
+# each analysis is drawn once, with its required arguments alone; in a long run with all of its examples
 COMMANDS = [
     pytest.param(name, given, LONG or number == 0, id=f"{name} {' '.join(given)}".strip())
     for name, analysis in ANALYSES.items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 import kinema as kn
 from kinema.analysis.occupancy import distinct_rows, occurrences
+from kinema.cli.in_process import call_kinema
 from kinema.execution.following import follow
 from kinema.testing import write_dcd
 from kinema.testing.runner_work import NearPairs
@@ -29,7 +31,7 @@ def traj(tmp_path: Path) -> kn.Trajectory:
 
 
 def near(traj: kn.Trajectory) -> NearPairs:
-    return NearPairs(traj, np.array([[0, 1], [0, 2]]))
+    return NearPairs(traj, np.array([[0, 1], [0, 2]]), cutoff=3.0)
 
 
 def test_rows_and_counts_of_all_frames(traj: kn.Trajectory) -> None:
@@ -150,3 +152,15 @@ def test_what_is_refused(traj: kn.Trajectory) -> None:
         analysis.occupancy(by="segment")
     with pytest.raises(kn.ArgumentError, match="by='residue' needs residues: open the trajectory with topology="):
         analysis.occupancy(by="residue")
+
+
+def test_the_command_writes_the_occupancy(adk_dcd: Any, tmp_path: Path) -> None:
+    words = ["salt-bridges", "-f", adk_dcd.trajectory, "-s", adk_dcd.topology, "--stop", "3", "--no-stored"]
+    done = call_kinema(*words, "--occupancy", "often.csv", "--by", "atom", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    facts = json.loads(done.stdout)
+    head, *rows = (line for line in (tmp_path / "often.csv").read_text().splitlines() if line[0] != "#")
+    assert head.startswith("acid,acid_name,acid_residue") and head.endswith("share (1),events,mean_distance (angstrom)")
+    assert facts["outputs"] == ["often.csv"] and facts["rows"] >= len(rows) > 3
+    refused = call_kinema(*words, "--by", "atom", cwd=tmp_path)
+    assert refused.returncode == 2 and "--by says what tells rows of --occupancy apart" in refused.stderr

@@ -1,4 +1,4 @@
-"""Contacts of residues: those of all least distances, and MDTraj's; occupancy, atoms, what is refused."""
+"""Contacts of residues: all least distances up to the cutoff, MDTraj's values; occupancy, atoms, what is refused."""
 
 import numpy as np
 import pytest

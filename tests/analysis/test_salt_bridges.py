@@ -12,6 +12,8 @@ from kinema.model.atom_table import Atoms
 from kinema.model.selection.charged_groups import charged_groups
 from kinema.testing.programs.imports import lazy
 
+MDAnalysis = lazy("MDAnalysis")
+datafiles = lazy("MDAnalysisTests.datafiles")
 distances = lazy("MDAnalysis.lib.distances")
 
 ACIDS = "(resname ASP and name OD1 OD2) or (resname GLU and name OE1 OE2)"
@@ -47,9 +49,10 @@ def test_bridges_are_those_of_mdanalysis(adk: Any) -> None:
     assert analysis.subject == "salt bridges of 35 acidic and 31 basic groups"
 
 
-def test_images_count_in_a_cell(periodic: Any) -> None:
-    found = kn.analysis.SaltBridges(periodic.ours).run(stop=2, workers=1).results
-    expected = expected_bridges(periodic.universe, 4.0, 1)[:2]
+def test_images_count_in_a_cell() -> None:
+    files = datafiles.GRO, datafiles.XTC
+    found = kn.analysis.SaltBridges(kn.open(files[1], topology=files[0], stored=False)).run(stop=2, workers=1).results
+    expected = expected_bridges(MDAnalysis.Universe(*files), 4.0, 1)[:2]
     np.testing.assert_array_equal(found.counts, [len(one) for one in expected])
 
 
@@ -76,7 +79,6 @@ def residue(resname: str, *names: str) -> Atoms:
         ("HSE", ("ND1", "NE2", "HE2"), "basic", ()),
     ],
 )
-@pytest.mark.filterwarnings("ignore::kinema.Note")
 def test_charged_groups(resname: str, names: tuple[str, ...], kind: str, charged: tuple[str, ...]) -> None:
     found = charged_groups(residue(resname, *names), kind)
     assert [names[atom] for atom in found.atoms] == [*charged]
@@ -92,7 +94,7 @@ def test_a_neutral_acid_is_noted() -> None:
 def test_what_is_refused(adk: Any) -> None:
     with pytest.raises(kn.ArgumentError, match="cutoff is a finite number above 0, found 0"):
         kn.analysis.SaltBridges(adk.ours, cutoff=0)
-    with pytest.raises(kn.ArgumentError, match="acidic= and basic= share 2 atoms, the first is"):
+    with pytest.raises(kn.ArgumentError, match="acidic= and basic= share 1 atom, the first is 191"):
         kn.analysis.SaltBridges(adk.ours, acidic="name NZ and resid 13 18")
-    with pytest.raises(kn.ArgumentError, match="needs a topology|needs residues|topology="):
+    with pytest.raises(kn.ArgumentError, match=r"topology="):
         kn.analysis.SaltBridges(kn.open(adk.ours.paths[0]))

@@ -166,6 +166,11 @@ impl Arguments {
         self.named.get(name).unwrap_or(&Argument::None)
     }
 
+    /// An argument of any kind.
+    pub fn any(&self, name: &'static str) -> &Argument {
+        self.get(name)
+    }
+
     /// The error for an argument that does not fit.
     pub fn wrong(&self, name: &str, expected: &str) -> Error {
         let found = self.named.get(name).unwrap_or(&Argument::None).kind();

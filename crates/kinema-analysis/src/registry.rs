@@ -8,9 +8,10 @@ use kinema_core::{Error, ErrorKind, Result};
 use crate::analyses::geometry::{angles, centers, dihedrals, distances};
 use crate::analyses::motion::{displacements, jumps, rotations};
 use crate::analyses::pairs::{
-    close_pairs, distance_histogram, mindist, native_contacts, neighbors, residue_contacts, residue_distances,
+    close_pairs, count, distance_histogram, mindist, native_contacts, neighbors, residue_contacts, residue_distances,
+    shells,
 };
-use crate::analyses::structure::{average, dssp, gyration, rgyr, rmsd, rmsf};
+use crate::analyses::structure::{average, covariance, dssp, gyration, projections, rgyr, rmsd, rmsf};
 use crate::arguments::Arguments;
 
 /// A kernel as it is declared in its own file.
@@ -52,6 +53,8 @@ pub static KERNELS: &[KernelInfo] = &[
     average::KERNEL,
     centers::KERNEL,
     close_pairs::KERNEL,
+    covariance::KERNEL,
+    count::KERNEL,
     dihedrals::KERNEL,
     displacements::KERNEL,
     distance_histogram::KERNEL,
@@ -64,10 +67,12 @@ pub static KERNELS: &[KernelInfo] = &[
     neighbors::KERNEL,
     residue_contacts::KERNEL,
     residue_distances::KERNEL,
+    projections::KERNEL,
     rgyr::KERNEL,
     rmsd::KERNEL,
     rmsf::KERNEL,
     rotations::KERNEL,
+    shells::KERNEL,
 ];
 
 /// The kernel of that name.

@@ -8,6 +8,7 @@ mod atom_exchange;
 mod atom_records;
 mod block_transfer;
 mod callback;
+mod changing;
 mod dcd;
 mod dlpoly;
 mod encode;
@@ -194,6 +195,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(atom_exchange::place_atoms, module)?)?;
     module.add_function(wrap_pyfunction!(atom_exchange::scatter_atoms, module)?)?;
     module.add_class::<kernels::PyKernel>()?;
+    module.add_class::<changing::PyChangingGroup>()?;
     module.add_class::<transforms::PyTransform>()?;
     module.add_function(wrap_pyfunction!(periodic_transforms::first_atoms_of_molecules, module)?)?;
     module.add_class::<periodic_transforms::PyBrokenCounter>()?;

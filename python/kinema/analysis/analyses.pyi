@@ -7,6 +7,7 @@ from kinema.analysis.structure.rmsf import RMSF as RMSF
 from kinema.analysis.structure.rgyr import RadiusOfGyration as RadiusOfGyration
 from kinema.analysis.structure.gyration import Gyration as Gyration
 from kinema.analysis.structure.dssp import DSSP as DSSP
+from kinema.analysis.structure.pca import PCA as PCA
 from kinema.analysis.geometry.centers import Centers as Centers
 from kinema.analysis.geometry.distances import Distances as Distances
 from kinema.analysis.geometry.end_to_end import EndToEnd as EndToEnd
@@ -19,3 +20,5 @@ from kinema.analysis.pairs.native_contacts import Contacts as Contacts
 from kinema.analysis.pairs.residue_contacts import ResidueContacts as ResidueContacts
 from kinema.analysis.pairs.residue_distances import ResidueDistances as ResidueDistances
 from kinema.analysis.pairs.salt_bridges import SaltBridges as SaltBridges
+from kinema.analysis.pairs.count import AtomCount as AtomCount
+from kinema.analysis.pairs.shells import WaterShell as WaterShell

@@ -19,7 +19,7 @@ _OF_RESIDUES = {"resname": "resnames", "segment": "segids"}
 
 
 def columns_of_atoms(trajectory: Trajectory, indices: NDArray[Any], prefix: str = "") -> list[Column]:
-    """What the topology says of atoms, one row for each of `indices`; names of columns begin with `prefix`.
+    """Names, residues and segments of atoms, one row for each of `indices`; names of columns begin with `prefix`.
 
     Without a topology there are none.
     """

@@ -165,7 +165,7 @@ class ListAnalysis(DeclaredAnalysis):
 
     @classmethod
     def default_by(cls) -> str:
-        """What rows are told apart by, if nobody says: "atom", or "residue" for an analysis of residues."""
+        """The default of `by` in `occupancy`: "atom", or "residue" for an analysis of residues."""
         return "residue" if all(one.of == "residue" for one in cls.keys if one.of != "number") else "atom"
 
     def occupancy(self, by: str | None = None) -> Occupancy:
@@ -174,8 +174,8 @@ class ListAnalysis(DeclaredAnalysis):
         Parameters
         ----------
         by : {"atom", "residue"}, optional
-            What tells tuples apart; by default atoms, unless rows are of residues. With "residue", rows of one frame
-            that join the same residues are one occurrence.
+            Count tuples of atoms, or of residues; by default atoms, unless rows are of residues. With "residue", rows
+            of one frame that join the same residues are one occurrence.
 
         Returns
         -------

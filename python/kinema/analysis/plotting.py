@@ -29,7 +29,7 @@ _FEW_POINTS = 30
 
 
 def draw(table: Table) -> Figure:
-    """The columns that have a unit, over the column `table.x`: one panel per unit, one line per column.
+    """Draws the columns that have a unit against the column `table.x`: one panel per unit, one line per column.
 
     A line breaks where `x` goes back, and where periodic values such as angles wrap around. Many columns become rows of
     an image.

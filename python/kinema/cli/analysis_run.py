@@ -92,7 +92,7 @@ def open_inputs(
         else:
             trajectory = opened(inputs, opening)
         trajectory = transformed(command, trajectory, inputs, opening, workers, window, outputs)
-        return trajectory, inputs.chosen(trajectory)
+        return trajectory, inputs.of_analysis(trajectory)
 
 
 def _check_followed(inputs: UnselectedInputs, following: FollowedFiles) -> None:

@@ -225,7 +225,7 @@ class NearPairs(ListAnalysis):
     reference = "tests"
 
     def __init__(
-        self, trajectory: kn.Trajectory, pairs: NDArray[np.integer] | None = None, cutoff: float = 3.0
+        self, trajectory: kn.Trajectory, pairs: NDArray[np.integer] | None = None, cutoff: float = 8.0
     ) -> None:
         super().__init__(trajectory, None, cutoff=cutoff)
         self._pairs = neighbours() if pairs is None else np.asarray(pairs, np.uint32)

@@ -81,8 +81,9 @@ class Reference:
         self._is_own = isinstance(self._source, Trajectory) and self._source.core is trajectory.core
 
     def check(self, selection: Selection, *, whole: bool = True) -> None:
-        """Compares the reference's atoms for `selection` with the trajectory's; emits notes on how far that went, and on
-        molecules that are broken in the reference, unless they need not be `whole`.
+        """Compares the reference's atoms for `selection` with the trajectory's; emits notes on how far that went.
+
+        If molecules must be `whole`, a note names one that is broken in the reference.
 
         For frames of the trajectory itself and for arrays, only the number of atoms is compared. Raises ArgumentError
         if numbers of atoms differ, or atoms differ by `match`; the error names the first difference.

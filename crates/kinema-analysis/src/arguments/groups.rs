@@ -27,7 +27,7 @@ impl GroupedAtoms {
 }
 
 impl Arguments {
-    /// Groups of atoms: `atoms` has those of the first group, of the second, and so on, `ends` the end of each group
+    /// Groups of atoms: `atoms` has the atoms of the first group, of the second, and so on, `ends` the end of each group
     /// among them, counted from 0. Without `ends` all atoms are one group. Groups may overlap; an atom is in a group once.
     ///
     /// # Errors

@@ -3,18 +3,18 @@
 //! A contact of distance r counts 1 if `r <= limit`, else 0; or, softly, `1 / (1 + exp(beta (r - middle)))`. Nearest
 //! images in any lattice, in double precision of single-precision positions.
 
-use kinema_core::Result;
 use kinema_core::frame::Lattice;
+use kinema_core::{Error, ErrorKind, Result};
 
 use super::bonds::Results;
 use super::distances::distances;
 use super::nearest_images::{AlongAxes, General, Images, Open};
 use super::points::{Column, Points};
-use super::vectors::difference;
+use super::vectors::Vectors;
 use crate::cpu::{Cpu, dispatch};
-use crate::lanes::Quad;
+use crate::lanes::{Fours, Quad};
 
-/// What a contact counts by its distance.
+/// How a contact is counted by its distance.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ContactRule {
     /// 1 up to the limit of the pair, angstrom, itself included.
@@ -30,8 +30,10 @@ pub enum ContactRule {
 #[derive(Debug, Clone)]
 pub struct ContactGroups {
     rule: ContactRule,
-    /// First and second atoms. Each group is filled up to a multiple of four by contacts that count 0.
-    pairs: [Column; 2],
+    /// First and second atoms of four contacts each. Each group is filled up by contacts that count 0.
+    pairs: Vec<[[u32; 4]; 2]>,
+    /// Atoms that a row must have.
+    reach: usize,
     /// Soft: the middle of each pair. Hard: the least square that exceeds its limit.
     limits: Vec<[f64; 4]>,
     /// End of each group in `limits`, and its number of contacts.
@@ -41,25 +43,23 @@ pub struct ContactGroups {
 impl ContactGroups {
     /// Contacts by their atoms and limits; `ends` are the ends of the groups among them, ascending.
     pub fn new(rule: ContactRule, pairs: [&[u32]; 2], limits: &[f64], ends: &[usize]) -> Self {
-        let (mut padded, mut padded_limits) = ([vec![], vec![]], vec![]);
+        let (mut fours, mut four_limits) = (vec![], vec![]);
         let (mut groups, mut start) = (Vec::with_capacity(ends.len()), 0);
         for &end in ends {
-            for (padded, atoms) in padded.iter_mut().zip(pairs) {
-                padded.extend_from_slice(&atoms[start..end]);
+            for at in (start..end).step_by(4) {
                 // the last contact again, with a limit that no distance is below
-                padded.resize(padded.len().next_multiple_of(4), atoms[end - 1]);
-            }
-            for four in limits[start..end].chunks(4) {
+                fours.push(pairs.map(|atoms| std::array::from_fn(|i| atoms[(at + i).min(end - 1)])));
                 let mut lanes = [f64::NEG_INFINITY; 4];
-                for (lane, limit) in lanes.iter_mut().zip(four) {
+                for (lane, limit) in lanes.iter_mut().zip(&limits[at..end]) {
                     *lane = if rule == ContactRule::Hard { square_beyond(*limit) } else { *limit };
                 }
-                padded_limits.push(lanes);
+                four_limits.push(lanes);
             }
-            groups.push((padded_limits.len(), (end - start) as f64));
+            groups.push((fours.len(), (end - start) as f64));
             start = end;
         }
-        Self { rule, pairs: padded.map(Column::new), limits: padded_limits, groups }
+        let reach = pairs.iter().flat_map(|atoms| atoms.iter()).max().map_or(0, |&last| last as usize + 1);
+        Self { rule, pairs: fours, reach, limits: four_limits, groups }
     }
 
     /// Number of groups.
@@ -77,9 +77,19 @@ impl ContactGroups {
     ///
     /// # Errors
     /// `Internal` if the row lacks an atom, or there are not as many shares as groups.
-    pub fn shares(&self, cpu: Cpu, row: &[f32], lattice: &Lattice, shares: &mut [f64]) -> Result<bool> {
-        let [first, second] = &self.pairs;
-        let points = [Points::picked(row, first)?, Points::picked(row, second)?];
+    pub fn shares(
+        &self,
+        cpu: Cpu,
+        row: &[f32],
+        lattice: &Lattice,
+        scratch: &mut ContactScratch,
+        shares: &mut [f64],
+    ) -> Result<bool> {
+        let found = row.len() / 3;
+        if found < self.reach {
+            let what = format!("too few atoms in a row of positions, expected {}, found {found}", self.reach);
+            return Err(Error::new(ErrorKind::Internal, what));
+        }
         debug_assert_eq!(shares.len(), self.groups.len());
         Ok(dispatch!(
             cpu,
@@ -87,11 +97,34 @@ impl ContactGroups {
             fill,
             (
                 contacts: &ContactGroups = self,
-                points: [Points<'_>; 2] = points,
+                row: &[f32] = row,
                 lattice: &Lattice = lattice,
+                scratch: &mut ContactScratch = scratch,
                 shares: &mut [f64] = shares,
             )
         ))
+    }
+}
+
+/// Buffers of one worker.
+#[derive(Debug, Default)]
+pub struct ContactScratch(Vec<Placed>);
+
+/// x, y and z of an atom, and any number; aligned so that it does not straddle a cache line.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(32))]
+struct Placed([f64; 4]);
+
+/// Converts all atoms of a row once, as most are in several contacts.
+#[inline(always)]
+fn place<Q: Quad>(row: &[f32], placed: &mut Vec<Placed>) {
+    placed.clear();
+    placed.reserve(row.len() / 3);
+    for at in (0..row.len() / 3 * 3).step_by(3) {
+        placed.push(match row[at..].first_chunk() {
+            Some(four) => Placed(Q::widen(four).store()),
+            None => Placed([f64::from(row[at]), f64::from(row[at + 1]), f64::from(row[at + 2]), 0.0]),
+        });
     }
 }
 
@@ -133,44 +166,48 @@ fn square_beyond(limit: f64) -> f64 {
 }
 
 #[inline(always)]
-fn fill<Q: Quad>(contacts: &ContactGroups, points: [Points<'_>; 2], lattice: &Lattice, shares: &mut [f64]) -> bool {
-    if lattice.is_open() {
-        by_rule::<Q>(contacts, points, &Open, shares)
-    } else if let Some([edges, inverse]) = lattice.edges_on_axes() {
-        by_rule::<Q>(contacts, points, &AlongAxes::new(edges, inverse), shares)
-    } else {
-        by_rule::<Q>(contacts, points, &General::new(lattice), shares)
-    }
-}
-
-#[inline(always)]
-fn by_rule<Q: Quad>(
+fn fill<Q: Fours>(
     contacts: &ContactGroups,
-    points: [Points<'_>; 2],
-    images: &impl Images<Q>,
+    row: &[f32],
+    lattice: &Lattice,
+    scratch: &mut ContactScratch,
     shares: &mut [f64],
 ) -> bool {
-    match contacts.rule {
-        ContactRule::Hard => add_up::<Q, _>(contacts, points, images, Hard, shares),
-        ContactRule::Soft { beta } => add_up::<Q, _>(contacts, points, images, Soft { beta: Q::all(beta) }, shares),
+    place::<Q>(row, &mut scratch.0);
+    if lattice.is_open() {
+        by_rule::<Q>(contacts, &scratch.0, &Open, shares)
+    } else if let Some([edges, inverse]) = lattice.edges_on_axes() {
+        by_rule::<Q>(contacts, &scratch.0, &AlongAxes::new(edges, inverse), shares)
+    } else {
+        by_rule::<Q>(contacts, &scratch.0, &General::new(lattice), shares)
     }
 }
 
 #[inline(always)]
-fn add_up<Q: Quad, R: Rule<Q>>(
+fn by_rule<Q: Fours>(contacts: &ContactGroups, placed: &[Placed], images: &impl Images<Q>, shares: &mut [f64]) -> bool {
+    match contacts.rule {
+        ContactRule::Hard => add_up::<Q, _>(contacts, placed, images, Hard, shares),
+        ContactRule::Soft { beta } => add_up::<Q, _>(contacts, placed, images, Soft { beta: Q::all(beta) }, shares),
+    }
+}
+
+#[inline(always)]
+fn add_up<Q: Fours, R: Rule<Q>>(
     contacts: &ContactGroups,
-    [first, second]: [Points<'_>; 2],
+    placed: &[Placed],
     images: &impl Images<Q>,
     rule: R,
     shares: &mut [f64],
 ) -> bool {
+    assert!(contacts.reach <= placed.len(), "checked by the caller");
     // zero times a finite number is zero
     let (zero, mut zeros) = (Q::all(0.0), Q::all(0.0));
     let mut start = 0;
     for (&(end, count), share) in contacts.groups.iter().zip(shares) {
         let mut sum = zero;
-        for (at, limits) in (4 * start..).step_by(4).zip(&contacts.limits[start..end]) {
-            let squared = images.shortest_squared(difference(second.four::<Q>(at), first.four(at)));
+        for (pairs, limits) in contacts.pairs[start..end].iter().zip(&contacts.limits[start..end]) {
+            // SAFETY: no atom is beyond `reach`, which was compared above.
+            let squared = images.shortest_squared(unsafe { displacements(placed, pairs) });
             zeros = squared.multiply_add(zero, zeros);
             sum = sum.add(rule.count(squared, Q::load(limits)));
         }
@@ -181,9 +218,26 @@ fn add_up<Q: Quad, R: Rule<Q>>(
     zeros.store() == [0.0; 4]
 }
 
+/// From the first to the second atoms of four pairs.
+///
+/// # Safety
+/// All atoms are in `placed`.
+#[inline(always)]
+unsafe fn displacements<Q: Fours>(placed: &[Placed], [first, second]: &[[u32; 4]; 2]) -> Vectors<Q> {
+    let mut vectors = [Q::all(0.0); 4];
+    for (i, vector) in vectors.iter_mut().enumerate() {
+        let (from, to) = (first[i] as usize, second[i] as usize);
+        debug_assert!(from < placed.len() && to < placed.len());
+        // SAFETY: as the caller says.
+        let (from, to) = unsafe { (placed.get_unchecked(from), placed.get_unchecked(to)) };
+        *vector = Q::load(&to.0).subtract(Q::load(&from.0));
+    }
+    Q::columns(vectors)
+}
+
 /// A trait, as only functions can be marked for inlining: see `BondNumber`.
 trait Rule<Q: Quad>: Copy {
-    /// What contacts count by their squared distances.
+    /// How much contacts count, by their squared distances.
     fn count(self, squared: Q, limit: Q) -> Q;
 }
 
@@ -202,7 +256,7 @@ struct Soft<Q> {
     beta: Q,
 }
 
-impl<Q: Quad> Rule<Q> for Soft<Q> {
+impl<Q: Fours> Rule<Q> for Soft<Q> {
     #[inline(always)]
     fn count(self, squared: Q, limit: Q) -> Q {
         let exponent = self.beta.multiply(squared.square_root().subtract(limit));
@@ -216,35 +270,45 @@ impl<Q: Quad> Rule<Q> for Soft<Q> {
 const MOST_EXPONENT: f64 = 700.0;
 /// ln 2 in two parts, of which whole multiples up to 2^11 of the first are exact.
 const LN_2: [f64; 2] = [0.693_147_180_369_123_8, 1.908_214_929_270_587_7e-10];
-/// 1 / n!, the last first.
+/// 1 / n!
 const INVERSE_FACTORIALS: [f64; 12] = [
-    1.0 / 39_916_800.0,
-    1.0 / 3_628_800.0,
-    1.0 / 362_880.0,
-    1.0 / 40_320.0,
-    1.0 / 5_040.0,
-    1.0 / 720.0,
-    1.0 / 120.0,
-    1.0 / 24.0,
-    1.0 / 6.0,
+    1.0,
+    1.0,
     0.5,
-    1.0,
-    1.0,
+    1.0 / 6.0,
+    1.0 / 24.0,
+    1.0 / 120.0,
+    1.0 / 720.0,
+    1.0 / 5_040.0,
+    1.0 / 40_320.0,
+    1.0 / 362_880.0,
+    1.0 / 3_628_800.0,
+    1.0 / 39_916_800.0,
 ];
 
 /// `exp(x)` to some 1e-14 of it, for `|x| <= MOST_EXPONENT`; any value beyond.
 #[inline(always)]
-fn exponential<Q: Quad>(x: Q) -> Q {
+fn exponential<Q: Fours>(x: Q) -> Q {
     // adding it rounds to a whole number, which the last bits then hold, and with it the bias of the exponent
     const WITH_BIAS: f64 = kinema_core::frame::lattice::ROUNDING + 1023.0;
     let biased = x.multiply_add(Q::all(std::f64::consts::LOG2_E), Q::all(WITH_BIAS));
     let whole = biased.subtract(Q::all(WITH_BIAS));
     let rest = whole.multiply_add(Q::all(-LN_2[1]), whole.multiply_add(Q::all(-LN_2[0]), x));
-    let mut sum = Q::all(INVERSE_FACTORIALS[0]);
-    for coefficient in &INVERSE_FACTORIALS[1..] {
-        sum = sum.multiply_add(rest, Q::all(*coefficient));
-    }
-    sum.multiply(Q::load(&biased.store().map(|biased| f64::from_bits(biased.to_bits() << 52))))
+    // pairs of terms, and pairs of these, so that none waits for eleven others
+    let squared = rest.multiply(rest);
+    let fourth = squared.multiply(squared);
+    let first = four_terms(0, rest, squared);
+    let middle = four_terms(4, rest, squared).multiply_add(fourth, first);
+    let sum = four_terms(8, rest, squared).multiply_add(fourth.multiply(fourth), middle);
+    sum.multiply(biased.last_bits_as_exponent())
+}
+
+/// Four terms of the series from the power `n`, divided by it.
+#[inline(always)]
+fn four_terms<Q: Quad>(n: usize, x: Q, squared: Q) -> Q {
+    let (a, b) = (Q::all(INVERSE_FACTORIALS[n]), Q::all(INVERSE_FACTORIALS[n + 1]));
+    let (c, d) = (Q::all(INVERSE_FACTORIALS[n + 2]), Q::all(INVERSE_FACTORIALS[n + 3]));
+    d.multiply_add(x, c).multiply_add(squared, b.multiply_add(x, a))
 }
 
 #[cfg(test)]
@@ -252,7 +316,7 @@ mod tests {
     use super::*;
 
     #[inline(always)]
-    fn exponentials<Q: Quad>(x: &[f64; 4]) -> [f64; 4] {
+    fn exponentials<Q: Fours>(x: &[f64; 4]) -> [f64; 4] {
         exponential(Q::load(x)).store()
     }
 
@@ -283,7 +347,8 @@ mod tests {
         let contacts = ContactGroups::new(rule, [&[0, 0, 1, 0, 0], &[1, 2, 2, 1, 0]], limits, &[3, 5]);
         let found = [Cpu::detect(), Cpu::baseline()].map(|cpu| {
             let mut shares = vec![0.0; contacts.len()];
-            let finite = contacts.shares(cpu, row, &lattice, &mut shares).unwrap();
+            let mut scratch = ContactScratch::default();
+            let finite = contacts.shares(cpu, row, &lattice, &mut scratch, &mut shares).unwrap();
             (shares.iter().map(|share| share.to_bits()).collect::<Vec<_>>(), finite)
         });
         assert_eq!(found[0], found[1]);

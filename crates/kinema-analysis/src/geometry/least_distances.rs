@@ -65,7 +65,7 @@ impl AtomGroups {
     }
 }
 
-/// Which pairs of groups are looked at: those of different chains, and those at least `separation` places apart.
+/// Which pairs of groups are looked at: groups of different chains, or at least `separation` places apart.
 #[derive(Debug, Clone)]
 pub struct Separation {
     /// Chain of each group.
@@ -95,7 +95,7 @@ pub struct Nearest {
 /// Buffers of one worker.
 #[derive(Debug, Default)]
 pub struct LeastScratch {
-    /// x, y and z of each block.
+    /// x, y and z of each block: as read; then the nearest images from the centre of the sphere around the group.
     placed: Vec<[[f64; 4]; 3]>,
     /// x, y, z and radius of a sphere around each group, four groups each.
     spheres: Vec<[[f64; 4]; 4]>,
@@ -116,8 +116,8 @@ pub fn least_distances(
     run(cpu, (groups, row), lattice, scratch, &mut Task::Pairs { pairs, values })
 }
 
-/// All pairs of groups that `separation` allows with a least distance of at most `cutoff`, angstrom, ascending. Of
-/// several pairs of atoms at the least distance one is found. Returns whether all positions of the row are finite.
+/// All pairs of groups that `separation` allows with a least distance of at most `cutoff`, angstrom, ascending. If
+/// several pairs of atoms have the least distance, one is found. Returns whether all positions of the row are finite.
 ///
 /// # Errors
 /// `Internal` for a row that lacks atoms.
@@ -171,12 +171,13 @@ fn run(
 
 #[inline(always)]
 fn with_images<Q: Quad>(groups: &AtomGroups, lattice: &Lattice, scratch: &mut LeastScratch, task: &mut Task<'_>) {
+    let sure = lattice.sure();
     if lattice.is_open() {
-        Placed { groups, scratch, images: Open }.carry_out::<Q>(task);
+        Placed { groups, scratch, images: Open, sure }.carry_out::<Q>(task);
     } else if let Some([edges, inverse]) = lattice.edges_on_axes() {
-        Placed { groups, scratch, images: AlongAxes::new(edges, inverse) }.carry_out::<Q>(task);
+        Placed { groups, scratch, images: AlongAxes::new(edges, inverse), sure }.carry_out::<Q>(task);
     } else {
-        Placed { groups, scratch, images: General::new(lattice) }.carry_out::<Q>(task);
+        Placed { groups, scratch, images: General::new(lattice), sure }.carry_out::<Q>(task);
     }
 }
 
@@ -184,11 +185,20 @@ struct Placed<'a, I> {
     groups: &'a AtomGroups,
     scratch: &'a mut LeastScratch,
     images: I,
+    /// A displacement up to this length, squared, is its own nearest image.
+    sure: f64,
 }
 
 #[inline(always)]
 fn load<Q: Quad>(lanes: &[[f64; 4]; 3]) -> Vectors<Q> {
     [Q::load(&lanes[0]), Q::load(&lanes[1]), Q::load(&lanes[2])]
+}
+
+/// The sum of four lanes, divided.
+#[inline(always)]
+fn mean<Q: Quad>(sum: Q, count: f64) -> f64 {
+    let [a, b, c, d] = sum.store();
+    ((a + b) + (c + d)) / count
 }
 
 impl<I> Placed<'_, I> {
@@ -197,14 +207,10 @@ impl<I> Placed<'_, I> {
     where
         I: Images<Q>,
     {
+        self.enclose::<Q>();
         match task {
-            Task::Pairs { pairs, values } => {
-                for ([first, second], value) in pairs.iter().zip(values.iter_mut()) {
-                    *value = self.nearest::<Q>(*first as usize, *second as usize).distance;
-                }
-            }
+            Task::Pairs { pairs, values } => self.fill::<Q>(pairs, values),
             Task::Near { separation, cutoff, found } => {
-                self.enclose::<Q>();
                 for first in 0..self.groups.len() {
                     self.near::<Q>(first, (separation, *cutoff), found);
                 }
@@ -212,22 +218,140 @@ impl<I> Placed<'_, I> {
         }
     }
 
-    /// The nearest atoms of two groups.
+    /// Puts a sphere around each group, and places its atoms about the centre. The centre may be any point: distances are
+    /// those of nearest images, for which the triangle inequality holds. It is of single precision, as positions are, so
+    /// that differences are exact.
     #[inline(always)]
-    fn nearest<Q: Quad>(&self, first: usize, second: usize) -> Nearest
+    fn enclose<Q: Quad>(&mut self)
     where
         I: Images<Q>,
     {
+        let LeastScratch { placed, spheres } = &mut *self.scratch;
+        spheres.clear();
+        for group in 0..self.groups.len() {
+            let blocks = &mut placed[self.groups.blocks_of(group)];
+            let count = (4 * blocks.len()) as f64;
+            let first = [blocks[0][0][0], blocks[0][1][0], blocks[0][2][0]];
+            let mut sums = all::<Q>([0.0; 3]);
+            for block in &*blocks {
+                let nearest = self.images.nearest(difference(load(block), all(first)));
+                sums = [sums[0].add(nearest[0]), sums[1].add(nearest[1]), sums[2].add(nearest[2])];
+            }
+            let [x, y, z] =
+                [first[0] + mean(sums[0], count), first[1] + mean(sums[1], count), first[2] + mean(sums[2], count)];
+            let center = [f64::from(x as f32), f64::from(y as f32), f64::from(z as f32)];
+            let mut most = Q::all(0.0);
+            for block in &mut *blocks {
+                let nearest = self.images.nearest(difference(load(block), all(center)));
+                most = dot(nearest, nearest).maximum(most);
+                *block = [nearest[0].store(), nearest[1].store(), nearest[2].store()];
+            }
+            let radius = most.store().into_iter().fold(0.0, f64::max).sqrt();
+            if group % 4 == 0 {
+                spheres.push([[0.0; 4]; 4]);
+            }
+            let four = &mut spheres[group / 4];
+            for (lanes, value) in four.iter_mut().zip([center[0], center[1], center[2], radius]) {
+                lanes[group % 4] = value;
+            }
+        }
+    }
+
+    /// x, y, z and radius of the sphere around a group.
+    #[inline(always)]
+    fn sphere(&self, group: usize) -> [f64; 4] {
+        let four = &self.scratch.spheres[group / 4];
+        [four[0][group % 4], four[1][group % 4], four[2][group % 4], four[3][group % 4]]
+    }
+
+    /// The least distances of pairs.
+    #[inline(always)]
+    fn fill<Q: Quad>(&self, pairs: &[[u32; 2]], values: &mut [f64])
+    where
+        I: Images<Q>,
+    {
+        for (pairs, values) in pairs.chunks(4).zip(values.chunks_mut(4)) {
+            let mut apart = [[0.0; 4]; 3];
+            for (lane, [first, second]) in pairs.iter().enumerate() {
+                let (from, to) = (self.sphere(*first as usize), self.sphere(*second as usize));
+                for (lanes, (to, from)) in apart.iter_mut().zip(to.iter().zip(&from)) {
+                    lanes[lane] = to - from;
+                }
+            }
+            let [x, y, z] = self.images.nearest(load::<Q>(&apart));
+            let (x, y, z) = (x.store(), y.store(), z.store());
+            for (lane, ([first, second], value)) in pairs.iter().zip(values).enumerate() {
+                let groups = [*first as usize, *second as usize];
+                *value = self.nearest::<Q>(groups, [x[lane], y[lane], z[lane]]).distance;
+            }
+        }
+    }
+
+    /// Adds the groups after `first` that are near it.
+    #[inline(always)]
+    fn near<Q: Quad>(&self, first: usize, (separation, cutoff): (&Separation, f64), found: &mut Vec<Nearest>)
+    where
+        I: Images<Q>,
+    {
+        let spheres = &self.scratch.spheres;
+        let [x, y, z, radius] = self.sphere(first);
+        let center = all::<Q>([x, y, z]);
+        // what is added is more than double precision rounds
+        let reach = Q::all((cutoff + radius) * (1.0 + 1e-9) + 1e-9);
+        for (block, four) in spheres.iter().enumerate().skip((first + 1) / 4) {
+            let apart = difference([Q::load(&four[0]), Q::load(&four[1]), Q::load(&four[2])], center);
+            let apart = self.images.nearest(apart);
+            let reach = reach.add(Q::load(&four[3]));
+            let near = dot(apart, apart).less(reach.multiply(reach));
+            if !Q::any(near) {
+                continue;
+            }
+            let near = Q::select(near, Q::all(1.0), Q::all(0.0)).store();
+            let (x, y, z) = (apart[0].store(), apart[1].store(), apart[2].store());
+            for lane in 0..4 {
+                let second = 4 * block + lane;
+                if near[lane] > 0.0 && second > first && second < self.groups.len() && separation.allows(first, second)
+                {
+                    let nearest = self.nearest::<Q>([first, second], [x[lane], y[lane], z[lane]]);
+                    if nearest.distance <= cutoff {
+                        found.push(nearest);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The nearest atoms of two groups, whose centres are `apart`, as nearest images.
+    #[inline(always)]
+    fn nearest<Q: Quad>(&self, [first, second]: [usize; 2], apart: [f64; 3]) -> Nearest
+    where
+        I: Images<Q>,
+    {
+        let [x, y, z] = apart;
+        let most = (x * x + y * y + z * z).sqrt() + self.sphere(first)[3] + self.sphere(second)[3];
+        if most * most * (1.0 + 1e-9) < self.sure {
+            // no displacement of their atoms is longer than that: each is its own nearest image
+            self.nearest_by::<Q, Open>(&Open, [first, second], apart)
+        } else {
+            self.nearest_by::<Q, I>(&self.images, [first, second], apart)
+        }
+    }
+
+    #[inline(always)]
+    fn nearest_by<Q: Quad, J: Images<Q>>(&self, images: &J, [first, second]: [usize; 2], apart: [f64; 3]) -> Nearest {
         let blocks = &self.scratch.placed[self.groups.blocks_of(second)];
+        let before = &self.scratch.placed[self.groups.blocks_of(first)];
         let (mut least, mut at) = (Q::all(f64::INFINITY), Q::all(0.0));
+        let (mut number, one) = (Q::all(0.0), Q::all(1.0));
         for i in 0..self.groups.sizes[first] as usize {
-            let lanes = &self.scratch.placed[self.groups.starts[first] as usize + i / 4];
-            let one = all([lanes[0][i % 4], lanes[1][i % 4], lanes[2][i % 4]]);
-            for (j, block) in blocks.iter().enumerate() {
-                let squared = self.images.shortest_squared(difference(load::<Q>(block), one));
+            let lanes = &before[i / 4];
+            let from = all([lanes[0][i % 4] - apart[0], lanes[1][i % 4] - apart[1], lanes[2][i % 4] - apart[2]]);
+            for block in blocks {
+                let squared = images.shortest_squared(difference(load::<Q>(block), from));
                 let nearer = squared.less(least);
                 least = Q::select(nearer, squared, least);
-                at = Q::select(nearer, Q::all((i * blocks.len() + j) as f64), at);
+                at = Q::select(nearer, number, at);
+                number = number.add(one);
             }
         }
         let (least, at) = (least.store(), at.store());
@@ -244,70 +368,6 @@ impl<I> Placed<'_, I> {
         ];
         // a square of nearest images may be below zero by rounding
         Nearest { atoms, distance: least[lane].max(0.0).sqrt() }
-    }
-
-    /// Puts a sphere around each group. Its centre may be any point; distances are those of nearest images, for which
-    /// the triangle inequality holds.
-    #[inline(always)]
-    fn enclose<Q: Quad>(&mut self)
-    where
-        I: Images<Q>,
-    {
-        self.scratch.spheres.clear();
-        for group in 0..self.groups.len() {
-            let blocks = &self.scratch.placed[self.groups.blocks_of(group)];
-            let first = [blocks[0][0][0], blocks[0][1][0], blocks[0][2][0]];
-            let mut sums = all::<Q>([0.0; 3]);
-            for block in blocks {
-                let nearest = self.images.nearest(difference(load(block), all(first)));
-                sums = [sums[0].add(nearest[0]), sums[1].add(nearest[1]), sums[2].add(nearest[2])];
-            }
-            let mean = |sum: Q| sum.store().iter().sum::<f64>() / (4 * blocks.len()) as f64;
-            let center = [first[0] + mean(sums[0]), first[1] + mean(sums[1]), first[2] + mean(sums[2])];
-            let mut most = Q::all(0.0);
-            for block in blocks {
-                let nearest = self.images.nearest(difference(load(block), all(center)));
-                most = dot(nearest, nearest).maximum(most);
-            }
-            let radius = most.store().into_iter().fold(0.0, f64::max).sqrt();
-            if group % 4 == 0 {
-                self.scratch.spheres.push([[0.0; 4]; 4]);
-            }
-            let four = &mut self.scratch.spheres[group / 4];
-            for (lanes, value) in four.iter_mut().zip([center[0], center[1], center[2], radius]) {
-                lanes[group % 4] = value;
-            }
-        }
-    }
-
-    /// Adds the groups after `first` that are near it.
-    #[inline(always)]
-    fn near<Q: Quad>(&self, first: usize, (separation, cutoff): (&Separation, f64), found: &mut Vec<Nearest>)
-    where
-        I: Images<Q>,
-    {
-        let spheres = &self.scratch.spheres;
-        let [x, y, z, radius] = spheres[first / 4].map(|lanes| lanes[first % 4]);
-        let center = all::<Q>([x, y, z]);
-        // rounding of single-precision coordinates is larger by far than what is added here
-        let reach = Q::all((cutoff + radius) * (1.0 + 1e-9) + 1e-9);
-        for (block, four) in spheres.iter().enumerate().skip((first + 1) / 4) {
-            let squared = self.images.shortest_squared(difference(load(&[four[0], four[1], four[2]]), center));
-            let reach = reach.add(Q::load(&four[3]));
-            let near = squared.less(reach.multiply(reach));
-            if !Q::any(near) {
-                continue;
-            }
-            let near = Q::select(near, Q::all(1.0), Q::all(0.0)).store();
-            for (second, near) in (4 * block..self.groups.len()).zip(near) {
-                if near > 0.0 && second > first && separation.allows(first, second) {
-                    let nearest = self.nearest::<Q>(first, second);
-                    if nearest.distance <= cutoff {
-                        found.push(nearest);
-                    }
-                }
-            }
-        }
     }
 }
 

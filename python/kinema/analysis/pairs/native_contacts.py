@@ -1,7 +1,7 @@
 """Fraction of native contacts per frame: the contacts of a reference structure that a frame still has.
 
-A native contact is a pair of atoms, one of each group, with a distance r0 <= radius in the reference. With r its distance
-in the frame (nearest images), and n the number of native contacts:
+A native contact is a pair of atoms, one of each group, with a distance r0 <= radius in the reference. With r its
+distance in the frame (nearest images), and n the number of native contacts:
 
     hard_cut      q(t) = sum [r(t) <= r0] / n
     radius_cut    q(t) = sum [r(t) <= radius] / n
@@ -44,8 +44,8 @@ _KWARGS = {"hard_cut": (), "soft_cut": ("beta", "lambda_constant"), "radius_cut"
 _SOFT = _KWARGS["soft_cut"]
 
 _HARD_NOTE = (
-    "hard_cut loses a contact as soon as it is longer than in the reference, which thermal motion makes of about half of "
-    "them in any frame; method='soft_cut' (--method soft_cut) allows for it"
+    "hard_cut loses a contact as soon as it is longer than in the reference, as about half of all contacts are in any "
+    "frame by thermal motion; method='soft_cut' (--method soft_cut) allows for it"
 )
 
 
@@ -59,8 +59,8 @@ class NativeContacts(NamedTuple):
 class Contacts(PerFrameAnalysis):
     """Fraction of native contacts over time.
 
-    Arguments and results are those of MDAnalysis' `Contacts`, except that a pair counts once, an atom is no contact of
-    itself, and `method` is not a function: `Distances` of `native[0].pairs` gives what such a function takes.
+    Arguments and results are those of MDAnalysis' `Contacts`, except that a pair counts once, an atom is not a contact
+    of itself, and `method` is not a function: `Distances` of `native[0].pairs` gives what such a function takes.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class Contacts(PerFrameAnalysis):
     pbc : bool
         MDAnalysis' name of `minimum_image`; False for either: positions as stored.
     kwargs : dict, optional
-        As MDAnalysis takes them: `beta` and `lambda_constant` of soft_cut; `radius` of radius_cut, for the frames alone.
+        As in MDAnalysis: `beta` and `lambda_constant` of soft_cut; `radius` of radius_cut, for the frames alone.
     other : as `Trajectory.select`, optional
         The second group, if `select` is one.
     reference : Trajectory, Universe, path or array, optional
@@ -142,7 +142,7 @@ class Contacts(PerFrameAnalysis):
         method: Annotated[str, Option("--method", "How a contact is counted.", choices=METHODS)] = "hard_cut",
         radius: Annotated[
             float,
-            Option("--radius", "Largest distance of a native contact in the reference.", unit="angstrom", least=0),
+            Option("--radius", "Largest distance of a contact in the reference.", unit="angstrom", least=0),
         ] = 4.5,
         pbc: bool = True,
         kwargs: Mapping[str, float] | None = None,
@@ -252,7 +252,7 @@ class Contacts(PerFrameAnalysis):
             reference.check(group, whole=not self._minimum_image)
         rows = [one.positions(group).astype(np.float32) for one, group in zip(references, self._groups, strict=True)]
         cell, periodic = references[0].cell() if self._minimum_image else (np.zeros((3, 3)), (False, False, False))
-        places, distances = _core.near_pairs(*rows, cell, periodic, self._method.radius)
+        places, distances = _core.near_pairs(rows[0], rows[1], cell, periodic, self._method.radius)
         pairs = np.column_stack([group.indices[places[:, i]] for i, group in enumerate(self._groups)])
         kept = self._kept(pairs)
         if not len(kept):

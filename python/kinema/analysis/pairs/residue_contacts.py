@@ -3,8 +3,8 @@
     d(t) = min |x_j(t) - x_i(t)| <= cutoff,   i of one residue, j of the other, nearest images in the frame's cell
 
 Angstrom. The scheme says which atoms of a residue count. Residues of one chain are at least three places apart, as in
-MDTraj's `compute_contacts`, which gives distances of all pairs, as `ResidueDistances` does; residues of different chains
-may be any.
+MDTraj's `compute_contacts`, which gives distances of all pairs, as `ResidueDistances` does; residues of different
+chains need not be.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ class ResidueContacts(ListAnalysis):
     scheme : {"closest-heavy", "closest", "ca", "sidechain-heavy"}
         Atoms of a residue that count. Without elements, hydrogens are known by names, which is noted.
     min_separation : int
-        Residues of one chain, which is a segment or has a chain identifier, must be so many places apart.
+        Least number of places between residues of one chain, which is a segment or has a chain identifier.
     minimum_image : bool
         Distances of the nearest images; False: use the positions as stored. Without a cell both are the same.
 
     After `run`
     -----------
     results.i, results.j : (rows,) uint32
-        The two nearest atoms of the residues, from 0; `traj.atoms.resindices[results.i]` are the residues. Rows of a frame
-        ascend by residue.
+        The two nearest atoms of the residues, from 0; `traj.atoms.resindices[results.i]` are the residues. Rows of a
+        frame ascend by residue.
     results.distance : (rows,) float64, angstrom
     results.frames, results.time : (frames,)
     results.counts : (frames,) int64

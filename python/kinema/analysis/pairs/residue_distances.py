@@ -2,8 +2,8 @@
 
     d(t) = min |x_j(t) - x_i(t)|,   i of one residue, j of the other, nearest images in the frame's cell
 
-Angstrom. The scheme says which atoms of a residue count: all, heavy atoms, C-alpha, or heavy atoms of the side chain. It
-does not search: each pair has a column; `ResidueContacts` lists the pairs that are near. Source: MDTraj's
+Angstrom. The scheme says which atoms of a residue count: all, heavy atoms, C-alpha, or heavy atoms of the side chain.
+It does not search: each pair has a column; `ResidueContacts` lists the pairs that are near. Source: MDTraj's
 `compute_contacts`.
 """
 
@@ -44,7 +44,7 @@ class ResidueDistances(PerFrameAnalysis):
     scheme : {"closest-heavy", "closest", "ca", "sidechain-heavy"}
         Atoms of a residue that count. Without elements, hydrogens are known by names, which is noted.
     min_separation : int
-        Residues of one chain must be so many places apart, if `pairs` is not given; those of different chains need not.
+        If `pairs` is not given: least number of places between residues of one chain.
     minimum_image : bool
         Distances of the nearest images; False: use the positions as stored. Without a cell both are the same.
 
@@ -80,7 +80,7 @@ class ResidueDistances(PerFrameAnalysis):
             Any,
             Option(
                 "--pairs",
-                "File of pairs, two residues a line, counted from 1 in the file.",
+                "File of pairs, two residues a line, counted from 1.",
                 takes="tuples",
                 atoms_each=2,
             ),
@@ -142,7 +142,10 @@ class ResidueDistances(PerFrameAnalysis):
 
 
 def pairs_apart(atoms: Atoms, residues: ResidueAtoms, separation: int) -> NDArray[np.uint32]:
-    """(n, 2) places of all pairs of residues of different chains, or `separation` apart. Raises ArgumentError if none is."""
+    """(n, 2) places of all pairs of residues of different chains, or `separation` apart.
+
+    Raises ArgumentError if there is none.
+    """
     from kinema.model.selection.chains import are_apart
 
     first, second = np.triu_indices(len(residues.residues), 1)
@@ -161,7 +164,7 @@ def _given(pairs: Any, residues: ResidueAtoms, scheme: str) -> NDArray[np.uint32
     if not known.all():
         row = int(np.argmin(known.all(axis=1)))
         raise ArgumentError(
-            f"pairs: residue {found[row][~known[row]][0]} (counted from 0) of row {row} has no selected atom for scheme "
-            f"{scheme!r}"
+            f"pairs: residue {found[row][~known[row]][0]} (counted from 0) of row {row} has no selected atom for "
+            f"scheme {scheme!r}"
         )
     return np.searchsorted(residues.residues, found).astype(np.uint32)

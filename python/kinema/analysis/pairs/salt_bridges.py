@@ -1,11 +1,11 @@
 """Salt bridges of each frame: acidic and basic groups of proteins that are near each other.
 
-    d(t) = min |x_j(t) - x_i(t)| <= cutoff,   i of an acidic group, j of a basic group, nearest images in the frame's cell
+    d(t) = min |x_j(t) - x_i(t)| <= cutoff,   i of an acidic group, j of a basic group
 
-Angstrom. Acidic groups are the carboxylate oxygens OD1, OD2 of ASP and OE1, OE2 of GLU; basic groups are NE, NH1, NH2 of
-ARG, NZ of LYS, and ND1, NE2 of a histidine with two protons, which has the name HIP, HSP or HISH, or both HD1 and HE2.
-Residues that are neutral by name (ASH, ASPH, GLH, GLUH, LYN, LSN) or by their hydrogens are left out. Source: D. J. Barlow,
-J. M. Thornton, J. Mol. Biol. 168, 867 (1983), who take 4.0 angstrom.
+Angstrom, nearest images in the frame's cell. Acidic groups are the carboxylate oxygens OD1, OD2 of ASP and OE1, OE2 of
+GLU; basic groups are NE, NH1, NH2 of ARG, NZ of LYS, and ND1, NE2 of a histidine with two protons, which has the name
+HIP, HSP or HISH, or both HD1 and HE2. Residues that are neutral by name (ASH, GLH, LYN and others) or by their
+hydrogens are left out. Source: D. J. Barlow, J. M. Thornton, J. Mol. Biol. 168, 867 (1983), who take 4.0 angstrom.
 """
 
 from __future__ import annotations
@@ -84,11 +84,11 @@ class SaltBridges(ListAnalysis):
         ] = 4.0,
         acidic: Annotated[
             Any,
-            Option("--acidic", "Acidic atoms, instead of those of ASP and GLU.", takes="atoms", example="name O"),
+            Option("--acidic", "Acidic atoms, instead of atoms of ASP and GLU.", takes="atoms", example="name O"),
         ] = None,
         basic: Annotated[
             Any,
-            Option("--basic", "Basic atoms, instead of those of ARG, LYS and HIS.", takes="atoms", example="name N"),
+            Option("--basic", "Basic atoms, instead of atoms of ARG, LYS and HIS.", takes="atoms", example="name N"),
         ] = None,
         minimum_image: MinimumImage = True,
     ) -> None:
@@ -158,6 +158,7 @@ def _groups(trajectory: Trajectory, given: Any, kind: str) -> GroupedAtoms:
     found = charged_groups(trajectory.atoms, kind)
     if not len(found.ends):
         raise ArgumentError(
-            f"{trajectory.atoms.name} has no {kind} groups, by names of residues and atoms; name their atoms with {kind}="
+            f"{trajectory.atoms.name} has no {kind} groups, by names of residues and atoms; "
+            f"name their atoms with {kind}="
         )
     return found

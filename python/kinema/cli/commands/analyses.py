@@ -38,6 +38,7 @@ _TYPES: dict[str, Any] = {
     "tuples": Path,
     "atoms": str,
     "list of atoms": list[str],
+    "list of numbers": list[float],
 }
 
 
@@ -86,7 +87,7 @@ def _parameters(argument: Argument) -> Iterator[inspect.Parameter]:
         shown |= options.one_of(option.choices)
     elif kind == "integer":
         shown |= numbers.whole(int(option.least), int(option.most))
-    elif kind == "number":
+    elif kind in ("number", "list of numbers"):
         shown |= numbers.decimal(option.least, option.most)
     of_type = _TYPES[kind]
     if argument.required:

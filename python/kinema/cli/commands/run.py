@@ -179,7 +179,7 @@ def _made(job: "Job", one: "JobAnalysis", trajectory: "kn.Trajectory", inputs: "
             if argument.name in one.given:
                 values[argument.name] = _value(argument, one.given[argument.name], trajectory, job)
         if takes_select(one.analysis):
-            values["select"] = inputs.chosen(trajectory)
+            values["select"] = inputs.of_analysis(trajectory)
         return one.analysis(trajectory, **values)
     except Error as error:
         raise job.error(one.number, f"[[analysis]] of {one.name}: {error}") from None

@@ -107,6 +107,11 @@ def _range_check(least: float, most: float, convert: Callable[[Any], Any]) -> Ca
     return checked
 
 
+def _numbers(least: float, most: float) -> Callable[[Any], list[float]]:
+    checked = _range_check(least, most, _number)
+    return lambda value: [checked(one) for one in (value if isinstance(value, list) else [value])]
+
+
 def _selections(value: Any) -> list[Any]:
     """Texts as `select` takes them, and names of groups of the index file: {group = "C-alpha"}."""
     found = []
@@ -195,6 +200,7 @@ def _argument_key(argument: Argument) -> Key:
         "file": (_text, "reference.pdb"),
         "atoms": (_text, "protein and name CA"),
         "list of atoms": (_selections, ["protein and name CA", {"group": "C-alpha"}]),
+        "list of numbers": (_numbers(option.least, option.most), [3.4, 5.0]),
         "tuples": (_tuples(option.atoms_each), [list(range(option.atoms_each))]),
     }
     convert, example = checks[kind]

@@ -38,9 +38,9 @@ __all__ = [
     "StatedTimes",
     "TrajectoryFiles",
     "Workers",
-    "parse_units",
     "named_outputs",
     "outputs_of",
+    "parse_units",
     "takes_groups",
 ]
 

@@ -303,7 +303,11 @@ Occupancy = Annotated[
 ]
 OccupancyBy = Annotated[
     str | None,
-    _output("--by", help="What tells rows of --occupancy apart: atom or residue.", **one_of(BY)),
+    _output(
+        "--by",
+        help="Rows of --occupancy that are counted as one: of the same atoms, or of the same residues.",
+        **one_of(BY),
+    ),
 ]
 Plot = Annotated[Path | None, _output("--plot", help="Picture, as .png, .svg or .pdf.")]
 Report = Annotated[

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 ACIDIC, BASIC = "acidic", "basic"
 
 # charged atoms by the residue's name; names of force fields: Amber, CHARMM, GROMOS, OPLS
-_ATOMS = {
+_ATOMS: dict[str, dict[str, tuple[str, ...]]] = {
     ACIDIC: {
         **dict.fromkeys(("ASP", "ASPA", "ASPM"), ("OD1", "OD2")),
         **dict.fromkeys(("GLU", "GLUA", "GLUM"), ("OE1", "OE2")),
@@ -42,9 +42,9 @@ _HISTIDINE_HYDROGENS = ("HD1", "HE2")
 def charged_groups(atoms: Atoms, kind: str) -> GroupedAtoms:
     """The charged atoms of a table, a group for each residue; `kind` is "acidic" or "basic".
 
-    Residues are known by name, and left out if their hydrogens say that they are neutral: an acid with a hydrogen on its
-    oxygens, a lysine with two hydrogens on NZ, a histidine without both HD1 and HE2. Emits a note on neutral acids and
-    lysines.
+    Residues are known by name, and left out if their hydrogens say that they are neutral: an acid with a hydrogen on
+    its oxygens, a lysine with two hydrogens on NZ, a histidine without both HD1 and HE2. Emits a note on neutral acids
+    and lysines.
     Raises ArgumentError if the table has no names or residues.
     """
     check_choice("kind", kind, tuple(_ATOMS))
@@ -91,4 +91,6 @@ def _neutral(atoms: Atoms, residues: NDArray[np.integer], kind: str) -> NDArray[
         return residues[of_oxygens > 0]
     is_lysine = np.isin(of_residue, _LYSINES)
     is_histidine = np.char.startswith(of_residue, "H") & ~np.isin(of_residue, _CHARGED_HISTIDINES)
-    return residues[(is_lysine & (count(_LYSINE_HYDROGENS) == 2)) | (is_histidine & (count(_HISTIDINE_HYDROGENS) < 2))]
+    is_neutral = (is_lysine & (count(_LYSINE_HYDROGENS) == 2)) | (is_histidine & (count(_HISTIDINE_HYDROGENS) < 2))
+    found: NDArray[np.integer] = residues[is_neutral]
+    return found

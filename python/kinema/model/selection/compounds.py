@@ -1,4 +1,4 @@
-"""Groups of selected atoms: all of them, or those of each residue, segment, molecule or fragment, with labels."""
+"""Groups of selected atoms: all of them, or each residue, segment, molecule or fragment, with labels."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class AtomsOfGroup:
 class GroupedAtoms:
     """Groups of atoms as kernels take them.
 
-    `atoms` (m,) uint32, those of the first group, of the second, and so on; `ends` (n,) uint32, the end of each group
-    in `atoms`; `labels` (n), such as "LEU12".
+    `atoms` (m,) uint32, the atoms of the first group, of the second, and so on; `ends` (n,) uint32, the end of each
+    group in `atoms`; `labels` (n), such as "LEU12".
     """
 
     atoms: NDArray[np.uint32]
@@ -58,7 +58,8 @@ def groups_of(selection: Selection, atoms: Atoms | None, compound: str) -> list[
     """The groups of a selection, ordered by their first atoms in it; the atoms of each keep the selection's order.
 
     `compound` is "group" (all atoms form one group), "residues", "segments", "molecules" or "fragments", as in
-    MDAnalysis; `atoms` may be None for "group". Raises ArgumentError for another word, and if the table lacks the column.
+    MDAnalysis; `atoms` may be None for "group". Raises ArgumentError for another word, and if the table lacks the
+    column.
     """
     check_choice("compound", compound, COMPOUND)
     if compound == "group":

@@ -1,4 +1,4 @@
-"""The atoms of residues between which distances are taken, by a scheme: all, heavy, C-alpha, those of side chains."""
+"""The atoms of residues between which distances are taken, by a scheme: all, heavy, C-alpha, side chain."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _SHOWN = 6
 class ResidueAtoms:
     """Residues and their atoms.
 
-    `residues` (n,) int64 as `Atoms.resindices`, ascending; `atoms` (m,) uint32, those of the first residue, of the second,
-    and so on; `ends` (n,) uint32, the end of each residue in `atoms`; `labels`, such as "LEU12".
+    `residues` (n,) int64 as `Atoms.resindices`, ascending; `atoms` (m,) uint32, first all of the first residue,
+    then all of the second, and so on; `ends` (n,) uint32, the end of each residue in `atoms`; `labels`, "LEU12".
     """
 
     residues: NDArray[np.int64]
@@ -43,8 +43,8 @@ class ResidueAtoms:
 def residue_atoms(atoms: Atoms, within: NDArray[np.integer], scheme: str) -> ResidueAtoms:
     """The atoms of `within` that count by a scheme, by residue.
 
-    Emits notes on residues without such an atom, which are left out, and on hydrogens known by their names alone. Raises
-    ArgumentError for another scheme, if a column is missing, and if no residue has such an atom.
+    Emits notes on residues without such an atom, which are left out, and on hydrogens known by their names alone.
+    Raises ArgumentError for another scheme, if a column is missing, and if no residue has such an atom.
     """
     check_choice("scheme", scheme, SCHEMES)
     of, chosen = atoms.resindices, np.asarray(within)

@@ -8,16 +8,22 @@ use kinema_core::frame::Fields;
 use kinema_core::reduce::{Frame, Needs};
 use kinema_core::selection::AtomSelection;
 
+use crate::analyses::of_members::{self, OfAtoms};
 use crate::analyses::per_frame::{PerFrame, Rows};
 use crate::arguments::Arguments;
+use crate::cpu::Cpu;
 use crate::geometry::Center;
 use crate::registry::KernelInfo;
 
 /// Columns: x, y and z of the centre of each group; `atoms` are those of all groups, `ends` the end of each among them;
-/// `masses`, one for each of `atoms`, may be left out.
+/// `masses`, one for each of `atoms`, may be left out. With `group`
+/// and its `masses` instead: of a group that changes with the frame.
 pub const KERNEL: KernelInfo = KernelInfo {
     id: Centers::ID,
     make: |arguments| {
+        if arguments.has("group") {
+            return of_members::kernel(arguments, OfGroup);
+        }
         let grouped = arguments.groups("atoms", "ends")?;
         let masses = arguments.optional_numbers("masses")?;
         if masses.is_some_and(|masses| masses.len() != grouped.places.len()) {
@@ -42,13 +48,29 @@ pub const KERNEL: KernelInfo = KernelInfo {
         let masses: Vec<f64> = atoms.iter().map(|atom| 1.0 + f64::from(*atom)).collect();
         let ends = vec![n_first, n_first + 1, n_first + 1 + n_atoms];
         let some = Arguments::new(n_atoms).with("atoms", atoms).with("ends", ends);
-        vec![all, some.clone(), some.with("masses", masses)]
+        let changing = Arguments::new(n_atoms).with("group", of_members::example(n_atoms));
+        vec![all, some.clone(), some.with("masses", masses), changing]
     },
 };
 
 struct Centers {
     atoms: AtomSelection,
     groups: Vec<Group>,
+}
+
+struct OfGroup;
+
+impl OfAtoms for OfGroup {
+    const ID: &'static str = Centers::ID;
+
+    fn width(&self) -> usize {
+        3
+    }
+
+    fn measure(&self, cpu: Cpu, masses: &[f64], positions: &[f32], values: &mut [f64]) -> Result<()> {
+        values.copy_from_slice(&Center::mass_weighted(cpu, masses)?.compute(positions)?);
+        Ok(())
+    }
 }
 
 struct Group {

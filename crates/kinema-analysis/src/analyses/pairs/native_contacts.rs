@@ -14,7 +14,7 @@ use kinema_core::selection::AtomSelection;
 use crate::analyses::per_frame::{PerFrame, Rows};
 use crate::arguments::Arguments;
 use crate::cpu::Cpu;
-use crate::geometry::{ContactGroups, ContactRule};
+use crate::geometry::{ContactGroups, ContactRule, ContactScratch};
 use crate::registry::KernelInfo;
 
 /// Columns: the fraction of each group of `pairs`, (n, 2); `ends` are the ends of the groups, by default of one. `distances` are
@@ -95,7 +95,7 @@ impl NativeContacts {
 impl PerFrame for NativeContacts {
     const ID: &'static str = "native_contacts/1";
     type Value = f64;
-    type Scratch = ();
+    type Scratch = ContactScratch;
 
     fn needs(&self) -> Needs {
         let fields = if self.minimum_image { Fields::POSITIONS | Fields::CELL } else { Fields::POSITIONS };
@@ -106,12 +106,12 @@ impl PerFrame for NativeContacts {
         self.contacts.len()
     }
 
-    fn row(&self, frame: &Frame<'_>, (): &mut (), values: &mut [f64]) -> Result<()> {
+    fn row(&self, frame: &Frame<'_>, scratch: &mut ContactScratch, values: &mut [f64]) -> Result<()> {
         let (row, open) = (frame.positions(0), Lattice::open());
         let finite = if self.minimum_image {
-            self.contacts.shares(self.cpu, row, &*frame.lattice()?, values)?
+            self.contacts.shares(self.cpu, row, &*frame.lattice()?, scratch, values)?
         } else {
-            self.contacts.shares(self.cpu, row, &open, values)?
+            self.contacts.shares(self.cpu, row, &open, scratch, values)?
         };
         if finite { Ok(()) } else { Err(frame.not_finite(Fields::POSITIONS, 0)) }
     }

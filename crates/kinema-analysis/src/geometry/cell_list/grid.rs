@@ -11,7 +11,7 @@ type Vector = [f64; 3];
 
 /// The farthest that a point may be from the cell, in cells.
 const FARTHEST: f64 = (1_u64 << 30) as f64;
-/// What is added to the cutoff for the rounding of places in cells.
+/// Added to the cutoff for the rounding of places in cells.
 const ROUNDING: f64 = 1e-6;
 /// Cells for each point, at most.
 const CELLS_A_POINT: f64 = 4.0;
@@ -189,7 +189,7 @@ pub(super) struct Sorted {
     /// First point of each cell, and the number of points.
     starts: Vec<u32>,
     points: Vec<Point>,
-    /// Coordinates in the cell, in single precision; with some behind the end that are far away.
+    /// Coordinates in the cell, in single precision; with more after the end that are far away.
     pub(super) coordinates: [Vec<f32>; 3],
     located: Vec<(u32, Point)>,
 }
@@ -299,7 +299,7 @@ pub(super) struct Stencil {
 #[derive(Debug, Clone)]
 pub(super) struct Run {
     pub(super) points: Range<usize>,
-    /// What is added to these points.
+    /// Added to these points.
     pub(super) shift: [f32; 3],
     pub(super) counts: [i32; 3],
     /// Whether it is the cell itself, in a half of the neighbours.

@@ -45,7 +45,7 @@ pub(super) fn candidates(
     plain(sorted, run, place, estimate.limit, found);
 }
 
-/// Eight coordinates from `at` on; there are as many behind the last point.
+/// Eight coordinates from `at` on; there are as many after the last point.
 fn eight(coordinates: &[f32], at: usize) -> &[f32; LANES] {
     coordinates[at..].first_chunk().unwrap_or(&[f32::INFINITY; LANES])
 }

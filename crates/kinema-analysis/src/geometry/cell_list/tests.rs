@@ -84,7 +84,7 @@ fn dot(u: [f64; 3], v: [f64; 3]) -> f64 {
     u[0] * v[0] + u[1] * v[1] + u[2] * v[2]
 }
 
-/// Of each pair the nearest image, without points and their own images.
+/// The nearest image of each pair, without points and their own images.
 fn nearest_images(pairs: &[FoundPair]) -> Vec<FoundPair> {
     let mut kept: Vec<FoundPair> = Vec::new();
     for pair in pairs {
