@@ -22,9 +22,10 @@ from kinema.base.printable import counted
 from kinema.model.selection.compounds import GroupedAtoms, groups_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from kinema.model.selection.atoms import AtomChoice, Selection
+    from kinema.model.selection.frames import FrameSelection
     from kinema.trajectory import Trajectory
 
 __all__ = ["MinimumDistance"]
@@ -146,6 +147,13 @@ class MinimumDistance(ListAnalysis):
     def measures_whole_molecules(self) -> bool:
         """See `DeclaredAnalysis`: nearest images are the same for broken molecules, own images are not."""
         return self._second is None or not self._minimum_image
+
+    def notes_before(self, frames: FrameSelection) -> Sequence[str]:
+        """See `Computation`: also a note on frames without a cell."""
+        from kinema.trajectory.changing_groups import no_cell_notes
+
+        notes = super().notes_before(frames)
+        return [*notes, *no_cell_notes(self.trajectory, frames)] if self._minimum_image else notes
 
     @property
     def subject(self) -> str:
