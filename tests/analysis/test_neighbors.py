@@ -1,4 +1,4 @@
-"""Neighbours: pairs of MDAnalysis on a solvated trajectory, excluded bonds, groups that share atoms, what is refused."""
+"""Neighbours: pairs of MDAnalysis in cells, excluded bonds, groups that share atoms, what is refused."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
     d(t) = min |x_j(t) - x_i(t)|,   i of one group, j of the other, nearest images in the frame's cell
 
-Angstrom. The groups are whole, or each is divided into residues, segments, molecules or fragments: then each part of one
-with each part of the other. With `own_images` it is the least distance of a group and its own images in other cells, which
-shows a cell that is too small. Source: `gmx mindist`, also `-pi`.
+Angstrom. The groups are whole, or each is divided into residues, segments, molecules or fragments: then each part of
+one with each part of the other. With `own_images` it is the least distance of a group and its own images in other
+cells, which shows a cell that is too small. Source: `gmx mindist`, also `-pi`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from kinema.base.printable import counted
 from kinema.model.selection.compounds import GroupedAtoms, groups_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from kinema.model.selection.atoms import AtomChoice, Selection
+    from kinema.model.selection.frames import FrameSelection
     from kinema.trajectory import Trajectory
 
 __all__ = ["MinimumDistance"]
@@ -146,6 +147,13 @@ class MinimumDistance(ListAnalysis):
     def measures_whole_molecules(self) -> bool:
         """See `DeclaredAnalysis`: nearest images are the same for broken molecules, own images are not."""
         return self._second is None or not self._minimum_image
+
+    def notes_before(self, frames: FrameSelection) -> Sequence[str]:
+        """See `Computation`: also a note on frames without a cell."""
+        from kinema.trajectory.changing_groups import no_cell_notes
+
+        notes = super().notes_before(frames)
+        return [*notes, *no_cell_notes(self.trajectory, frames)] if self._minimum_image else notes
 
     @property
     def subject(self) -> str:

@@ -2,8 +2,9 @@
 
     d(t) = |x_j(t) - x_i(t)| <= cutoff,   nearest images in the frame's cell
 
-Angstrom. It finds the pairs among all atoms of one or two groups, exactly: as all distances in double precision. Source:
-MDAnalysis' `capped_distance` and `self_capped_distance`, whose pairs with shared atoms of two groups occur twice.
+Angstrom. It finds the pairs among all atoms of one or two groups, exactly: as all distances in double precision.
+Source: MDAnalysis' `capped_distance` and `self_capped_distance`; there, pairs of atoms that two groups share occur
+twice.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ from kinema.base.errors import ArgumentError
 from kinema.model.selection.bonded_pairs import pairs_by_bonds
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kinema.model.selection.atoms import AtomChoice
+    from kinema.model.selection.frames import FrameSelection
     from kinema.trajectory import Trajectory
 
 __all__ = ["Neighbors"]
@@ -109,6 +113,13 @@ class Neighbors(ListAnalysis):
     def measures_whole_molecules(self) -> bool:
         """See `DeclaredAnalysis`: nearest images are the same for broken molecules."""
         return not self._minimum_image
+
+    def notes_before(self, frames: FrameSelection) -> Sequence[str]:
+        """See `Computation`: also a note on frames without a cell."""
+        from kinema.trajectory.changing_groups import no_cell_notes
+
+        notes = super().notes_before(frames)
+        return [*notes, *no_cell_notes(self.trajectory, frames)] if self._minimum_image else notes
 
     @property
     def subject(self) -> str:

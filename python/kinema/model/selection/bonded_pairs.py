@@ -25,8 +25,8 @@ def pairs_by_bonds(atoms: Atoms | None, n_bonds: int, argument: str) -> NDArray[
     bonds = atoms.get("bonds")
     if bonds is None:
         raise ArgumentError(
-            f"{atoms.name} has no bonds, which {argument}={n_bonds} needs; give a topology that has them with topology= "
-            "(-s), or the column itself with Atoms.replace(bonds=...)"
+            f"{atoms.name} has no bonds, which {argument}={n_bonds} needs; give a topology that has them with "
+            "topology= (-s), or the column itself with Atoms.replace(bonds=...)"
         )
     shape = (atoms.n_atoms, atoms.n_atoms)
     first, second = np.asarray(bonds).reshape(-1, 2).T
