@@ -13,7 +13,6 @@ mod distances;
 mod gyration_tensor;
 pub mod hydrogen_bond;
 mod least_distances;
-pub mod near_pairs;
 pub(crate) mod nearest_images;
 mod points;
 pub(crate) mod vectors;

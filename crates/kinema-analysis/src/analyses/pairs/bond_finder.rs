@@ -10,7 +10,7 @@ use kinema_core::selection::AtomSelection;
 
 use crate::arguments::Arguments;
 use crate::geometry::hydrogen_bond::{Bond, Criterion, Rule, nearest};
-use crate::geometry::near_pairs::{FoundPair, NearPairs};
+use crate::geometry::{CellList, FoundPair, PairImages};
 
 /// Words of the argument `criterion`.
 const RULES: [(&str, Rule); 6] = [
@@ -175,7 +175,7 @@ impl FoundBond {
 /// A worker's buffers.
 #[derive(Debug, Default)]
 pub(super) struct Finder {
-    near: NearPairs,
+    cells: CellList,
     found: Vec<FoundPair>,
     first: Vec<f32>,
     second: Vec<f32>,
@@ -186,19 +186,26 @@ pub(super) struct Finder {
 
 impl Finder {
     /// Finds the pairs of donor and hydrogen of a frame, if they are not the same in all.
-    pub(super) fn prepare(&mut self, atoms: &Participants, lattice: &Lattice, row: &[[f32; 3]]) {
+    ///
+    /// # Errors
+    /// As [`CellList::between`].
+    pub(super) fn prepare(&mut self, atoms: &Participants, lattice: &Lattice, row: &[[f32; 3]]) -> Result<()> {
         if let Some((donors, hydrogens, cutoff)) = &atoms.near {
             gather(row, donors, &mut self.first);
             gather(row, hydrogens, &mut self.second);
             let (first, second) = (&self.first, &self.second);
-            self.near.between(lattice, first, second, *cutoff, &mut self.found);
+            self.cells.between(lattice, first, second, *cutoff, PairImages::Minimum, &mut self.found)?;
             let pairs = self.found.iter().map(|pair| [donors[pair.first as usize], hydrogens[pair.second as usize]]);
             self.pairs.clear();
             self.pairs.extend(pairs.filter(|[donor, hydrogen]| donor != hydrogen));
         }
+        Ok(())
     }
 
     /// Adds the bonds from the donors that `wanted` names to `acceptors`, by donor, hydrogen and acceptor.
+    ///
+    /// # Errors
+    /// As [`CellList::between`].
     pub(super) fn find(
         &mut self,
         atoms: &Participants,
@@ -207,17 +214,17 @@ impl Finder {
         wanted: impl Fn(u32) -> bool,
         acceptors: &[u32],
         bonds: &mut Vec<FoundBond>,
-    ) {
+    ) -> Result<()> {
         let pairs = if atoms.near.is_some() { &self.pairs } else { &atoms.pairs };
         self.donors.fill(pairs.iter().copied().filter(|[donor, _]| wanted(*donor)));
         if self.donors.heavy.is_empty() || acceptors.is_empty() {
-            return;
+            return Ok(());
         }
         let of_hydrogens = criterion.is_of_hydrogens();
         gather(row, if of_hydrogens { &self.donors.hydrogens } else { &self.donors.heavy }, &mut self.first);
         gather(row, acceptors, &mut self.second);
         let (first, second) = (&self.first, &self.second);
-        self.near.between(lattice, first, second, criterion.reach(), &mut self.found);
+        self.cells.between(lattice, first, second, criterion.reach(), PairImages::Minimum, &mut self.found)?;
         let mut test = |donor: u32, hydrogen: u32, pair: &FoundPair, to_donor: [f64; 3]| {
             let acceptor = acceptors[pair.second as usize];
             if acceptor == donor || acceptor == hydrogen {
@@ -248,6 +255,7 @@ impl Finder {
                 pairs.iter().for_each(|pair| test(donor, hydrogen, pair, to_donor));
             }
         }
+        Ok(())
     }
 }
 

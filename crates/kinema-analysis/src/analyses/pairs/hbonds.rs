@@ -105,10 +105,10 @@ impl ListPerFrame for HydrogenBonds {
     fn list(&self, frame: &Frame<'_>, Scratch { finder, bonds }: &mut Scratch, rows: &mut ListChunk) -> Result<()> {
         let (lattice, row) = (frame.lattice()?, finite_row(frame)?);
         bonds.clear();
-        finder.prepare(&self.atoms, &lattice, row);
+        finder.prepare(&self.atoms, &lattice, row)?;
         for search in &self.searches {
             let wanted = |donor: u32| search.donors[donor as usize];
-            finder.find(&self.atoms, &self.criterion, (&lattice, row), wanted, &search.acceptors, bonds);
+            finder.find(&self.atoms, &self.criterion, (&lattice, row), wanted, &search.acceptors, bonds)?;
         }
         if self.searches.len() > 1 {
             bonds.sort_unstable_by_key(FoundBond::key);

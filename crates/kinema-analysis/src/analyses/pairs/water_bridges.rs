@@ -128,22 +128,22 @@ impl WaterBridges {
         (group, acceptors): (&[bool], &[u32]),
         wanted: impl Fn(u32) -> bool + Copy,
         bonds: &mut Vec<FoundBond>,
-    ) {
+    ) -> Result<()> {
         bonds.clear();
         let is_wanted = |atom: u32| self.water(atom).is_some_and(wanted);
         let near: Vec<u32> = self.acceptors[2].iter().copied().filter(|atom| is_wanted(*atom)).collect();
-        finder.find(&self.atoms, &self.criterion, frame, |atom| group[atom as usize], &near, bonds);
-        finder.find(&self.atoms, &self.criterion, frame, is_wanted, acceptors, bonds);
+        finder.find(&self.atoms, &self.criterion, frame, |atom| group[atom as usize], &near, bonds)?;
+        finder.find(&self.atoms, &self.criterion, frame, is_wanted, acceptors, bonds)
     }
 
     /// Ends and edges of all bridges of a frame, as far as their waters are reached.
-    fn search(&self, scratch: &mut Scratch, frame: (&Lattice, &[[f32; 3]])) {
+    fn search(&self, scratch: &mut Scratch, frame: (&Lattice, &[[f32; 3]])) -> Result<()> {
         let Scratch { finder, bonds, depths, paths } = scratch;
-        finder.prepare(&self.atoms, frame.0, frame.1);
+        finder.prepare(&self.atoms, frame.0, frame.1)?;
         depths.clear();
         depths.resize(self.n_molecules, 0);
         paths.clear();
-        self.bonds_of_group(finder, frame, (&self.first, &self.acceptors[0]), |_| true, bonds);
+        self.bonds_of_group(finder, frame, (&self.first, &self.acceptors[0]), |_| true, bonds)?;
         for bond in bonds.iter() {
             let (end, water) = self.end_and_water(bond);
             depths[water as usize] = 1;
@@ -155,8 +155,8 @@ impl WaterBridges {
             let near: Vec<u32> = self.acceptors[2].iter().copied().filter(|atom| wanted(*atom)).collect();
             bonds.clear();
             let all = |atom: u32| self.water(atom).is_some();
-            finder.find(&self.atoms, &self.criterion, frame, wanted, &self.acceptors[2], bonds);
-            finder.find(&self.atoms, &self.criterion, frame, all, &near, bonds);
+            finder.find(&self.atoms, &self.criterion, frame, wanted, &self.acceptors[2], bonds)?;
+            finder.find(&self.atoms, &self.criterion, frame, all, &near, bonds)?;
             let of = |atom: u32| self.molecules[atom as usize];
             let before = paths.between.len();
             for bond in bonds.iter() {
@@ -180,11 +180,12 @@ impl WaterBridges {
             (&self.second, &self.acceptors[1]),
             |water| depths[water as usize] > 0,
             bonds,
-        );
+        )?;
         for bond in bonds.iter() {
             let (end, water) = self.end_and_water(bond);
             paths.ends.push(Edge { from: water, to: end, bond: *bond, from_donor: end == bond.acceptor });
         }
+        Ok(())
     }
 
     /// The atom of a group and the water of a bond between them.
@@ -216,7 +217,7 @@ impl ListPerFrame for WaterBridges {
 
     fn list(&self, frame: &Frame<'_>, scratch: &mut Scratch, rows: &mut ListChunk) -> Result<()> {
         let (lattice, row) = (frame.lattice()?, finite_row(frame)?);
-        self.search(scratch, (&lattice, row));
+        self.search(scratch, (&lattice, row))?;
         // a bridge whose ends are in both groups is found from both sides, and counts once
         let either = |atom: u32| self.first[atom as usize] && self.second[atom as usize];
         let of_hydrogens = self.criterion.is_of_hydrogens();
