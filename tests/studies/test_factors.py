@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
+from kinema.base.errors import ArgumentError
 from kinema.cli.in_process import call_kinema
 from kinema.report import Report
 from kinema.runners import choose_runner
@@ -60,6 +61,14 @@ def test_options_that_a_runner_does_not_take_are_left_out_for_it() -> None:
     assert {(one.gather, one.oversubscribe, one.ranks_per_node) for one in by_runner["threads"]} == {("", 0, None)}
     assert [design.workers_of(one) for one in settings][:2] == [(1,), (1, 2, 4)]
     assert design.n_runs == 1 + 3 + 8 * 3
+
+
+def test_the_old_name_of_runners_works_with_a_warning() -> None:
+    with pytest.warns(DeprecationWarning, match="Design: the argument runner= is called runners= now"):
+        old = Design(("a.xtc",), runner="mpi", ranks_per_node=12)
+    assert old == Design(("a.xtc",), runners=("mpi",), ranks_per_node=(12,)) == replace(old)
+    with pytest.raises(ArgumentError, match="runner= is the old name of runners="):
+        Design(("a.xtc",), runner="mpi", runners=("mpi",))
 
 
 def test_readers_and_tasks_have_the_runs_that_make_sense() -> None:

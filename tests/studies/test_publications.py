@@ -146,6 +146,54 @@ def test_published_tables_and_reports_in_one_figure(stored: list[Path], tmp_path
     kinema(*words)
 
 
+@pytest.fixture
+def with_gaps(tmp_path: Path) -> list[Path]:
+    """Reports of an experiment of which a series has gaps on two and four ranks, and another nothing else."""
+    folder = tmp_path / "experiment" / "reports"
+    folder.mkdir(parents=True)
+    lines, paths = [], []
+    for n in (1, 2):
+        paths.append(folder / f"a-n{n}.json")
+        report(n, 1, workers=n).save(paths[-1])
+        lines.append({"name": f"a-n{n}", "workers": n, "reason": ""})
+    lines += [{"name": f"a-n4-r{repeat}", "workers": 4, "reason": "out of time | late"} for repeat in (0, 1)]
+    lines += [{"name": "a-n2-r1", "workers": 2, "reason": "killed by SIGKILL"}]
+    lines += [{"name": "b-n2", "workers": 2, "reason": "no atoms of gold", "task": "split"}]
+    usual = {"format": "xtc", "source": "file", "workload": 1, "gather": "", "access": "direct", "runner": "mpi"}
+    text = "".join(json.dumps({**usual, "task": "rmsd", **line}) + "\n" for line in lines)
+    (folder.parent / "results.jsonl").write_text(text)
+    return paths
+
+
+def test_gaps_are_in_all_figures_and_tables_with_their_reasons(with_gaps: list[Path], tmp_path: Path) -> None:
+    from kinema.studies.publications.figures import draw_figure, draw_machine_figure, gather_series
+
+    series = gather_series(with_gaps)
+    assert [(one.label, [(gap.n_ranks, gap.runs) for gap in one.gaps]) for one in series] == [
+        ("mpi, XTC", [(2, 1), (4, 2)]), ("split, mpi, file, xtc, direct, work x1", [(2, 1)])
+    ]  # fmt: skip
+    crosses = {"timings": 2, "speedup": 2, "bars": 2, "phases": 2, "ratios": 0, "rank-bars": 0}
+    for kind in RANK_FIGURES:
+        figure = draw_figure(kind, series)
+        words = "".join(text.get_text() for text in figure.texts).replace("\n    ", " ")
+        for reason in ("N = 4: out of time | late (2 runs)", "N = 2: killed by SIGKILL", "N = 2: no atoms of gold"):
+            assert reason in words, (kind, reason)
+        n_crosses = [sum("\u00d7" in text.get_text() for text in axes.texts) for axes in figure.axes]
+        # on four ranks there is no time at all; on two there is another repeat, and a series without any
+        drawn = sum(n_crosses) if kind in ("phases", "bars") else max(n_crosses)
+        assert drawn == crosses[kind], (kind, n_crosses)
+        figure.savefig(tmp_path / f"{kind}.png")
+    # a pattern may have left the other series out
+    assert [one.label for one in gather_series(with_gaps[1:])] == ["mpi, XTC"]
+    assert [gap.n_ranks for gap in gather_series(with_gaps, exclude=["mpi, XTC, 4 ranks, gap"])[0].gaps] == [2]
+    assert "no result" in [text.get_text() for text in draw_machine_figure(with_gaps).legends[0].get_texts()]
+    table = make_table("2020-5", reports=list(map(Report.load, with_gaps)), series=series)
+    assert [row[0] for row in table.rows] == ["1", "2", "4"] and table.rows[2][1:] == ("gap", "gap")
+    assert "gap, no time: mpi, XTC, N = 4: out of time | late (2 runs)." in table.words
+    said = kinema(*with_gaps, "--plot", tmp_path / "all.png").splitlines()
+    assert "gap: mpi, XTC, N = 2: killed by SIGKILL" in said
+
+
 def test_vector_pictures(stored: list[Path], tmp_path: Path) -> None:
     for suffix, beginning in ((".pdf", b"%PDF"), (".svg", b"<?xml")):
         picture = tmp_path / f"a{suffix}"

@@ -9,9 +9,10 @@ import argparse
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-from book.items import read_plan
+from book.items import ENVIRONMENTS, read_plan
 from book.page import write_page
 from book.running import Runs, run_command
 
@@ -32,7 +33,9 @@ def main() -> int:
         plan = replace(plan, items=[item for item in plan.items if asked.only in item.key])
         page, pictures = folder / "figures.md", folder / "figures"
     folder.mkdir(parents=True, exist_ok=True)
-    runs = Runs(plan, folder, asked.size, run_command, _notify)
+    found = {name: ROOT / f".venv-{name}" / "bin" / "python" for name in ENVIRONMENTS}
+    environments = {name: partial(run_command, python=str(path)) for name, path in found.items() if path.exists()}
+    runs = Runs(plan, folder, asked.size, run_command, _notify, environments)
     n_failed = write_page(plan, runs, page, pictures, asked.size, _notify)
     _notify(f"{page}: {len(plan.items)} items, {n_failed} gaps, {time.monotonic() - began:.0f} s")
     return 1 if n_failed else 0

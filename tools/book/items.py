@@ -8,12 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-__all__ = ["KINDS", "Check", "Experiment", "Item", "Plan", "read_plan"]
+__all__ = ["ENVIRONMENTS", "KINDS", "Check", "Experiment", "Item", "Plan", "read_plan"]
 
 HERE = Path(__file__).parent
 KINDS = ("measured", "emulated", "published", "described", "not here")
 """measured: runs on this machine; emulated: the laboratory's virtual time; published: drawn from the authors' tables;
 described: nothing to redo; not here: cannot be redone here, `why` says why."""
+
+#: environments of their own, and how each is made
+ENVIRONMENTS = {"hdf5-mpi": "make test-hdf5-mpi"}
 
 
 @dataclass(frozen=True)
@@ -21,7 +24,8 @@ class Experiment:
     """Commands that make data or results, run once for all items that use them.
 
     `commands` are words for `kinema`, with {out} for the experiment's folder, {NAME} for the folder of another
-    experiment, and the numbers of the chosen size.
+    experiment, and the numbers of the chosen size. `environment` is a name of ENVIRONMENTS, if `kinema` needs other
+    packages; `report`s that are drawn from the results need none.
     """
 
     name: str
@@ -107,6 +111,8 @@ def read_plan(path: Path = HERE / "items.toml") -> Plan:
         if item.paper not in found["papers"]:
             raise ValueError(f"{item.key}: no paper {item.paper!r}")
     for one in experiments.values():
+        if one.environment and one.environment not in ENVIRONMENTS:
+            raise ValueError(f"{one.name}: no environment {one.environment!r}")
         for name in one.needs:
             if name not in experiments:
                 raise ValueError(f"{one.name}: no experiment {name!r}")

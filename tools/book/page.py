@@ -77,9 +77,13 @@ def _reduce(picture: Path) -> None:
 
 def _section(item: Item, runs: Runs, page: Path, pictures: Path) -> tuple[list[str], str]:
     """The lines of an item, and why it failed, or ""."""
-    lines = [f"### {item.number}: {item.title}", "", f"*{item.kind}.* Theirs: {item.theirs}", ""]
+    where = runs.environment_of(item.experiment)
+    how = f"{item.kind}, in the environment of `{where}`" if where else item.kind
+    lines = [f"### {item.number}: {item.title}", "", f"*{how}.* Theirs: {item.theirs}", ""]
     if item.kind in ("described", "not here"):
-        return [*lines, *([f"Not redone: {item.why}", ""] if item.why else [])], ""
+        return [*lines, *([f"Not redone: {item.why}.", ""] if item.why else [])], ""
+    if item.experiment and (why := runs.missing(item.experiment)):
+        return [*lines, f"Not redone: {why}.", ""], ""
     failed, commands = "", []
     if item.experiment:
         done = runs.complete(item.experiment)
@@ -92,6 +96,7 @@ def _section(item: Item, runs: Runs, page: Path, pictures: Path) -> tuple[list[s
         commands.append(command.replace("{picture}", picture.name).replace("{out}", item.experiment))
         if command == item.table:
             # its title is the section's
+            printed = printed.replace(f"{runs.folder}/", "")
             lines += [*(line for line in printed.rstrip().splitlines() if not line.startswith("#")), ""]
         elif not failed:
             _reduce(picture)

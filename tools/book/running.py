@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import json
+import os
 import shlex
 import shutil
 import subprocess
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from book.items import Experiment, Plan
+from book.items import ENVIRONMENTS, Experiment, Plan
 
 __all__ = ["Done", "Runs", "run_command"]
 
@@ -24,9 +25,20 @@ _LINES = 3
 DONE = "done.json"
 
 
-def run_command(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """Runs `kinema` with these words as a program."""
-    return subprocess.run([sys.executable, "-m", "kinema", *words], capture_output=True, text=True, check=False)
+# Open MPI starts no ranks as root, and not more than cores, without these; other MPI libraries do not know them
+_OPEN_MPI = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+}
+
+
+def run_command(words: Sequence[str], python: str = sys.executable) -> subprocess.CompletedProcess[str]:
+    """Runs `kinema` with these words as a program of an interpreter."""
+    environment = _OPEN_MPI | os.environ
+    return subprocess.run(
+        [python, "-m", "kinema", *words], env=environment, capture_output=True, text=True, check=False
+    )
 
 
 @dataclass(frozen=True)
@@ -41,11 +53,21 @@ class Done:
 class Runs:
     """Experiments in a folder, each in a folder of its own that is complete if it has the file `done.json`.
 
-    An experiment whose commands have changed is run again. `run` runs a command of `kinema`.
+    An experiment whose commands have changed is run again. `run` runs a command of `kinema`; `environments` have
+    others for the experiments that name them.
     """
 
-    def __init__(self, plan: Plan, folder: Path, size: str, run: Run, notify: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        folder: Path,
+        size: str,
+        run: Run,
+        notify: Callable[[str], None],
+        environments: Mapping[str, Run] | None = None,
+    ) -> None:
         self._plan, self._run, self._notify = plan, run, notify
+        self._environments = environments or {}
         self.folder = folder
         self.numbers = plan.sizes[size]
         self._done: dict[str, Done] = {}
@@ -53,6 +75,18 @@ class Runs:
     def folder_of(self, experiment: str) -> Path:
         """The folder of an experiment."""
         return self.folder / experiment
+
+    def environment_of(self, name: str) -> str:
+        """The command that makes the environment of an experiment; "" if it needs none of its own."""
+        return ENVIRONMENTS.get(self._plan.experiments[name].environment, "") if name else ""
+
+    def missing(self, name: str) -> str:
+        """Why an experiment cannot run here: its environment is not there; "" if it can."""
+        experiment = self._plan.experiments[name]
+        wanted = experiment.environment
+        if not wanted or wanted in self._environments or self._stored(experiment):
+            return ""
+        return f"needs the environment of `{ENVIRONMENTS[wanted]}`, which is not there"
 
     def words(self, command: str, out: Path, **more: Any) -> list[str]:
         """The words of a command, with folders and numbers in place of names, and file patterns expanded."""
@@ -104,7 +138,7 @@ class Runs:
         for command in experiment.commands:
             words = self.words(command, out)
             self._notify(f"{experiment.name}: kinema {shlex.join(words)}")
-            ended = self._run(words)
+            ended = self._environments.get(experiment.environment, self._run)(words)
             (out / "log.txt").open("a").write(f"$ kinema {shlex.join(words)}\n{ended.stdout}{ended.stderr}\n")
             if ended.returncode != 0:
                 said = [line for line in (ended.stdout + ended.stderr).splitlines() if line.strip()][-_LINES:]

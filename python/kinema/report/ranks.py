@@ -89,6 +89,18 @@ class SeriesOrigin:
 
 
 @dataclass(frozen=True)
+class RankGap:
+    """Runs on one number of ranks that have no time, for one reason."""
+
+    n_ranks: int
+    runs: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"N = {self.n_ranks}: {self.reason}" + (f" ({self.runs} runs)" if self.runs > 1 else "")
+
+
+@dataclass(frozen=True)
 class SlowRank:
     """A rank whose time is at least 1.5 times that of the fast group."""
 
@@ -118,6 +130,7 @@ class RankTable:
     total : name of the rank's whole time
     origin : SeriesOrigin
     bytes_read : {(ranks, repeat): bytes}, if they are known
+    gaps : runs that have no time
     """
 
     label: str
@@ -126,6 +139,7 @@ class RankTable:
     total: str = "t_total"
     origin: SeriesOrigin = field(default=SeriesOrigin(), kw_only=True)
     bytes_read: Mapping[tuple[int, int], int] = field(default_factory=dict, kw_only=True)
+    gaps: tuple[RankGap, ...] = field(default=(), kw_only=True)
 
     @property
     def sizes(self) -> list[int]:
@@ -186,7 +200,7 @@ class RankTable:
         common = set.intersection(*(set(run) for run in self.runs.values()))
         names = [name for name in QUANTITY_WORDS if name in common]
         values = {name: {n: self._statistic(name, n) for n in self.sizes} for name in names}
-        return RankSeries(self.label, values, self.origin, table=self)
+        return RankSeries(self.label, values, self.origin, table=self, gaps=self.gaps)
 
     def name_of_run(self, n_ranks: int, repeat: int) -> str:
         """The name by which a run is left out."""
@@ -215,6 +229,8 @@ class RankSeries:
         The values of single ranks, if they are known.
     theory : float or None
         R_comp/IO that the publication expects of this workload.
+    gaps : tuple of RankGap
+        Runs that have no time. A series may have nothing else.
     """
 
     label: str
@@ -222,6 +238,7 @@ class RankSeries:
     origin: SeriesOrigin = SeriesOrigin()
     table: RankTable | None = field(default=None, kw_only=True)
     theory: float | None = field(default=None, kw_only=True)
+    gaps: tuple[RankGap, ...] = field(default=(), kw_only=True)
 
     @property
     def sizes(self) -> list[int]:
@@ -231,12 +248,21 @@ class RankSeries:
     @property
     def names(self) -> list[str]:
         """The names of the runs, by which they are left out."""
-        return [self.label] if self.table is None else [self.table.name_of_run(*key) for key in self.table.runs]
+        runs = [self.label] if self.table is None else [self.table.name_of_run(*key) for key in self.table.runs]
+        return [*runs, *map(self.name_of_gap, self.gaps)]
+
+    def name_of_gap(self, gap: RankGap) -> str:
+        """The name by which a gap is left out."""
+        return f"{self.label}, {gap.n_ranks} ranks, gap"
+
+    def is_gap(self, n_ranks: int, name: str = "t_total") -> bool:
+        """Whether all runs on `n_ranks` ranks are gaps, so that a quantity has no value."""
+        return n_ranks not in self.values.get(name, {}) and any(gap.n_ranks == n_ranks for gap in self.gaps)
 
     @property
     def repeats(self) -> int:
         """The largest number of repeats."""
-        return max(one.repeats for found in self.values.values() for one in found.values())
+        return max((one.repeats for found in self.values.values() for one in found.values()), default=0)
 
     def value(self, name: str, n_ranks: int) -> float | None:
         """Mean of a quantity; None if it is not known."""
@@ -263,6 +289,16 @@ class RankSeries:
         return speed_up_points(own, base, others[base])
 
 
+def gap_lines(series: Sequence[RankSeries]) -> list[str]:
+    """A line for each gap: which runs have no time, and why."""
+    return [f"no time: {one.label}, {gap}" for one in series for gap in one.gaps]
+
+
+def gap_numbers(series: Sequence[RankSeries]) -> set[int]:
+    """The numbers of ranks on which a series has a gap."""
+    return {gap.n_ranks for one in series for gap in one.gaps}
+
+
 def speed_up_points(values: Mapping[int, Statistic], base: int, first: Statistic) -> tuple[ScalingPoint, ...]:
     """S(N) = t(base) / t(N) and E(N) = S(N) base / N, in ascending order, with deviations."""
     points = []
@@ -277,18 +313,24 @@ def speed_up_points(values: Mapping[int, Statistic], base: int, first: Statistic
     return tuple(points)
 
 
-def tables_of_reports(reports: Sequence[Report], labels: Sequence[str | None] | None = None) -> list[RankTable]:
-    """A table for each series of reports; `labels` and series as in `scaling_of`.
+def tables_of_reports(
+    reports: Sequence[Report],
+    labels: Sequence[str | None] | None = None,
+    gaps: Sequence[Sequence[RankGap]] | None = None,
+) -> list[RankTable]:
+    """A table for each series of reports; `labels` and series as in `scaling_of`, `gaps` of the series of each report.
 
     Raises ArgumentError as `scaling_of` does.
     """
     tables = []
+    gaps_of = {id(report): found for report, found in zip(reports, gaps or [()] * len(reports), strict=True)}
     for label, groups in group_reports(reports, labels).items():
         found = {(n, repeat): one for n, group in groups.items() for repeat, one in enumerate(group, start=1)}
         runs = {key: rank_quantities(report.timings) for key, report in found.items()}
         bytes_read = {key: report.timings.bytes_read for key, report in found.items()}
         origin = _origin_of(next(iter(found.values())))
-        tables.append(RankTable(label, runs, origin=origin, bytes_read=bytes_read))
+        missing = tuple(dict.fromkeys(gap for report in found.values() for gap in gaps_of[id(report)]))
+        tables.append(RankTable(label, runs, origin=origin, bytes_read=bytes_read, gaps=missing))
     return tables
 
 
@@ -309,13 +351,14 @@ def leave_out(series: Sequence[RankSeries], patterns: Sequence[str]) -> list[Ran
 
 
 def _without(one: RankSeries, patterns: Sequence[str]) -> RankSeries | None:
-    kept = [name for name in one.names if not any(fnmatchcase(name, pattern) for pattern in patterns)]
+    kept = {name for name in one.names if not any(fnmatchcase(name, pattern) for pattern in patterns)}
     if len(kept) == len(one.names):
         return one
-    if one.table is None or not kept:
-        return None
+    gaps = tuple(gap for gap in one.gaps if one.name_of_gap(gap) in kept)
+    if one.table is None:
+        return replace(one, gaps=gaps) if one.label in kept else None
     runs = {key: run for key, run in one.table.runs.items() if one.table.name_of_run(*key) in kept}
-    return replace(one.table, runs=runs).series()
+    return replace(one.table, runs=runs, gaps=gaps).series() if runs else None
 
 
 def workload_ratios(series: Sequence[RankSeries]) -> list[tuple[RankSeries, float, float | None]]:

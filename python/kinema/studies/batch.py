@@ -88,10 +88,21 @@ class BatchJob:
 
 @dataclass(frozen=True, eq=False)
 class BatchResults:
-    """The reports of all jobs; `gaps` says of which jobs there are fewer than runs, and why."""
+    """The reports of all jobs.
+
+    Attributes
+    ----------
+    reports : tuple of Report
+    gaps_by_workers : largest number of workers of each job that has fewer reports than runs; which job, and why
+    """
 
     reports: tuple[Report, ...]
-    gaps: tuple[str, ...]
+    gaps_by_workers: tuple[tuple[int, str], ...]
+
+    @property
+    def gaps(self) -> tuple[str, ...]:
+        """The jobs that have fewer reports than runs, and why."""
+        return tuple(words for _, words in self.gaps_by_workers)
 
 
 def write_jobs(
@@ -187,16 +198,17 @@ def collect_jobs(folder: str | os.PathLike[str]) -> BatchResults:
     if not jobs:
         raise ArgumentError(f"{place}: holds no jobs of kinema scaling --batch")
     reports: list[Report] = []
-    gaps: list[str] = []
+    gaps: list[tuple[int, str]] = []
     for path in jobs:
         nodes, design = _load(path)
         found = [Report.load(one) for one in sorted((path.parent / "reports").glob("*.json"))]
         reports += found
         if len(found) < design.n_runs:
             number = f"{len(found)} of {design.n_runs} runs have a report"
-            gaps.append(f"{counted(nodes, 'node')}: {number}: {printable(_reason(path.parent))}")
+            words = f"{counted(nodes, 'node')}: {number}: {printable(_reason(path.parent))}"
+            gaps.append((max(design.workers), words))
     if not reports:
-        raise ArgumentError(f"{place}: no job has a report yet; {'; '.join(gaps)}")
+        raise ArgumentError(f"{place}: no job has a report yet; {'; '.join(words for _, words in gaps)}")
     return BatchResults(tuple(reports), tuple(gaps))
 
 

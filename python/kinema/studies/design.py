@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from itertools import product
 from typing import Any
 
-from kinema.base.choices import GATHER, SCHEDULE
+from kinema.base.choices import GATHER, SCHEDULE, renamed
 from kinema.base.errors import ArgumentError
 from kinema.base.printable import counted
 from kinema.base.resources import parse_memory
@@ -164,6 +164,10 @@ class Design:
     launcher: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        # one name or number alone is a list of one
+        for name, kind in (("runners", str), ("ranks_per_node", int)):
+            if isinstance(value := getattr(self, name), kind):
+                object.__setattr__(self, name, (value,))
         for runner in self.runners:
             options_of(runner, {})
         if not self.runners:
@@ -345,6 +349,10 @@ class Design:
             yield {"task": task, "runner": runner, "reader": reader, "source": source} | dict(
                 zip(varied, values, strict=True)
             )
+
+
+# `replace` and `Design(...)` take the new name
+Design.__init__ = renamed(runner="runners")(Design.__init__)  # type: ignore[method-assign]
 
 
 def _fits(task: str, runner: str, reader: str, source: str) -> bool:

@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +109,7 @@ def run_design(
                     if name in kept:
                         yield ExperimentRun(setting, workers, repeat, kept[name]["job_seconds"], Report.load(report))
                         continue
-                    outcome = _Program(design, setting, workers, repeat, report).start(made, launcher)
+                    outcome = RunProgram(design, setting, workers, repeat, report).start(made, launcher)
                     results.add({**outcome.as_dict(), "name": name, "common": design.common})
                     notify(str(outcome))
                     yield outcome
@@ -151,14 +151,18 @@ def run_name(setting: Setting, workers: int, repeat: int) -> str:
 
 
 @dataclass(frozen=True)
-class _Program:
-    """One run that is to be made; its program writes the report."""
+class RunProgram:
+    """One run that is to be made; its program writes the report.
+
+    `environment` are more variables of the program.
+    """
 
     design: Design
     setting: Setting
     workers: int
     repeat: int
     report: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     def start(self, made: RunFiles, launcher: Callable[[int], list[str]]) -> ExperimentRun:
         """Runs the program. An error of the run becomes its reason."""
@@ -170,7 +174,7 @@ class _Program:
             with os_errors("cannot write", str(settings_file)):
                 settings_file.write_text(json.dumps(settings), encoding="utf-8")
             command = [*launcher(self.workers), *module_command("kinema.studies.one_run", settings_file)]
-            ended = run_bounded(command, child_environment(), self.design.time_limit)
+            ended = run_bounded(command, {**child_environment(), **self.environment}, self.design.time_limit)
             if ended.code != 0:
                 reason = in_one_line(reason_of(ended, self.design.time_limit).replace(f"{folder}/", ""))
                 return ExperimentRun(self.setting, self.workers, self.repeat, ended.seconds, None, reason)

@@ -120,5 +120,17 @@ def test_a_run_on_ranks_and_its_plan_agree(mpi: Any, tmp_path: Path) -> None:
     assert done.returncode == 0 and "lab lustre, program recorded, stripes 4" in done.stdout, done.stderr
     (report, _) = sorted((tmp_path / "lab" / "reports").iterdir())
     assert Report.load(report).timings.frames == N_FRAMES
+    # the experiment makes and records the runs itself, also of files in other formats, once for all stripes
+    own = (
+        "--lab lustre --runner mpi --recorded auto --cpu-per-frame 50,4 --no-stored --stripes 1,4 --formats xtc".split()
+    )
+    done = call_kinema("scaling", "walk.dcd", *own, "--workers", N_RANKS, "-o", "own", cwd=tmp_path)
+    assert done.returncode == 0 and done.stderr.count("recorded: mpi") == 1, done.stderr
+    assert "mpi, xtc, lab lustre, program recorded, stripes 4" in done.stdout
+    assert sorted(path.name for path in (tmp_path / "own").iterdir()) == ["reports", "results.jsonl", "scaling.png"]
+    found = [Report.load(one) for one in sorted((tmp_path / "own" / "reports").iterdir())]
+    assert [one.timings.frames for one in found] == [N_FRAMES] * 2
+    done = call_kinema("scaling", "walk.dcd", *own, "--workers", 129, "-o", "other", cwd=tmp_path)
+    assert done.returncode == 2 and "workers must be at most 128 for runs that are recorded here" in done.stderr
     done = call_kinema("scaling", "walk.dcd", *words, N_RANKS + 1, "-o", "other", cwd=tmp_path)
     assert done.returncode == 2 and "the trace is of 3 ranks, expected as many workers, found 4" in done.stderr

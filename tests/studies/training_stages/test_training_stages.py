@@ -87,6 +87,19 @@ def test_a_rank_that_fails_or_does_not_end_is_an_error() -> None:
         study._trained(stage, [hangs], 0.5, lambda: None)
 
 
+def test_traces_are_kept_and_not_mixed(tmp_path: Path) -> None:
+    folders = study._make_trace_folders(STAGES[:2], tmp_path, overwrite=False)
+    assert [path.name for path in folders.values()] == ["npz-files-numpy", "npz-files-kinema"]
+    (tmp_path / "npz-files-kinema" / "a-1.pfw.gz").write_bytes(b"")
+    with pytest.raises(ArgumentError, match="npz-files-kinema: holds a trace already; name another folder"):
+        study._make_trace_folders(STAGES[:2], tmp_path, overwrite=False)
+    study._make_trace_folders(STAGES[:2], tmp_path, overwrite=True)
+    assert not list((tmp_path / "npz-files-kinema").iterdir())
+    (tmp_path / "npz-files-kinema" / "mine.txt").write_bytes(b"")
+    with pytest.raises(ArgumentError, match=r"holds mine\.txt, which is not a trace"):
+        study._make_trace_folders(STAGES[:2], tmp_path, overwrite=True)
+
+
 def test_the_command_writes_report_results_and_picture(samples: str, tmp_path: Path) -> None:
     scratch, out = tmp_path / "scratch", tmp_path / "out"
     scratch.mkdir()

@@ -16,6 +16,7 @@ from kinema.cli.options import shared as options
 from kinema.cli.options.analyses import takes_groups
 from kinema.cli.options.shared import one_of
 from kinema.cli.word_lists import list_of_numbers, list_of_words
+from kinema.studies.lab import PLATFORMS
 from kinema.studies.write_strategies.design import (
     FORMATS,
     NETCDF_LIBRARY,
@@ -126,6 +127,30 @@ class BenchWriteRuns:
 def bench_write(
     context: typer.Context,
     runs: BenchWriteRuns,
+    lab: Annotated[
+        str | None,
+        typer.Option(
+            "--lab", help=f"Emulate a cluster: {', '.join(PLATFORMS)} or FILE.toml.", rich_help_panel="Laboratory"
+        ),
+    ] = None,
+    nodes: Annotated[
+        int | None,
+        typer.Option(
+            "--nodes",
+            **numbers.whole(1, numbers.MOST_WORKERS),
+            help="Its nodes; a core for each rank by default.",
+            rich_help_panel="Laboratory",
+        ),
+    ] = None,
+    stripes: Annotated[
+        int | None,
+        typer.Option(
+            "--stripes",
+            **numbers.COUNT,
+            help="Its storage targets of the file; by default the platform's own.",
+            rich_help_panel="Laboratory",
+        ),
+    ] = None,
     output: Annotated[
         Path, typer.Option("-o", "--output", help="Folder for report.md, results.json, bandwidth.png.")
     ] = Path("bench-write-output"),
@@ -137,7 +162,16 @@ def bench_write(
     command: Command = context.obj
     if command.ranks is not None:
         raise ArgumentError("kinema bench-write starts mpiexec for each run; start it itself without it")
-    study = run_study(runs.design(), output, command.print_progress, overwrite=force)
+    if lab is not None:
+        from kinema.studies.lab.platform import read_platform
+        from kinema.studies.lab.writing import WriteLaboratory
+
+        laboratory = WriteLaboratory(read_platform(lab), nodes, stripes)
+        study = laboratory.run(runs.design(), output, command.print_progress, overwrite=force)
+    elif nodes is not None or stripes is not None:
+        raise ArgumentError("--nodes and --stripes are for an emulated cluster: they need --lab")
+    else:
+        study = run_study(runs.design(), output, command.print_progress, overwrite=force)
     command.print_result(
         study.as_dict, lambda: f"{study.text}\nwritten: {', '.join(str(output / name) for name in study.file_names)}"
     )

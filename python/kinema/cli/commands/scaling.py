@@ -200,9 +200,12 @@ class LaboratoryOptions:
     ] = "measured"
 
     recorded: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            "--recorded", help="Replay this trace of a real run on as many ranks, not a plan.", rich_help_panel=_LAB
+            "--recorded",
+            metavar="DIR",
+            help="Replay this trace of a real run on as many ranks, not a plan; auto: run and record them here first.",
+            rich_help_panel=_LAB,
         ),
     ] = None
 
@@ -215,8 +218,7 @@ class LaboratoryOptions:
             if self.nodes is not None or self.recorded is not None:
                 raise ArgumentError("--nodes and --recorded are for an emulated cluster: they need --lab")
             return None
-        recorded = "" if self.recorded is None else str(self.recorded)
-        return Laboratory(read_platform(self.lab), self.nodes, self.cpu_per_frame, recorded)
+        return Laboratory(read_platform(self.lab), self.nodes, self.cpu_per_frame, self.recorded or "")
 
 
 def _numbers(option: str, text: str | None) -> tuple[int, ...]:
@@ -351,7 +353,7 @@ def _write_jobs(command: Command, design: Design, clusters: ClusterRuns, output:
 def _collect(command: Command, folder: Path, quantity: str, force: bool) -> None:
     """Shows the reports of jobs."""
     from kinema.report import scaling_of
-    from kinema.report.figures.scaling import draw_scaling
+    from kinema.report.figures.scaling import draw_scaling, note_gaps
     from kinema.report.figures.style import write
     from kinema.report.verdicts import verdicts_of
     from kinema.storage.output_checks import check_remade
@@ -361,7 +363,9 @@ def _collect(command: Command, folder: Path, quantity: str, force: bool) -> None
     check_remade(picture, overwrite=force)
     found = collect_jobs(folder)
     measured, verdicts = scaling_of(found.reports, quantity=quantity), verdicts_of(found.reports, quantity)
-    write(draw_scaling(measured), picture)
+    figure = draw_scaling(measured)
+    note_gaps(figure, found.gaps_by_workers)
+    write(figure, picture)
     command.print_result(
         lambda: {
             "scaling": measured.as_dict(),

@@ -21,6 +21,7 @@ from kinema.report.figures.style import (
     add_legend_and_caption,
     decades_axis,
     make_panels,
+    mark_missing,
     number_axis,
     plain,
     series_style,
@@ -109,15 +110,7 @@ def _draw_kind(axes: Axes, speeds: Sequence[Speeds], platforms: Mapping[str, int
         for n, (_, slowest, fastest) in one.points.items():
             if fastest > slowest:
                 axes.vlines(n * shift, slowest, fastest, color=colour, linewidth=1)
-    for n in numbers:
-        # the crosses of one number of processors stand side by side
-        missing = [one for one in speeds if n in one.gaps]
-        for place, one in enumerate(missing):
-            axes.annotate(
-                "\u00d7", (n, 0.0), xytext=(9 * (place - (len(missing) - 1) / 2), 1),
-                xycoords=("data", "axes fraction"), textcoords="offset points", ha="center", va="bottom", fontsize=13,
-                color=series_style(platforms[one.platform])["color"], annotation_clip=False,
-            )  # fmt: skip
+    mark_missing(axes, [(n, series_style(platforms[one.platform])["color"]) for one in speeds for n in one.gaps])
     number_axis(axes, numbers)
     axes.set_xlabel("number of processors")
     axes.set_ylabel("speed (MB/s)")

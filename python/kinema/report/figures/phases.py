@@ -14,9 +14,9 @@ from matplotlib.patches import Patch
 from kinema.base.errors import ArgumentError
 from kinema.base.printable import plot_text
 from kinema.report.figures.captions import caption_of
-from kinema.report.figures.style import QUANTITY_COLOURS, add_legend_and_caption, make_panels, plain
+from kinema.report.figures.style import QUANTITY_COLOURS, add_legend_and_caption, make_panels, mark_missing, plain
 from kinema.report.quantities import PARTS
-from kinema.report.ranks import QUANTITY_WORDS, RankSeries
+from kinema.report.ranks import QUANTITY_WORDS, RankSeries, gap_numbers
 
 _TITLE = 48
 
@@ -26,9 +26,10 @@ def draw_phases(series: Sequence[RankSeries]) -> Figure:
 
     Raises ArgumentError if the parts of no series are known.
     """
-    series = [one for one in series if sum(name in one.values for name in PARTS) > 1 and "t_total" in one.values]
-    if not series:
+    known = [sum(name in one.values for name in PARTS) > 1 and "t_total" in one.values for one in series]
+    if not any(known):
         raise ArgumentError("the parts of no series are known")
+    series = [one for one, is_known in zip(series, known, strict=True) if is_known or not one.values]
     figure, panels = make_panels(len(series), columns=2 if len(series) < 5 else 3, width=4.6, height=3.2)
     shown: dict[str, None] = {}
     for axes, one in zip(panels, series, strict=True):
@@ -44,7 +45,8 @@ def draw_phases(series: Sequence[RankSeries]) -> Figure:
 
 def _draw_series(axes: Axes, one: RankSeries) -> list[str]:
     """Draws a stack for each number of ranks; returns the quantities that were drawn."""
-    numbers = sorted(one.values["t_total"])
+    totals = one.values.get("t_total", {})
+    numbers = sorted({*totals, *gap_numbers([one])})
     bottom = np.zeros(len(numbers))
     shown = []
     for name in PARTS:
@@ -53,8 +55,11 @@ def _draw_series(axes: Axes, one: RankSeries) -> list[str]:
             axes.bar(np.arange(len(numbers)), means, 0.7, bottom, color=QUANTITY_COLOURS[name], linewidth=0)
             bottom += means
             shown.append(name)
-    slowest = [one.values["t_total"][n].mean for n in numbers]
-    axes.plot(np.arange(len(numbers)), slowest, linestyle="", marker="_", markersize=14, color="black")
+    slowest = [totals[n].mean for n in sorted(totals)]
+    axes.plot(
+        [numbers.index(n) for n in sorted(totals)], slowest, linestyle="", marker="_", markersize=14, color="black"
+    )
+    mark_missing(axes, [(at, "black") for at, n in enumerate(numbers) if one.is_gap(n)])
     axes.set_xticks(range(len(numbers)), [str(n) for n in numbers])
     axes.set_xlabel("number of ranks N")
     axes.set_ylabel("time (s)")

@@ -39,6 +39,7 @@ def draw_rank_bars(series: Sequence[RankSeries]) -> Figure:
 
     Raises ArgumentError if no series has the values of single ranks.
     """
+    without_times = [one for one in series if not one.values]
     series = [one for one in series if one.table is not None]
     if not series:
         raise ArgumentError("no series has the values of single ranks")
@@ -49,7 +50,7 @@ def draw_rank_bars(series: Sequence[RankSeries]) -> Figure:
         assert one.table is not None
         n = one.table.sizes[-1]
         repeat = one.table.median_repeat(n)
-        sums, marked = rank_sums(one.table, n, repeat)
+        sums, marked = _rank_sums(one.table, n, repeat)
         run, repeats = counted(n, "rank"), len(one.table.repeats(n))
         run += f", repeat {repeat} (the median of {repeats} repeats)" if repeats > 1 else ""
         stack_phases(axes, sums, f"{plot_text(one.label)}\n{run}", "rank", marked)
@@ -59,11 +60,11 @@ def draw_rank_bars(series: Sequence[RankSeries]) -> Figure:
     names |= {"start": "topology"} if "start" in names else {}
     handles = [Patch(color=PHASE_COLOURS[phase], label=name) for phase, name in names.items()]
     about = "▾: a rank that took 1.5 times as long as the fast ranks, or longer."
-    add_legend_and_caption(figure, handles, [about, *caption_of(series)])
+    add_legend_and_caption(figure, handles, [about, *caption_of([*series, *without_times])])
     return figure
 
 
-def rank_sums(
+def _rank_sums(
     table: RankTable, n_ranks: int, repeat: int
 ) -> tuple[dict[str, NDArray[np.float64]], list[tuple[int, str]]]:
     """(ranks,) seconds of a run by phase, and its stragglers with their phases; names as in `QUANTITY_WORDS`."""

@@ -19,11 +19,12 @@ from kinema.report.figures.style import (
     add_legend_and_caption,
     decades_axis,
     make_panels,
+    mark_missing,
     number_axis,
     plain,
     series_style,
 )
-from kinema.report.ranks import RankSeries, workload_ratios
+from kinema.report.ranks import RankSeries, gap_numbers, workload_ratios
 
 __all__ = ["draw_ratios"]
 
@@ -62,7 +63,7 @@ def draw_ratios(series: Sequence[RankSeries]) -> Figure:
     figure, axes = make_panels(len(panels), columns=2 if len(panels) in (2, 4) else 3)
     for one, draw in zip(axes, panels, strict=True):
         draw(one)
-    drawn = [one for one in series if any(one is other for other in used)]
+    drawn = [one for one in series if any(one is other for other in used) or not one.values]
     handles = [handle for one, handle in zip(series, series_handles(series), strict=True) if one in drawn]
     lines = [
         "R_comp/IO is t_compute / t_IO of the run with one rank; R_comp/comm is mean t_compute / mean t_communication.",
@@ -120,7 +121,9 @@ def _over_ranks(axes: Axes, series: Sequence[RankSeries], style: Mapping[int, di
         line = {name: value for name, value in style[id(one)].items() if name != "capsize"}
         axes.plot(list(values), list(values.values()), **line)
     every = [value for values in found.values() for value in values.values()]
-    number_axis(axes, sorted({n for values in found.values() for n in values}))
+    gaps = [(n, style[id(one)]["color"]) for one in series for n in sorted(gap_numbers([one])) if one.is_gap(n)]
+    mark_missing(axes, gaps)
+    number_axis(axes, sorted({n for values in found.values() for n in values} | {n for n, _ in gaps}))
     decades_axis(axes, min(every), max(every))
     if label == _PER_COMM and min(every) < 1 < max(every):
         axes.axhline(1.0, color="0.6", linewidth=1, linestyle="--", zorder=0)

@@ -5,14 +5,14 @@ It imports matplotlib, and so is imported only when a picture is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from kinema.base.printable import counted, plot_text
-from kinema.report.figures.style import logarithmic, number_axis, plain, series_style
+from kinema.report.figures.style import logarithmic, mark_missing, number_axis, plain, series_style
 from kinema.report.scaling import Scaling, ScalingPoint
 
 if TYPE_CHECKING:
@@ -92,8 +92,12 @@ def draw_speed_up(
     speed_axes: Axes,
     efficiency_axes: Axes,
     series: Sequence[tuple[Sequence[float], Sequence[ScalingPoint], dict[str, Any]]],
+    gaps: Collection[int] = (),
 ) -> list[int]:
-    """Draws S(N) and E(N) with deviations, series as (places, points, style), and the ideal. Returns the numbers N."""
+    """Draws S(N) and E(N) with deviations, series as (places, points, style), and the ideal. Returns the numbers N.
+
+    The axes have room for the numbers N in `gaps` too.
+    """
     for n, points, style in series:
         speed_axes.errorbar(n, [p.speed_up for p in points], yerr=[p.speed_up_deviation for p in points], **style)
         efficiency_axes.errorbar(
@@ -117,7 +121,7 @@ def draw_speed_up(
     speed_axes.set_ylabel(f"speed-up S = {first} / t(N)")
     efficiency_axes.set_ylabel(f"efficiency E = S / {share}")
     for axes in (speed_axes, efficiency_axes):
-        number_axis(axes, numbers)
+        number_axis(axes, sorted({*numbers, *gaps}))
         plain(axes)
     if speed_axes.get_xscale() == "log":
         logarithmic(speed_axes)
@@ -137,12 +141,8 @@ def note_gaps(figure: Figure, gaps: Sequence[tuple[int, str]]) -> None:
     axes = figure.axes[0]
     over_workers = axes.get_xlabel().startswith("workers")
     if over_workers:
-        numbers = sorted({n for n, _ in gaps})
-        axes.plot(
-            numbers, [0.02] * len(numbers), "x", color="black", markersize=6, transform=axes.get_xaxis_transform(),
-            clip_on=False, label="gap",
-        )  # fmt: skip
-    mark = "x" if over_workers else "no time"
+        mark_missing(axes, [(n, "black") for n in sorted({n for n, _ in gaps})])
+    mark = "\u00d7" if over_workers else "no time"
     lines = [f"{mark}: {plot_text(words)}" for _, words in gaps[:_NAMED_GAPS]]
     if len(gaps) > _NAMED_GAPS:
         lines.append(f"and {len(gaps) - _NAMED_GAPS} more in results.jsonl")

@@ -8,10 +8,10 @@ from matplotlib.figure import Figure
 
 from kinema.base.errors import ArgumentError
 from kinema.base.printable import plot_text
-from kinema.report.figures.captions import caption_of, series_handles, with_quantity
+from kinema.report.figures.captions import caption_of, mark_gaps, series_handles, with_quantity
 from kinema.report.figures.scaling import draw_speed_up
 from kinema.report.figures.style import add_legend_and_caption, make_panels, series_style
-from kinema.report.ranks import QUANTITY_WORDS, RankSeries
+from kinema.report.ranks import QUANTITY_WORDS, RankSeries, gap_numbers
 
 _SHOWN = ("t_total", "t_IO", "t_compute")
 
@@ -38,10 +38,11 @@ def draw_speedup(
             if points
         ]
         above, below = panels[column], panels[len(names) + column]
-        draw_speed_up(above, below, lines)
+        draw_speed_up(above, below, lines, gap_numbers(series))
         above.set_title(f"{QUANTITY_WORDS[name]}, {name}", fontsize=10, loc="left")
         for axes in (above, below):
             axes.set_xlabel("number of ranks N")
+            mark_gaps(axes, series, name)
     drawn = [line for axes in panels[: len(names)] for line in axes.lines]
     ideals = {line.get_label(): line for line in drawn if str(line.get_label()).startswith("ideal")}
     handles = [*series_handles(series), *ideals.values()]

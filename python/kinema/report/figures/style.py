@@ -157,6 +157,21 @@ def number_axis(axes: Axes, numbers: Sequence[int]) -> None:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
+def mark_missing(axes: Axes, found: Sequence[tuple[float, str]]) -> None:
+    """Crosses at the bottom of a panel: (place on the axis, colour) of runs without a value.
+
+    The crosses of one place stand side by side.
+    """
+    for place in dict.fromkeys(place for place, _ in found):
+        colours = [colour for at, colour in found if at == place]
+        for number, colour in enumerate(colours):
+            axes.annotate(
+                "\u00d7", (place, 0.0), xytext=(9 * (number - (len(colours) - 1) / 2), 1),
+                xycoords=("data", "axes fraction"), textcoords="offset points", ha="center", va="bottom", fontsize=13,
+                color=colour, annotation_clip=False,
+            )  # fmt: skip
+
+
 def plain(axes: Axes) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", alpha=0.3, linewidth=0.6)

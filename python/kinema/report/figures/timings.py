@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from kinema.base.printable import plot_text
-from kinema.report.figures.captions import caption_of, series_handles, with_quantity
+from kinema.report.figures.captions import caption_of, mark_gaps, series_handles, with_quantity
 from kinema.report.figures.style import (
     add_legend_and_caption,
     decades_axis,
@@ -20,7 +20,7 @@ from kinema.report.figures.style import (
     plain,
     series_style,
 )
-from kinema.report.ranks import QUANTITY_WORDS, RankSeries
+from kinema.report.ranks import QUANTITY_WORDS, RankSeries, gap_numbers
 
 # quantities that are drawn unless others are named; t_open instead of its parts if they are not known
 _SHOWN = (
@@ -75,7 +75,8 @@ def _draw_quantity(axes: Axes, series: Sequence[RankSeries], name: str) -> None:
     if not drawn:
         axes.text(0.5, 0.5, "0 s in all series", transform=axes.transAxes, ha="center", color="0.4")
         return
-    number_axis(axes, sorted(numbers))
+    mark_gaps(axes, series, name)
+    number_axis(axes, sorted(numbers | gap_numbers(series)))
     # bars of deviations may reach zero; the axis does not follow them there
     decades_axis(axes, float(np.nanmin(drawn)), float(np.nanmax(drawn)))
     if not_above:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Literal
 
 from kinema.studies.lab.operations import (
@@ -26,8 +27,19 @@ from kinema.studies.lab.operations import (
 
 # bytes of a call that writes, of the ranks that write much
 _BATCH = 8 << 20
-# CPU time to format a byte of ASCII records: assumption, 1 microsecond for a number of 20 characters
-_ENCODE_NS = 50
+
+
+@dataclass(frozen=True)
+class AtomRecord:
+    """A record of three float64: bytes in the file, and nanoseconds of CPU time to format a byte of it."""
+
+    size: int
+    encode_ns: int
+
+
+# formatting: assumption, 1 microsecond for a number of 20 characters
+ASCII = AtomRecord(73, 50)
+BINARY = AtomRecord(24, 0)
 
 
 def _share(size: int, n_ranks: int, rank: int) -> tuple[int, int]:
@@ -40,18 +52,17 @@ def _written(file: StoredFile, begin: int, end: int) -> Iterator[Operation]:
         yield WriteBytes(file, offset, min(_BATCH, end - offset))
 
 
-def serial_write(file: StoredFile, n_ranks: int) -> RankProgram:
+def serial_write(file: StoredFile, n_ranks: int, record: AtomRecord = ASCII) -> RankProgram:
     """SDAW of the DL_POLY publication: all atoms go to rank 0, which formats and writes them."""
 
     def program(rank: int) -> Iterator[Operation]:
-        # a record of 73 bytes is made of three float64
-        begin, end = _share(file.size * 24 // 73, n_ranks, rank)
+        begin, end = _share(file.size * BINARY.size // record.size, n_ranks, rank)
         yield GatherTo(0, end - begin)
         if rank == 0:
             yield Metadata("create", file)
             for operation in _written(file, 0, file.size):
                 assert isinstance(operation, WriteBytes)
-                yield Compute(operation.size * _ENCODE_NS)
+                yield Compute(operation.size * record.encode_ns)
                 yield operation
             yield Metadata("close", file)
         yield Barrier()
@@ -59,14 +70,14 @@ def serial_write(file: StoredFile, n_ranks: int) -> RankProgram:
     return program
 
 
-def direct_write(file: StoredFile, n_ranks: int) -> RankProgram:
+def direct_write(file: StoredFile, n_ranks: int, record: AtomRecord = ASCII) -> RankProgram:
     """PDAW: each rank formats its atoms and writes them at the place that their number gives."""
 
     def program(rank: int) -> Iterator[Operation]:
         yield Metadata("open" if rank else "create", file)
         for operation in _written(file, *_share(file.size, n_ranks, rank)):
             assert isinstance(operation, WriteBytes)
-            yield Compute(operation.size * _ENCODE_NS)
+            yield Compute(operation.size * record.encode_ns)
             yield operation
         yield Metadata("close", file)
         yield Barrier()
@@ -81,7 +92,7 @@ def independent_write(file: StoredFile, n_ranks: int, piece: int) -> RankProgram
         yield Metadata("open" if rank else "create", file)
         for offset in range(rank * piece, file.size, n_ranks * piece):
             size = min(piece, file.size - offset)
-            yield Compute(size * _ENCODE_NS)
+            yield Compute(size * ASCII.encode_ns)
             yield WriteBytes(file, offset, size)
         yield Metadata("close", file)
         yield Barrier()
@@ -89,7 +100,7 @@ def independent_write(file: StoredFile, n_ranks: int, piece: int) -> RankProgram
     return program
 
 
-def collective_write(file: StoredFile, n_ranks: int, n_writers: int) -> RankProgram:
+def collective_write(file: StoredFile, n_ranks: int, n_writers: int, record: AtomRecord = ASCII) -> RankProgram:
     """The same pieces through MPI-IO's collective calls: ranks send them to `n_writers` ranks, which write whole parts.
 
     Writers are evenly spaced among the ranks, so that they are on different nodes if there are as many.
@@ -101,7 +112,7 @@ def collective_write(file: StoredFile, n_ranks: int, n_writers: int) -> RankProg
         for number, writer in enumerate(writers):
             begin, end = _share(file.size, n_writers, number)
             own = (end - begin) // n_ranks
-            yield Compute(own * _ENCODE_NS)
+            yield Compute(own * record.encode_ns)
             if rank != writer:
                 yield SendTo(writer, own)
                 continue

@@ -7,22 +7,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kinema.base.choices import GATHER
 from kinema.base.errors import ArgumentError
 from kinema.base.printable import counted
 from kinema.model.selection.frames import FrameSelection
 from kinema.report import Report
 from kinema.report.places import Places
 from kinema.runners.scheduler import DEFAULT_PIECES
-from kinema.studies.design import Design, Setting
+from kinema.storage.output_file import temporary_folder
+from kinema.studies.design import FORMATS, READERS, Design, Setting
 from kinema.studies.experiment import ExperimentRun, run_name
 from kinema.studies.lab.calibration import frame_cost
 from kinema.studies.lab.operations import RankProgram, StoredFile
 from kinema.studies.lab.platform import Platform
 from kinema.studies.lab.programs import AnalysisWork, FrameCost, FrameFile, analysis_program, split_evenly
+from kinema.studies.lab.real_runs import MOST_RANKS, RealRuns
 from kinema.studies.lab.recording import recorded_run
 from kinema.studies.lab.replay import emulate, emulated_report
 from kinema.studies.results_log import ResultsLog
@@ -32,6 +36,8 @@ from kinema.trajectory.opening import open as open_trajectory
 # a number for each frame
 _RESULT_BYTES = 8
 _FORMATS = ("as is", "subfiles", "chain")
+# in place of the folder of a trace: real runs are made and recorded
+OWN = "auto"
 
 
 @dataclass(frozen=True)
@@ -46,7 +52,8 @@ class Laboratory:
     cost : str
         CPU time of a frame: "measured", "paper", or "DECODE,COMPUTE" in microseconds, as `calibration.frame_cost`.
     recorded : str
-        Folder with the trace of a real run on as many ranks, which is replayed instead of the plan; "" for the plan.
+        Folder with the trace of a real run on as many ranks, which is replayed instead of the plan; "auto": real runs
+        are made here and recorded, on up to 128 ranks; "" for the plan.
     """
 
     platform: Platform
@@ -56,11 +63,16 @@ class Laboratory:
 
     def check(self, design: Design) -> None:
         """Raises ArgumentError for designs that the laboratory cannot carry out."""
+        own = self.recorded == OWN
+        direct = tuple(name for name in design.accesses if not name.startswith("hdf5-mpio"))
         allowed: dict[str, tuple[Iterable[str], tuple[str, ...]]] = {
             "runner": (design.runners, ("mpi",)),
             "source": (design.sources, ("file",)),
-            "formats": (design.formats, _FORMATS),
-            "access": (design.accesses, ("direct",)),
+            # a real run reads any format in any way; the plan knows frames of equal length
+            "formats": (design.formats, FORMATS if own else _FORMATS),
+            "access": (design.accesses, direct if own else ("direct",)),
+            "reader": (design.readers, ("kinema",) if own else READERS),
+            "gather": (design.gathers, ("", "collective") if own else ("", *GATHER)),
             "task": (design.tasks, ("rmsd",)),
             "analysis": (design.analyses, ("rmsd",)),
             "storage": (design.storages, ()),
@@ -82,6 +94,13 @@ class Laboratory:
             )
         if self.nodes is not None and design.ranks_per_node != (None,):
             raise ArgumentError("nodes and ranks per node both say how ranks are placed; give one")
+        if own:
+            if max(design.workers) > MOST_RANKS:
+                raise ArgumentError(
+                    f"workers must be at most {MOST_RANKS} for runs that are recorded here, found "
+                    f"{max(design.workers)}; the plan has any number, without --recorded"
+                )
+            return
         varied = {"formats": design.formats, "reader": design.readers, "workload": design.workloads}
         varied |= {"times": design.times, "gather": design.gathers, "tasks per worker": design.oversubscribes}
         for name, found in varied.items():
@@ -106,12 +125,17 @@ class Laboratory:
         if resume:
             raise ArgumentError("an experiment in the laboratory takes seconds and is not continued; make it again")
         place = Path(folder)
-        with ResultsLog(place, "reports", overwrite=overwrite, remade=beside) as results:
+        with ExitStack() as stack:
+            results = stack.enter_context(ResultsLog(place, "reports", overwrite=overwrite, remade=beside))
             given = open_trajectory(list(design.files), design.topology, **design.stated)
             n_atoms = len(given.select(design.select).indices) if design.select is not None else given.n_atoms
             cost = frame_cost(self.cost, given, design.select, self.platform)
             notify(f"CPU time of a frame: decoding {cost.decode} ns, computing {cost.compute} ns ({cost.source})")
-            emulator = _Emulator(design, self, given, n_atoms, cost)
+            real = None
+            if self.recorded == OWN:
+                scratch = Path(stack.enter_context(temporary_folder(place / "files")))
+                real = RealRuns(design, self.platform, self.cost, scratch, notify, stack)
+            emulator = _Emulator(design, self, given, n_atoms, cost, real)
             for setting in design.settings():
                 for workers in design.workers:
                     report = emulator.report_of(setting, workers)
@@ -136,10 +160,12 @@ class _Emulator:
     given: Trajectory
     n_atoms: int
     cost: FrameCost
+    real: RealRuns | None
 
     def report_of(self, setting: Setting, workers: int) -> Report:
         """Emulates a run."""
-        laboratory, given, cost = self.laboratory, self.given, self.cost
+        laboratory, given = self.laboratory, self.given
+        cost = self.cost if self.real is None or setting.as_given else self.real.cost_of(setting, workers)
         chosen = slice(self.design.start, self.design.stop, self.design.step)
         frames = range(*chosen.indices(given.n_frames * setting.times))
         nodes = laboratory.nodes_of(setting, workers)
@@ -165,6 +191,10 @@ class _Emulator:
 
     def _recorded(self, setting: Setting, workers: int) -> RankProgram:
         """The program of ranks that a trace has recorded."""
+        if self.real is not None:
+            return self.real.program(
+                setting, workers, stripes=self._stripes(setting), result_bytes=_RESULT_BYTES
+            )  # fmt: skip
         found = recorded_run(
             self.laboratory.recorded, stripes=self._stripes(setting), cost=self.cost, result_bytes=_RESULT_BYTES
         )

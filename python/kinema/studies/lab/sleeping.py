@@ -10,7 +10,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -51,14 +52,20 @@ class SleepingStorage:
         """Returns when the metadata server has answered."""
         time.sleep(self._reserve("metadata", self.platform.metadata_ns) + 2 * self._latency)
 
-    def transfer(self, file: StoredFile, offset: int, size: int, *, write: bool) -> None:
-        """Returns when the bytes would have been read or written."""
+    @contextmanager
+    def transfer(self, file: StoredFile, offset: int, size: int, *, write: bool) -> Iterator[None]:
+        """The context in which real bytes are read or written; its end waits until the platform would have them.
+
+        The platform's time begins before the real transfer, and passes during it.
+        """
+        began = time.perf_counter()
         service = self.platform.write_ns if write else self.platform.read_ns
         ready = 0.0
         for _, target, _, length in requests_of(self.platform, file, offset, size):
             ready = max(ready, self._reserve(f"target-{target}", self.platform.request_latency + service(length)))
         linked = self._reserve(f"link-{self._rank}", self.platform.link_ns(size))
-        time.sleep(max(ready, linked) + 2 * self._latency)
+        yield
+        time.sleep(max(0.0, began + max(ready, linked) + 2 * self._latency - time.perf_counter()))
 
     @property
     def _latency(self) -> float:
@@ -80,8 +87,8 @@ class SleepingPlacer(FilePlacer):
 
     def write_at(self, offset: int, data: Data) -> None:
         """Writes all bytes, and returns when the platform would have them."""
-        super().write_at(offset, data)
-        self._storage.transfer(self._file, offset, len(bytes_of(data)), write=True)
+        with self._storage.transfer(self._file, offset, len(bytes_of(data)), write=True):
+            super().write_at(offset, data)
 
 
 def sleep_through(program: RankProgram, n_ranks: int, platform: Platform, folder: Path) -> float:
@@ -145,8 +152,8 @@ def _sleeper(
             handle = handles.get(name)
             if handle is None:
                 handle = handles[name] = os.open(os.path.join(folder, name), os.O_RDONLY | os.O_CLOEXEC)
-            os.pread(handle, one.size, one.offset)
-            storage.transfer(one.file, one.offset, one.size, write=False)
+            with storage.transfer(one.file, one.offset, one.size, write=False):
+                os.pread(handle, one.size, one.offset)
         elif isinstance(one, WriteBytes):
             name = one.file.name
             if name not in placers:

@@ -13,6 +13,7 @@ from kinema.report.quantities import checked_quantity
 from kinema.report.ranks import RankSeries, leave_out, tables_of_reports
 from kinema.report.report import Report
 from kinema.studies.publications import FIGURES
+from kinema.studies.publications.gaps import find_gaps
 from kinema.studies.publications.series import read_published_series
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ def gather_series(
 ) -> list[RankSeries]:
     """Series of reports and of published tables, in this order, without the runs that `exclude` matches.
 
+    Series have the gaps of the experiments that the reports belong to, as `find_gaps` finds them.
+
     A pattern of `exclude` matches the path of a report, or the name of a run: "LABEL, N ranks, repeat R". `labels` are
     as in `kinema.report.scaling_of`.
 
@@ -47,7 +50,12 @@ def gather_series(
     if files and not kept:
         raise ArgumentError("all reports are left out")
     reports = [Report.load(files[at]) for at in kept]
-    series = [table.series() for table in tables_of_reports(reports, [names[at] for at in kept])] if reports else []
+    gaps = find_gaps(files)
+    series = []
+    if reports:
+        of_reports = [gaps.of_reports[at] for at in kept]
+        series = [one.series() for one in tables_of_reports(reports, [names[at] for at in kept], of_reports)]
+        series += gaps.alone
     series += [] if published is None else read_published_series(published)
     return leave_out(series, [one for one in exclude if one not in of_files])
 
@@ -98,30 +106,27 @@ def draw_machine_figure(files: Sequence[Path]) -> Figure:
     from kinema.report.figures.machines import draw_machines
     from kinema.studies.publications.write_speeds import is_write_study, read_speeds
 
-    speeds: list[Speeds] = []
-    reports: list[Report] = []
-    for file in files:
-        if is_write_study(file):
-            speeds += read_speeds(file)
-        else:
-            reports.append(Report.load(file))
-    return draw_machines(speeds + _reading_speeds(reports))
+    studies = [file for file in files if is_write_study(file)]
+    speeds = [one for file in studies for one in read_speeds(file)]
+    return draw_machines(speeds + _reading_speeds([file for file in files if file not in studies]))
 
 
-def _reading_speeds(reports: Sequence[Report]) -> list[Speeds]:
+def _reading_speeds(files: Sequence[Path]) -> list[Speeds]:
     """Bytes read by the time of the slowest worker, a method for each series of reports."""
     from kinema.report.figures.machines import Speeds
 
     found = []
-    for table in tables_of_reports(reports) if reports else []:
+    reports = [Report.load(file) for file in files]
+    for table in tables_of_reports(reports, gaps=find_gaps(files).of_reports) if reports else []:
         points = {}
         for n in table.sizes:
             seconds = {(n, repeat): float(table.runs[n, repeat][table.total].max()) for repeat in table.repeats(n)}
             speeds = [table.bytes_read[key] / _MB / time for key, time in seconds.items()]
             points[n] = (median(speeds), min(speeds), max(speeds))
         repeats = max(len(table.repeats(n)) for n in table.sizes)
+        gaps = {gap.n_ranks: gap.reason for gap in table.gaps if gap.n_ranks not in points}
         found.append(
-            Speeds(table.origin.where, table.label, "reading", points, repeats=repeats, kind=table.origin.kind)
+            Speeds(table.origin.where, table.label, "reading", points, gaps, repeats=repeats, kind=table.origin.kind)
         )
     return found
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from kinema.base.errors import ArgumentError
 from kinema.base.printable import printable, three_digits
 from kinema.report.names_2020 import NAMES_2020
-from kinema.report.ranks import RankSeries, Statistic, workload_ratios
+from kinema.report.ranks import RankSeries, Statistic, gap_lines, gap_numbers, workload_ratios
 from kinema.report.report import Report
 from kinema.report.traces import TraceSummary
 from kinema.report.traces.text import column_rows
@@ -18,6 +18,8 @@ from kinema.studies.publications import TABLES
 
 _GIB = 1 << 30
 _SPLIT = "split"
+# a cell of runs that have no time; the words of the table say why
+_GAP = "gap"
 
 # rows of table 1 of 2021: facts of a report's machine, and names
 _SOFTWARE = {
@@ -107,7 +109,8 @@ def make_table(
     head, rows, words = make(reports, series, traces)
     if not rows or len(head) < 2:
         raise ArgumentError(f"the table {name} needs {needs}")
-    return PaperTable(name, title, tuple(head), tuple(map(tuple, rows)), words)
+    gaps = [f"{_GAP}, {line}." for line in gap_lines(series)] if needs != _REPORTS else []
+    return PaperTable(name, title, tuple(head), tuple(map(tuple, rows)), "\n\n".join(filter(None, [words, *gaps])))
 
 
 _Rows = tuple[Sequence[str], Sequence[Sequence[str]], str]
@@ -186,8 +189,12 @@ def _splitting(reports: Sequence[Report], series: Sequence[RankSeries], traces: 
     rows = []
     for one in series:
         if one.origin.task == _SPLIT:
-            for point in one.speed_ups("t_total"):
-                n = point.n_workers
+            points = {point.n_workers: point for point in one.speed_ups("t_total")}
+            for n in sorted({*points, *gap_numbers([one])}):
+                if n not in points:
+                    rows.append([one.label, str(n), _GAP, "-", "-"])
+                    continue
+                point = points[n]
                 deviation = f" ± {three_digits(point.deviation)}" if point.repeats > 1 else ""
                 ratios = (three_digits(point.speed_up), three_digits(point.efficiency))
                 rows.append([one.label, str(n), f"{three_digits(point.mean)}{deviation}", *ratios])
@@ -198,7 +205,7 @@ def _splitting(reports: Sequence[Report], series: Sequence[RankSeries], traces: 
 def _compute_and_io(reports: Sequence[Report], series: Sequence[RankSeries], traces: Sequence[TraceSummary]) -> _Rows:
     """t_compute and t_IO by number of ranks, two columns for each series."""
     shown = [one for one in series if one.origin.workload == 1 and {"t_compute", "t_IO", "t_total"} <= set(one.values)]
-    numbers = sorted({n for one in shown for n in one.sizes})
+    numbers = sorted({n for one in shown for n in one.sizes} | gap_numbers(shown))
     head = ["ranks", *(f"{one.label}: {name} (s)" for one in shown for name in ("t_compute", "t_IO"))]
     rows = [[str(n), *(_value(one, name, n) for one in shown for name in ("t_compute", "t_IO"))] for n in numbers]
     return head, rows if shown else [], "Means over ranks, with their deviations over repeats."
@@ -246,7 +253,7 @@ def _summaries(reports: Sequence[Report], series: Sequence[RankSeries], traces: 
 def _value(one: RankSeries, name: str, n: int) -> str:
     found: Statistic | None = one.values.get(name, {}).get(n)
     if found is None:
-        return "-"
+        return _GAP if one.is_gap(n) else "-"
     return three_digits(found.mean) + (
         f" ± {three_digits(found.deviation)}" if found.repeats > 1 and found.deviation > 0 else ""
     )

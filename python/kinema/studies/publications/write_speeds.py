@@ -10,6 +10,7 @@ from typing import Any
 from kinema.base.errors import CorruptFileError
 from kinema.base.input_files import read_regular
 from kinema.report.figures.machines import Speeds
+from kinema.report.ranks import EMULATED, MEASURED
 from kinema.studies.write_strategies.design import KINDS, PAPER_NAMES, WITHOUT_ATOMS
 
 _MOST_BYTES = 1 << 28
@@ -72,5 +73,6 @@ def _speeds_of(found: Mapping[str, Any]) -> list[Speeds]:
         left = {n: why for n, why in gaps.items() if n not in points}
         title = KINDS[records].title
         repeats = max(int(cell["repeats"]) for cell in some)
-        speeds.append(Speeds(platform, method, f"writing {title}", points, left, repeats))
+        kind = EMULATED if "emulated" in machine else MEASURED
+        speeds.append(Speeds(platform, method, f"writing {title}", points, left, repeats, kind))
     return speeds

@@ -36,6 +36,11 @@ class Stage:
         words = {"npz": "NPZ files", "h5": "HDF5 files", "one": "one HDF5"}[self.files]
         return f"{words}{', node cache' if self.node_cache else ''}, {self.loop}"
 
+    @property
+    def folder(self) -> str:
+        """Name of the folder of its trace."""
+        return self.name.lower().replace(",", "").replace(" ", "-")
+
 
 STAGES = (
     Stage("npz", "NumPy", talk="NPZ"),

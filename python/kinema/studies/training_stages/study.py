@@ -88,12 +88,14 @@ def run_stages(
     notify: Callable[[str], None],
     *,
     scratch: str | os.PathLike[str] | None = None,
+    traces: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
 ) -> StagesStudy:
     """Carries out all stages and reports them in a folder. `notify` gets a line for each stage.
 
-    The samples are written to a folder in `scratch` ($TMPDIR) that is removed however the study ends. `overwrite`
-    replaces files of the report that Kinema did not write.
+    The samples are written to a folder in `scratch` ($TMPDIR) that is removed however the study ends. `traces` is a
+    folder that keeps the trace of each stage in a folder of its own. `overwrite` replaces files of the report that
+    Kinema did not write, and traces.
 
     Raises as `kinema.ml.SampleDataset`; ArgumentError if there are too few samples, or no room for them; WorkerError
     if a rank fails or does not end in time.
@@ -107,12 +109,13 @@ def run_stages(
     check_room(samples, room)
     has_torch = find_spec("torch") is not None
     stages = [stage for stage in STAGES if has_torch or stage.loop != "torch"]
+    kept_traces = {} if traces is None else _make_trace_folders(stages, Path(traces), overwrite=overwrite)
     notes = () if has_torch else ("torch is not installed: its DataLoader has no row",)
     with temporary_folder(room / "kinema-stages", alone=False) as made:
         paths = _write(samples, Path(made), {stage.files for stage in stages})
         summaries = []
         for stage in stages:
-            summary = _run(stage, design, samples, paths[stage.files], Path(made))
+            summary = _run(stage, design, samples, paths[stage.files], Path(made), kept_traces.get(stage))
             notify(f"{stage.name}: {format_seconds(summary.job.total * 1e-9)}")
             summaries.append(summary)
         kept = [os.path.join(made, "samples")]
@@ -162,13 +165,32 @@ def _write(samples: Samples, folder: Path, kinds: set[str]) -> dict[str, Path]:
     return found
 
 
-def _run(stage: Stage, design: StagesDesign, samples: Samples, path: Path, folder: Path) -> TraceSummary:
-    """Runs the ranks of a stage, compares their first batches with the samples, and summarises their trace."""
+def _make_trace_folders(stages: Sequence[Stage], place: Path, *, overwrite: bool) -> dict[Stage, Path]:
+    """An empty folder for the trace of each stage. Raises ArgumentError for one that is not, unless `overwrite`."""
+    folders = {stage: place / stage.folder for stage in stages}
+    for folder in folders.values():
+        there = sorted(folder.iterdir()) if folder.is_dir() else []
+        strange = [one for one in there if not (one.is_file() and ".pfw" in one.suffixes)]
+        if strange or (there and not overwrite):
+            why = f"holds {strange[0].name}, which is not a trace" if strange else "holds a trace already"
+            raise ArgumentError(f"{folder}: {why}; name another folder")
+        for one in there:
+            one.unlink()
+        folder.mkdir(parents=True, exist_ok=True)
+    return folders
+
+
+def _run(
+    stage: Stage, design: StagesDesign, samples: Samples, path: Path, folder: Path, kept: Path | None
+) -> TraceSummary:
+    """Runs the ranks of a stage, compares their first batches with the samples, and summarises their trace, which stays
+    in the folder `kept`."""
     with temporary_folder(folder / "stage", alone=False) as made:
+        trace = f"{made}/trace" if kept is None else os.path.abspath(kept)
         settings: dict[str, Any] = {
             "files": stage.files, "loop": stage.loop, "path": str(path), "fields": list(samples.arrays),
             "samples": len(samples), "batch": design.batch, "step": design.step, "epochs": design.epochs,
-            "workers": design.workers, "ranks": design.ranks, "seed": design.seed, "trace": f"{made}/trace",
+            "workers": design.workers, "ranks": design.ranks, "seed": design.seed, "trace": trace,
             "node_cache": f"{made}/node-cache" if stage.node_cache else None,
         }  # fmt: skip
         settings_file = Path(made) / "settings.json"
@@ -187,7 +209,7 @@ def _run(stage: Stage, design: StagesDesign, samples: Samples, path: Path, folde
             expected = checksum(settings["fields"], {name: array[ids] for name, array in samples.arrays.items()})
             if found["checksum"] != expected:
                 raise CorruptFileError(f"{stage.name}: a batch has other values than its samples")
-        return summarise(f"{made}/trace", label=stage.name)
+        return summarise(trace, label=stage.name)
 
 
 def _trained(

@@ -46,10 +46,12 @@ def _head(study: WriteStudy, picture: str) -> str:
     cells = " x ".join(map(str, study.system.cells))
     machine = study.machine
     libraries = ", ".join(dict.fromkeys(run.mpi for run in study.runs if run.mpi))
+    emulated = "Emulated, not measured. " if study.is_emulated else ""
     lines = [
         f"# One file from many ranks: {study.system.n_atoms:,} particles",
         "",
-        f"Gd2Zr2O7 pyrochlore, {cells} cells of 88 atoms; {machine.get('processor', machine.get('architecture', ''))}, "
+        f"{emulated}Gd2Zr2O7 pyrochlore, {cells} cells of 88 atoms; "
+        f"{machine.get('processor', machine.get('architecture', ''))}, "
         f"{study.cores} cores, {study.file_system}; {libraries or 'no run of MPI'}; Kinema {machine['kinema']}. Times "
         "are from when all ranks have their atoms, in no order, to when all have closed the synced file.",
     ]
@@ -186,7 +188,7 @@ _FIELDS = {"positions": "angstrom", "velocities": "angstrom/ps", "forces": "kJ/(
 def _memory(study: WriteStudy) -> str:
     rows = []
     for setting, cell in study.cells.items():
-        if cell.reason or setting.strategy in WITHOUT_ATOMS:
+        if cell.reason or setting.strategy in WITHOUT_ATOMS or study.is_emulated:
             continue
         memory = cell.memory
         limit = 2 * memory.share + ALLOWANCE

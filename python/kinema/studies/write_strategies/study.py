@@ -78,12 +78,20 @@ def run_study(
     system = system_of(design)
     if system.n_atoms != design.particles:
         notify(f"{counted(system.n_atoms, 'particle')}: whole cells, where {design.particles:,} were asked for")
-    made = [place / name for name in (_REPORT, _RESULTS, _PICTURE)]
-    runs = list(run_write_design(design, place, notify, overwrite=overwrite, beside=made))
+    runs = list(run_write_design(design, place, notify, overwrite=overwrite, beside=report_files(place)))
     paths = [str(place / _RESULTS)]
     machine = machine_facts() | {"storage": storage_facts(paths)}
     peers = _peers(design, place, notify)
-    study = WriteStudy(design, system, runs, peers, machine, ", ".join(file_systems(paths)))
+    return report_study(WriteStudy(design, system, runs, peers, machine, ", ".join(file_systems(paths))), place)
+
+
+def report_files(place: Path) -> list[Path]:
+    """The files of a report."""
+    return [place / name for name in (_REPORT, _RESULTS, _PICTURE)]
+
+
+def report_study(study: WriteStudy, place: Path) -> StudyFiles:
+    """Writes the report of a study into a folder."""
     text = report_text(study, _PICTURE)
     style.write(draw_strategies(study), place / _PICTURE)
     write_whole(place / _REPORT, lambda file: file.write(marked(text).encode()))

@@ -143,7 +143,7 @@ class WriteStudy:
     system : Pyrochlore
     runs : in the order in which they were carried out
     peers : formatted writes by other programs
-    machine : `kinema.report.machine_facts`
+    machine : `kinema.report.machine_facts`; of the laboratory, with the platform as "emulated"
     file_system : of the folder
     """
 
@@ -166,6 +166,11 @@ class WriteStudy:
     def cores(self) -> int:
         """Number of cores that this machine's ranks may use."""
         return int(self.machine["allowed_cores"])
+
+    @property
+    def is_emulated(self) -> bool:
+        """Whether the runs are of the laboratory, in virtual time."""
+        return "emulated" in self.machine
 
     @property
     def gaps(self) -> list[WriteCell]:

@@ -60,7 +60,8 @@ def bench(
         typer.Option(
             "--step",
             **numbers.decimal(0.0, 1e4),
-            help="Seconds of a step of training: run the talk's stages (0.133) instead of the loops.",
+            help="Seconds of a step of training: run the talk's stages (0.133) instead of the loops; --trace DIR keeps "
+            "their traces.",
             rich_help_panel=_STAGES,
         ),
     ] = None,
@@ -119,7 +120,9 @@ def bench(
         from kinema.studies.training_stages import StagesDesign, run_stages
 
         stages = StagesDesign(**common, step=step, **given)
-        study = run_stages(stages, output, command.print_progress, scratch=scratch, overwrite=force)
+        study = run_stages(
+            stages, output, command.print_progress, scratch=scratch, traces=command.trace, overwrite=force
+        )
     else:
         for name in given:
             raise ArgumentError(f"--{name} is of the stages of --step, and there are none")

@@ -7,6 +7,7 @@ import typer
 
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import emit
+from kinema.base.printable import printable
 from kinema.cli.command_line import Command
 from kinema.cli.commands.report.figures import FigureInputs, print_figure, print_table
 from kinema.cli.options import shared as options
@@ -33,8 +34,8 @@ def report(
         Path | None,
         typer.Option(
             "--plot",
-            help="Picture: one report, each worker's time; several, speed-up and efficiency; tables, both; one trace, "
-            "its events over time; several, their times and calls.",
+            help="Picture: one report, each worker's time; several, or published tables, speed-up and efficiency; "
+            "one trace, its events over time; several, their times and calls.",
         ),
     ] = None,
     timeline: Annotated[
@@ -199,7 +200,15 @@ def _print_reports(
         return
     if timeline is not None:
         raise ArgumentError("--timeline is of one report; name that one alone")
-    _print_scaling(command, reports, labels, quantity or "t_total", plot)
+    _print_scaling(command, reports, labels, _gaps_of(files, labels), quantity or "t_total", plot)
+
+
+def _gaps_of(files: list[Path], labels: list[str | None]) -> list[tuple[int, str]]:
+    """Numbers of workers of the gaps beside the reports, and in words which and why."""
+    from kinema.studies.publications.figures import gather_series
+
+    series = gather_series(files, labels=labels)
+    return [(gap.n_ranks, f"{one.label}, {gap}") for one in series for gap in one.gaps]
 
 
 def _each_once(files: list[Path], labels: list[str | None]) -> tuple[list[Path], list[str | None]]:
@@ -259,17 +268,25 @@ def _print_names(command: Command, files: list[Path], output_format: str | None)
 
 
 def _print_scaling(
-    command: Command, reports: list["Report"], labels: list[str | None], quantity: str, plot: Path | None
+    command: Command,
+    reports: list["Report"],
+    labels: list[str | None],
+    gaps: list[tuple[int, str]],
+    quantity: str,
+    plot: Path | None,
 ) -> None:
     from kinema.report import scaling_of
 
     scaling = scaling_of(reports, quantity=quantity, labels=labels)
     if plot is not None:
-        from kinema.report.figures.scaling import draw_scaling
+        from kinema.report.figures.scaling import draw_scaling, note_gaps
         from kinema.report.figures.style import write
 
-        write(draw_scaling(scaling), plot)
-    command.print_result(scaling.as_dict, lambda: scaling)
+        figure = draw_scaling(scaling)
+        note_gaps(figure, gaps)
+        write(figure, plot)
+    words = [f"gap: {printable(why)}" for _, why in gaps]
+    command.print_result(scaling.as_dict, lambda: "\n".join([str(scaling), *words]))
 
 
 def _print_traces(
@@ -304,9 +321,9 @@ def _print_published(command: Command, folder: Path, plot: Path | None, force: b
     tables = read_published(folder)
     if plot is not None:
         from kinema.report.figures.style import write
-        from kinema.studies.publications.plotting import draw_publications
+        from kinema.studies.publications.figures import draw_figure
 
-        write(draw_publications(tables), plot)
+        write(draw_figure("speedup", [table.with_common_names().series() for table in tables]), plot)
     command.print_result(
         lambda: [{"title": table.title, "summary": table.summary()} for table in tables],
         lambda: "\n\n".join(map(str, tables)),
