@@ -133,7 +133,7 @@ $(HDF5_MPI)/.stamp: tools/hdf5_mpi_environment.py tools/requirements.py pyprojec
 	touch $@
 
 test-hdf5-mpi: setup $(HDF5_MPI)/.stamp ## HDF5 through MPI-IO, and the MPI runner with Open MPI (packages of Debian)
-	PYTHONPATH=python $(HDF5_MPI)/bin/python -m pytest tests/studies/parallel_hdf5 $(wildcard tests/runners/test_mpi*.py) \
+	PYTHONPATH=$(CURDIR)/python $(HDF5_MPI)/bin/python -m pytest tests/studies/parallel_hdf5 $(wildcard tests/runners/test_mpi*.py) \
 		tests/writing/test_convert_mpi.py tests/formats/h5md/edit/test_edit_mpi.py tests/writing/parallel \
 		tests/interop/test_mdanalysis_mpi.py
 
@@ -144,7 +144,7 @@ $(ML)/.stamp: tools/ml_environment.py tools/torch_without_cuda.py tools/requirem
 	touch $@
 
 test-ml: setup $(ML)/.stamp ## data loaders of torch: workers, start methods, resuming, two ranks; DFTracer's programs on traces; own environment of 2 GB
-	PYTHONPATH=python $(ML)/bin/python -m pytest tests/ml tests/profile/traces/test_validators.py
+	PYTHONPATH=$(CURDIR)/python $(ML)/bin/python -m pytest tests/ml tests/profile/traces/test_validators.py
 
 # Of its own, with the oldest versions of what users install; the Rust half is that of .venv.
 OLDEST := .venv-oldest
@@ -155,7 +155,7 @@ $(OLDEST)/.stamp: pyproject.toml tools/requirements.py
 	touch $@
 
 test-oldest: $(VENV)/.stamp-checked $(OLDEST)/.stamp ## Python tests with the oldest dependencies that pyproject.toml allows
-	PYTHONPATH=python $(OLDEST)/bin/python -m pytest -n $(TEST_PROCESSES) --dist loadscope
+	PYTHONPATH=$(CURDIR)/python $(OLDEST)/bin/python -m pytest -n $(TEST_PROCESSES) --dist loadscope
 
 # Of its own; the Rust half is that of .venv.
 DOCS := .venv-docs
@@ -166,7 +166,7 @@ $(DOCS)/.stamp: pyproject.toml tools/requirements.py
 	touch $@
 
 docs: setup $(DOCS)/.stamp ## the documentation site, in dist/site; a warning is an error, and nothing is fetched from elsewhere
-	NO_MKDOCS_2_WARNING=1 PYTHONPATH=python $(DOCS)/bin/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=$(CURDIR)/python $(DOCS)/bin/mkdocs build --strict --quiet
 	$(DOCS)/bin/python tools/site/check_site.py dist/site
 
 golden-fortran: ## golden values of formatted output, written anew by gfortran

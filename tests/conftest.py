@@ -157,7 +157,7 @@ def own_cache_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyte
 
 @pytest.fixture(autouse=True)
 def no_children_left() -> Iterator[None]:
-    """What a test has started ends with it."""
+    """Ends whatever a test has started."""
     yield
     end_children()
 
@@ -193,7 +193,7 @@ def golden() -> Path:
 
 @pytest.fixture(autouse=True)
 def _forget_notes() -> None:
-    """What was a warning in another test is one again; what node caches of another one still say is no note of this."""
+    """Warnings of earlier tests are given again; late troubles of their node caches are not notes of this test."""
     notes._ONCE.clear()
     with notes.collected():
         emit_troubles()
@@ -306,7 +306,7 @@ class MPI:
         return False
 
     def compute(self, n_ranks: int, text: str, folder: Path, **more: str) -> str:
-        """What ranks print that stay for other tests: for programs that compute values, and change no module.
+        """Output of ranks that stay for other tests: for programs that compute values, and change no module.
 
         Variables that take effect at a start give the program ranks of its own.
         """
@@ -323,7 +323,7 @@ class MPI:
             ranks.close()
 
     def script(self, n_ranks: int, text: str, folder: Path, **more: str) -> str:
-        """What the ranks of a script print, which are started for it."""
+        """Output of ranks that are started for a script."""
         (folder / "script.py").write_text(BEGIN + text)
         code, out, err = self.ended(self.started(n_ranks, ["script.py"], folder, **more))
         assert code == 0, out + err

@@ -1073,6 +1073,30 @@ class FrameTransforms:
 def first_atoms_of_molecules(n_atoms: int, bonds: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """For each atom the first atom of its molecule, of (n_bonds, 2) pairs."""
 
+class ChangingGroup:
+    """A group of atoms that changes with the frame, given as nested tuples that each begin with a word:
+
+    - ("atoms", indices), ("and", a, b), ("or", a, b), ("not", a);
+    - ("near", of, inner, outer), ("sphere", of, inner, outer), ("point", xyz, cutoff);
+    - ("cylinder", of, inner, outer, zmin, zmax);
+    - ("coordinate", axis, absolute, operator, value, tolerance), ("same coordinate", of, axis);
+    - ("share", of, labels), uint32 one an atom; ("bonded", of, bonds), uint32 (n, 2).
+
+    `inner` may be None. Kernels take it as the argument `group`.
+    """
+
+    def __init__(self, n_atoms: int, expression: tuple[Any, ...]) -> None: ...
+    @property
+    def candidates(self) -> NDArray[np.uint32]:
+        """The atoms that can be in the group."""
+    @property
+    def atoms(self) -> NDArray[np.uint32]:
+        """The atoms whose positions `members` takes."""
+    def members(
+        self, positions: NDArray[np.float32], cells: NDArray[np.float64], periodic: NDArray[np.bool_]
+    ) -> list[NDArray[np.uint32]]:
+        """The members in each frame, from positions of `atoms`, (frames, atoms, 3), and cells with their periodic edges."""
+
 class BrokenCounter:
     """Counts molecules that are broken at the faces of the cell."""
 
@@ -1082,6 +1106,16 @@ class BrokenCounter:
     ) -> NDArray[np.int64]:
         """How many are broken in each of some frames, of whose cells the edges `periodic`, (frames, 3), repeat;
         -1 in frames without a cell."""
+
+def near_pairs(
+    first: NDArray[np.float32],
+    second: NDArray[np.float32],
+    cell: NDArray[np.float64],
+    periodic: tuple[bool, bool, bool],
+    cutoff: float,
+) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
+    """Pairs of an atom of `first` and one of `second`, (n, 3), at most `cutoff` apart: (m, 2) numbers, and (m,) distances.
+    Nearest images in a cell, (3, 3), whose edges `periodic` repeat."""
 
 class Partial:
     """What a kernel has gathered from some leaves."""

@@ -6,7 +6,7 @@ import pytest
 import kinema as kn
 
 
-@pytest.mark.parametrize("compound", ["group", "residues", "segments"])
+@pytest.mark.parametrize("compound", ["group", "residues", "segments", "fragments"])
 def test_values_are_those_of_mdanalysis(adk, compound):
     import mdtraj
 

@@ -1,4 +1,4 @@
-"""What holds of every registered analysis: same bits on all runners, checkpoints, commands, what it declares."""
+"""Laws of every registered analysis: same bits on all runners, checkpoints, commands, what it declares."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ def assert_all_same(found: list[Any], expected: list[Any]) -> None:
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 7])
 def test_together_on_threads_as_each_alone(folder: Path, expected: list[Any], workers: int) -> None:
-    found = kn.run(every_analysis(opened(folder)), runner="threads", workers=workers, memory="64 MiB")
+    found = kn.run(every_analysis(opened(folder)), runner="threads", workers=workers, memory="256 MiB")
     assert_all_same(found, expected)
-    assert sum(np.asarray(one.results.values).size for one in found) > len(found)
+    assert sum(np.asarray(one.summarised[0]).size for one in found) > len(found)
 
 
 @pytest.mark.processes
@@ -142,7 +142,7 @@ def test_rows_in_a_file_are_those_in_memory(folder: Path, expected: list[Any], t
     kn.run(per_frame, out=tmp_path / "rows.h5")
     in_memory = [one for one in expected if one.is_per_frame]
     for one, other in zip(per_frame, in_memory, strict=True):
-        assert isinstance(one.results.values, ResultArray)
+        assert isinstance(one.results.time, ResultArray)
         assert one.results.keys() == other.results.keys()
         for name in other.results:
             np.testing.assert_array_equal(np.asarray(one.results[name]), other.results[name], err_msg=name)
@@ -151,7 +151,7 @@ def test_rows_in_a_file_are_those_in_memory(folder: Path, expected: list[Any], t
 
 def test_a_quantity_has_its_values_alone_under_its_name(expected: list[Any]) -> None:
     for one in expected:
-        if not one.is_per_frame:
+        if not one.is_per_frame or one.is_list:
             continue
         found, width = one.results, 0
         assert (found.frames.shape, found.time.shape) == ((N_FRAMES,), (N_FRAMES,))
@@ -166,6 +166,16 @@ def test_a_quantity_has_its_values_alone_under_its_name(expected: list[Any]) -> 
             np.testing.assert_array_equal(found.rmsd[:, :2], np.column_stack([found.frames, found.time]))
             width = found.rmsd.shape[1] - 2
         assert width == found.values.shape[1], one
+
+
+def test_rows_of_any_number_have_columns_of_their_own(expected: list[Any]) -> None:
+    lists = [one for one in expected if one.is_list]
+    for one in lists:
+        found = one.results
+        np.testing.assert_array_equal(np.cumsum(found.counts), found.first_row[1:])
+        for column in (*one.keys, *one.quantities):
+            assert found[column.name].shape == (found.first_row[-1],), (one, column)
+    assert sum(len(one.occupancy()) for one in lists) > len(lists)
 
 
 def test_pickled_before_and_after_a_run(folder: Path, expected: list[Any]) -> None:
@@ -185,7 +195,7 @@ def test_followed_as_they_are_run(folder: Path) -> None:
 
 # -- commands ----------------------------------------------------------------------------------------------------------
 
-# each analysis is drawn once, where nothing is given that need not be; in a long run each time
+# each analysis is drawn once, with its required arguments alone; in a long run with all of its examples
 COMMANDS = [
     pytest.param(name, given, LONG or number == 0, id=f"{name} {' '.join(given)}".strip())
     for name, analysis in ANALYSES.items()

@@ -20,7 +20,7 @@ def own_key(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
 
 @pytest.fixture
 def counted() -> Callable[[], CacheCounts]:
-    """What was counted since the last call."""
+    """A function that returns the counts since its last call."""
     last = counts_of_all()
 
     def counts_since_last() -> CacheCounts:

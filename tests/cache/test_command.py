@@ -23,7 +23,7 @@ from kinema.testing.programs.children import start_child
 
 
 def ran(words: list[Any], capsys: Any, code: int = 0) -> tuple[str, str]:
-    """What a command prints on stdout and stderr."""
+    """Text that a command prints on stdout and stderr."""
     try:
         main([str(word) for word in words])
         found = 0
@@ -145,7 +145,7 @@ def test_the_limit_and_the_blocks_of_a_fill_hold_for_who_reads(path: Path, node:
         (["cache", "fill", "PATH"], "Missing option '--node-cache'"),
         (["cache", "fill", "PATH", "--node-cache", "NODE", "--limit", "10 KiB"], "limit of the"),
         (["cache", "stat", "--node-cache", "nowhere"], "nowhere: there is no node cache; kinema cache fill makes one"),
-        # a folder that is no cache stays as it is
+        # a folder that is not a cache stays as it is
         (["cache", "stat", "--node-cache", "FOLDER"], "there is no node cache"),
         (["cache", "verify", "--node-cache", "nowhere"], "there is no node cache"),
         (["cache", "clear", "--node-cache", "nowhere"], "there is no node cache"),
@@ -186,7 +186,7 @@ def test_a_fill_that_is_stopped_leaves_nothing_half(tmp_path: Path, node: Path) 
     found = cache.stat()
     assert found["temporary"] == 0 and 0 < found["bytes"] < path.stat().st_size
     assert cache.verify_all() == []
-    # it goes on where it was
+    # it continues from where it was
     done = cache.fill(path, workers=2)
     assert 0 < done["fetched_bytes"] < path.stat().st_size == done["bytes"]
     np.testing.assert_array_equal(kn.open(path, node_cache=cache).read(), kn.open(path).read())

@@ -1,4 +1,4 @@
-"""Damaged blocks of a node cache: kinds of damage x when checksums are compared. What is found is never served."""
+"""Damaged blocks of a node cache: kinds of damage x when checksums are compared. Found damage is never served."""
 
 from __future__ import annotations
 

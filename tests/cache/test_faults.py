@@ -127,7 +127,7 @@ def test_a_fetcher_that_is_killed_at_random_bytes(tmp_path: Path, kills: Callabl
 
 @pytest.mark.processes
 def test_a_fetcher_that_stops_in_the_middle_is_replaced_once_it_is_killed(tmp_path: Path) -> None:
-    """Whoever waits for its lock goes on, in processes and in children of the one that was killed."""
+    """Processes that wait for its lock continue, and so do children of the process that was killed."""
     path, root = tmp_path / "data", tmp_path / "cache"
     content = _content(path, 64 * BLOCK)
     # its block takes 4 s; 4 MiB are one read of the source

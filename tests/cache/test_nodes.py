@@ -1,6 +1,6 @@
 """Caches of several nodes that share their blocks: each byte leaves its source once, and dead nodes are done without.
 
-A node is a folder here, and a process where it is to be killed.
+A node is a folder here, or a process if the test kills it.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
+from kinema.base.serialisation import serialize
 from kinema.cache import CacheCounts, NodeCache
 from kinema.cache.blocks import amplification, chosen_block, explain_blocks
 from kinema.cache.counts import add_counts, counts_of_all, take_counts
@@ -278,6 +279,34 @@ def test_a_forked_process_counts_by_itself(tmp_path: Path) -> None:
     words = [sys.executable, "-c", FORKED, str(path), str(tmp_path / "node")]
     done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
+
+
+class PartRead:
+    """The bytes of some frames, as workers make them for a file."""
+
+    def __init__(self, traj: kn.Trajectory) -> None:
+        self.traj = traj
+
+    def __call__(self, frames: list[int]) -> tuple[bytes, None]:
+        return self.traj.read(frames).tobytes(), None
+
+
+def test_bytes_that_another_worker_describes_bring_the_counts_of_their_maker(tmp_path: Path) -> None:
+    from kinema.runners.calls import CalledFunction
+    from kinema.runners.dask.ordered import describe_bytes, make_bytes
+
+    path = tmp_path / "a.dcd"
+    write_dcd(path, random_walk(FRAMES, ATOMS))
+    function = CalledFunction.from_function(PartRead(kn.open(path, stored=False, node_cache=cache_in(tmp_path))))
+    take_counts()
+    made = make_bytes(function, (0, serialize([3, 7])))
+    # this process stands for the other worker, too, which has read nothing
+    assert take_counts() is None
+    described = describe_bytes(function, 0, pickle.loads(pickle.dumps(made)))
+    assert isinstance(described, tuple)
+    n_bytes, _, sent = described
+    assert sent is not None
+    assert n_bytes == 2 * 12 * ATOMS <= sent.counts.bytes_read
 
 
 def test_counts_of_other_processes_are_added_once() -> None:

@@ -467,7 +467,7 @@ echo consumer ended with $?
 
 
 def namespaces(*kinds: str) -> list[str]:
-    """The words before those of a command that is to have namespaces of its own; skips where that is not allowed."""
+    """Words to put before a command to give it namespaces of its own; skips the test if they are not allowed."""
     words = ["unshare", "--user", "--map-root-user", *kinds]
     if shutil.which("unshare") is None or ("--net" in kinds and shutil.which("ip") is None):
         pytest.skip("needs the programs unshare and ip")

@@ -257,7 +257,7 @@ from kinema.testing.programs.children import kill_at_random
 folder = {folder!r}
 
 def produce():
-    # the same numbers each time: a producer that is started again goes on
+    # the same numbers each time: a producer that is started again continues
     for number in range(20):
         name = f"{{folder}}/part-{{number}}.bin"
         if os.path.exists(name + ".ready"):

@@ -66,7 +66,9 @@ def test_a_cache_that_is_too_small_takes_no_more_than_is_read(
 ) -> None:
     content = path.read_bytes()
     _core.take_node_cache_troubles()
-    cache = _core.NodeCache(str(tmp_path / "cache"), n_blocks * STORED, BLOCK)
+    # a folder is told of once in a process, and pytest may give two tests the same one
+    folder = tmp_path / f"cache-{order.__name__}-{n_blocks}"
+    cache = _core.NodeCache(str(folder), n_blocks * STORED, BLOCK)
     file = cache.open(str(path))
     for epoch in range(2):
         _read_rows(file, content, order(epoch))

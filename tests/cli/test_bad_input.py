@@ -39,7 +39,7 @@ def test_empty_file(run_kinema: Any, tmp_path: Path) -> None:
 
 def test_text_named_xtc(run_kinema: Any, tmp_path: Path) -> None:
     text = tmp_path / "text.xtc"
-    text.write_text("this is no trajectory\n" * 100)
+    text.write_text("this is not a trajectory\n" * 100)
     refused(run_kinema("info", text), "text.xtc", "XTC")
 
 

@@ -194,7 +194,7 @@ def test_netcdf(run_kinema: Any, tmp_path: Path) -> None:
     assert "title    Kinema's tests\n" in shown
     assert kn.check(path).ok
     whole = path.read_bytes()
-    # fewer frames by the header: those behind were being written
+    # fewer frames by the header: the later ones were being written
     path.write_bytes(whole[:4] + (15).to_bytes(4, "big") + whole[8:])
     with pytest.warns(kn.Note, match="header says 15 frames, file holds 20: later frames are not committed"):
         report = kn.check(path)

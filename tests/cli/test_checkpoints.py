@@ -1,4 +1,4 @@
-"""`--checkpoint` and `-o` with .h5: the same command goes on, also where only its output could not be written."""
+"""`--checkpoint` and `-o` with .h5: the same command continues, even if only its output could not be written."""
 
 from __future__ import annotations
 

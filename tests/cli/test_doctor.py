@@ -19,6 +19,12 @@ def results_by_name(findings: list[ProbeResult]) -> dict[str, ProbeResult]:
     return {one.name: one for one in findings}
 
 
+def _is_installed() -> bool:
+    """Whether the requirements of Kinema are known: `make test-oldest` runs it from its folder."""
+    return any(one.metadata["Name"] == "kinema" for one in metadata.distributions())
+
+
+@pytest.mark.skipif(not _is_installed(), reason="Kinema is not installed here, so its requirements are not known")
 def test_it_reports_versions_libraries_and_limits(run_kinema: Kinema, tmp_path: Path) -> None:
     done = run_kinema("doctor", "--json", "--timeout", "120", cwd=tmp_path)
     found = results_by_name([ProbeResult(**one) for one in json.loads(done.stdout)["findings"]])

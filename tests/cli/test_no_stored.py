@@ -36,7 +36,7 @@ def commands(name: str, out: Path) -> dict[str, list[str]]:
 
 
 def ran(words: list[str], capsys: Any) -> str:
-    """What a command prints."""
+    """Text that a command prints."""
     try:
         main(words)
     except SystemExit as end:

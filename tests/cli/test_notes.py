@@ -78,7 +78,7 @@ def test_notes_are_in_files_of_results(run_kinema: Any, files: Any, later: Any, 
 
 @pytest.mark.parametrize("command", ["info", "index", "split", "join", "check"])
 def test_commands_that_open_a_file(run_kinema: Any, files: Any, tmp_path: Path, command: str) -> None:
-    """Each has the note once on stderr, or in --json where it is what the command reports."""
+    """Each has the note once on stderr, or in --json if the command reports the note itself."""
     truncate(files)
     words: dict[str, tuple[Any, ...]] = {
         "info": (),

@@ -1,4 +1,4 @@
-"""Errors of commands speak of options; those of the package of arguments."""
+"""Errors of commands speak of options, errors of the package of arguments."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ datafiles = lazy("MDAnalysisTests.datafiles")
         (["dihedrals", "-f", "a.dcd"], "dihedrals are given by --quadruples, or by names, --phi, --psi"),
         (["distances", "-f", "a.dcd", "--pairs", "far.txt"], "kinema: --pairs: atom "),
         (["rmsf", "-f", "a.dcd", "--ref-frame", "0"], "--align average, iterative or reference"),
-        # what is no command here, and what it is
+        # words that are not commands here, and what the message says
         (["hbond"], "'hbond' is not a command, as kinema computes no hydrogen bonds yet; it computes rmsd, "),
         (["hbonds", "-f", "a.dcd"], "computes no hydrogen bonds yet"),
         (["cluster"], "computes no clusters of structures yet"),

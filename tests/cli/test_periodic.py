@@ -235,7 +235,7 @@ def test_the_largest_molecule_is_known_of_bonds(run_kinema, files, tmp_path):
 
 
 def test_references_are_made_whole_on_the_command_line(run_kinema, files, tmp_path):
-    """That of all atoms, and one of the protein alone, both broken; 22 angstrom where they are taken as they stand."""
+    """A reference of all atoms, and one of the protein alone, both broken; 22 angstrom if they are used as stored."""
     MDAnalysis.Universe(datafiles.GRO).select_atoms("protein").write(tmp_path / "protein.gro")
     words = ("-s", datafiles.TPR, "-f", files.xtc, "--select", "protein and name CA", "--pbc", "whole", "--json")
     for reference in (datafiles.GRO, tmp_path / "protein.gro"):

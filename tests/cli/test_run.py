@@ -159,12 +159,12 @@ MISTAKES = {
         "analysis.0.align",
         "align in [[analysis]] of rmsf: expected one of 'none'",
     ),
-    "behind a list": (
+    "after a list": (
         TOP + '[[analysis]]\nname = "rmsd"\ngroups = [\n  "a]",  # [\n  "b"\n]\nweights = 3\n',
         "analysis.0.weights",
         "weights in [[analysis]] of rmsd",
     ),
-    "behind text of several lines": (
+    "after text of several lines": (
         TOP + '[[analysis]]\nname = "rmsd"\nselect = """\n[run]\nworkers = 1\n"""\nmatch = 1\n',
         "analysis.0.match",
         "match in [[analysis]] of rmsd",

@@ -58,7 +58,7 @@ kinema.storage.tables._WRITERS[".csv"] = signalled
 main({words!r})
 """
 
-# A busy machine: the thread that sends the signal again is there long before the hook that starts it goes on.
+# A busy machine: the thread that sends the signal again runs long before the hook that starts it continues.
 DROPS_LATE = (
     """
 import threading, time
@@ -184,7 +184,7 @@ def outer(*args, **more):
 {owner}.{method} = outer
 main({words!r})
 """
-# of one long call; where nothing was tried, as the machine was busy with something else, the exit code says so
+# of one long call; if nothing was tried, as the machine was busy with something else, the exit code says so
 TOO_LATE = 99
 AFTER = f'print("not stopped", file=sys.stderr) if sent.is_set() else os._exit({TOO_LATE})'
 SCAN = {"module": "kinema.trajectory", "owner": "Trajectory", "method": "scan"}

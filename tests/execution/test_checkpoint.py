@@ -150,7 +150,7 @@ def test_a_file_whose_middle_was_rewritten(tmp_path: Path, path: Path, ending: s
     content = bytearray(name.read_bytes())
     for frame in range(20, 40):
         _, _, offset, length = traj.core.locate(frame)
-        # within the coordinates; those of XTC are decoded whatever they are, or not
+        # within the coordinates; damaged ones of XTC are decoded or refused
         for place in range(offset + 200, offset + length - 200, 8):
             content[place] ^= 1
     name.write_bytes(content)

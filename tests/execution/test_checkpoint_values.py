@@ -1,4 +1,4 @@
-"""What checkpoints hold of values of Python: as such where that can be, else pickled with a proof of the user's key."""
+"""Values of Python in checkpoints: stored as such if possible, otherwise pickled with a proof of the user's key."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def test_what_must_be_pickled_needs_the_key(traj: kn.Trajectory, path: Path, tmp
     with pytest.raises(kn.FileAccessError, match=r"with the key .*another/kinema/key, found another proof"):
         finished(path, kn.analysis.Custom(traj, Bags()))
     assert path.read_bytes() == before
-    # with a copy of the key it goes on
+    # with a copy of the key the run continues
     key_file().write_bytes(key)
     key_file().chmod(0o600)
     assert finished(path, kn.analysis.Custom(traj, Bags())).timings.frames_restored == N_FRAMES
@@ -258,7 +258,7 @@ def test_the_first_save_says_so(traj: kn.Trajectory, path: Path) -> None:
 
 
 class Evil:
-    """What runs when it is unpickled."""
+    """An object that makes a folder when it is unpickled."""
 
     def __init__(self, made: Path) -> None:
         self.made = made
@@ -268,7 +268,7 @@ class Evil:
 
 
 def forged(path: Path, partial: bytes, end: bytes = b"") -> None:
-    """The checkpoint with this partial in every node, as somebody writes it who has not the key."""
+    """The checkpoint with this partial in every node, as somebody without the key writes it."""
     content = load(str(path))
     assert content is not None
     buffer = io.BytesIO()

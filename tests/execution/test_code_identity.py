@@ -134,7 +134,7 @@ for folder in sys.argv[1:]:
 
 
 def _printed(folders: list[Path], seed: str = "0") -> list[dict[str, str]]:
-    """Of the module in each folder, in a process of its own, with another seed for the order of sets."""
+    """Digests of the module in each folder, from a process of its own with that seed for the order of sets."""
     package = str(Path(kn.__file__).parent.parent)
     environment = {**os.environ, "PYTHONPATH": package, "PYTHONHASHSEED": seed}
     words = [sys.executable, "-c", PRINT, *map(str, folders)]
@@ -184,7 +184,7 @@ CHANGES = [
 
 @pytest.fixture(scope="module")
 def digests(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
-    """Of the module as it is, by "", and of each change, by what is replaced."""
+    """Digests of the module as it is, under "", and of each change, under the text that it replaces."""
     modules = {"": MODULE, **{before: MODULE.replace(before, after) for before, after, _ in CHANGES}}
     folders = [tmp_path_factory.mktemp("changed") for _ in modules]
     for folder, module in zip(folders, modules.values(), strict=True):

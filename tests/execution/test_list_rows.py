@@ -195,11 +195,12 @@ def test_values_are_those_of_numpy(tmp_path: Path) -> None:
     assert np.abs(counted.counts.astype(int) - expected).sum() <= 4  # a distance at an edge, by rounding
     np.testing.assert_array_equal(counted.edges, edges)
     assert counted.n_frames.tolist() == [N_FRAMES]
-    assert near.pair.dtype == np.uint32
+    assert near.i.dtype == near.j.dtype == np.uint32
     for frame in (0, 17, N_FRAMES - 1):
         rows = slice(near.first_row[frame], near.first_row[frame + 1])
-        np.testing.assert_array_equal(near.pair[rows], np.flatnonzero(distances[frame] <= 3.0))
-        np.testing.assert_allclose(near.distance[rows], distances[frame][near.pair[rows]], rtol=1e-12)
+        are_near = distances[frame] <= 8.0
+        np.testing.assert_array_equal(np.column_stack([near.i[rows], near.j[rows]]), pairs[are_near])
+        np.testing.assert_allclose(near.distance[rows], distances[frame][are_near], rtol=1e-12)
 
 
 def test_a_plan_counts_exact_partials_once_a_worker_and_once_in_all(tmp_path: Path) -> None:

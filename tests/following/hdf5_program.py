@@ -1,7 +1,7 @@
 """A program that writes an HDF5 file one step a line that it reads; run by the tests of this folder.
 
 Arguments: how ("kinema", "netcdf4", "gromacs"), the file, an array of positions (frames, atoms, 3), the seed. A line
-"cut N" makes the program of GROMACS' kind trim the file to N frames and go on with positions that are 0.5
+"cut N" makes the program of GROMACS' kind trim the file to N frames and continue with positions that are 0.5
 larger, as after a crash.
 """
 

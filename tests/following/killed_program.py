@@ -1,7 +1,7 @@
 """Programs that write a trajectory, are killed at random, and begin again; for `test_killed_writers.py`.
 
 Arguments: how ("gromacs", "kinema"), the file, an array of positions (frames, atoms, 3), the seed, how many are killed.
-Of "gromacs" run n writes positions that are n angstrom larger. After the last run a file NAME.end is made.
+Run n of "gromacs" writes positions that are n angstrom larger. After the last run a file NAME.end is made.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def frames_of_run(path: Path, positions: np.ndarray, run: int) -> list[bytes]:
 
 
 def gromacs(path: Path, positions: np.ndarray, run: int, rng: random.Random, *, last: bool) -> None:
-    """As `mdrun -append`: the file is cut to the checkpoint, and frames are written behind it in pieces of any size."""
+    """As `mdrun -append`: the file is cut to the checkpoint, and frames are appended in pieces of any size."""
     checkpoint = path.with_name("state.cpt")
     done, size = map(int, checkpoint.read_text().split()) if checkpoint.exists() else (0, 0)
     frames = frames_of_run(path, positions, run)

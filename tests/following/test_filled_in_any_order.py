@@ -32,7 +32,7 @@ def noted() -> Iterator[list[str]]:
 
 
 def pieces_of(made: Made, frame: int, rng: random.Random) -> list[tuple[int, int]]:
-    """First bytes and bytes behind the last ones of pieces of a frame."""
+    """Pieces of a frame, as (start, stop) in bytes."""
     at, end = made.ends[frame - 1] if frame else 0, made.ends[frame]
     found = []
     while at < end:

@@ -1,4 +1,4 @@
-"""What a refresh reads of a file that has grown does not depend on how long the file is."""
+"""A refresh of a file that has grown reads as much of a long file as of a short one."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def counting(program: Program, way: object, made: Made, heads: list[bytes], rng:
 
 
 def rewinding(program: Program, made: Made, other: Made, cut: int, rng: random.Random) -> Steps:
-    """A run that crashes within a frame, and another that goes on from an earlier checkpoint, with other frames."""
+    """A run that crashes within a frame, and another that continues from an earlier checkpoint with other frames."""
     crash = rng.randint(cut + 1, len(made) - 1)
     yield from appending(program, made, 1, crash, rng)
     program.put(made.ends[crash - 1], made.data[made.ends[crash - 1] : made.ends[crash - 1] + rng.randint(0, 90)])
@@ -116,7 +116,7 @@ def rewinding(program: Program, made: Made, other: Made, cut: int, rng: random.R
     program.cut(made.ends[cut - 1])
     if rng.random() < 0.5:
         yield
-    # nobody looks while it comes back to about where it was, at times
+    # sometimes nobody looks while the file grows back to about its old length
     unseen = rng.choice((0, 1, crash - cut, crash - cut + 2))
     for _ in appending(program, other, cut, min(len(made), cut + unseen), rng):
         pass
@@ -125,7 +125,7 @@ def rewinding(program: Program, made: Made, other: Made, cut: int, rng: random.R
 
 
 def spliced(tmp_path: Path, name: str, made: Made, cut: int) -> Made:
-    """The first frames of one run, then those of another."""
+    """The first frames of one run, then frames of another."""
     from tests.following.writers import made_from_file
 
     while True:
@@ -203,7 +203,7 @@ def test_an_end_marker_behind_a_rewind_ends_it_when_all_is_given_again(
 def test_frames_that_are_rewritten_while_the_next_ones_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The frame that was given last is looked at again behind each block, as the file may have gone back meanwhile."""
+    """The frame that was given last is looked at again after each block, as the file may have been cut meanwhile."""
     made, other = make(tmp_path, "md.trr", N_FRAMES), make(tmp_path, "md.trr", N_FRAMES, seed=2)
     read = kn.Trajectory.blocks
     for rewritten, on_rewind in itertools.product((3, 5), ("error", "restart")):
@@ -228,7 +228,7 @@ def test_frames_that_are_rewritten_while_the_next_ones_are_read(
         frames = [next(following) for _ in range(5)]
         check(frames, made, 5)
         if rewritten == 5:
-            # no frame that was given is another one now
+            # no frame that was given has changed
             rest = list(following)
             assert [frame.frame for frame in rest] == list(range(5, N_FRAMES)) and following.restarts == 0
         elif on_rewind == "error":

@@ -77,7 +77,7 @@ def _made(name: str, n_frames: int, seed: int, first: int) -> Made:
 
 
 def made_from_file(path: Path) -> Made:
-    """What a file holds once it is finished."""
+    """The bytes, frames and values of a finished file."""
     with collected(), files_stay():
         traj = kn.open(path, stored=False)
         block = next(
@@ -109,13 +109,13 @@ class Program:
 
 
 def head_of(made: Made, n_frames: int, folder: Path, seed: int) -> bytes:
-    """The bytes before the first frame of a file with so many frames: its count is in them."""
+    """The bytes before the first frame of a file; they state the number of frames."""
     start = made.ends[0] - (made.ends[1] - made.ends[0])
     return make(folder, made.name, n_frames, seed).data[:start]
 
 
 def appending(program: Program, made: Made, start: int, stop: int, rng: random.Random) -> Steps:
-    """Frames behind each other, in pieces of any size, as stdio's buffers are written."""
+    """Frames in order, in pieces of any size, as stdio's buffers are written."""
     at, end = (made.ends[start - 1] if start else 0), made.ends[stop - 1]
     while at < end:
         n = rng.choice((1, 3, 50, 400, 2000))

@@ -1,6 +1,6 @@
 """MDAnalysisTests' own base classes for readers and writers, run over Kinema's on MDAnalysisTests' own files.
 
-Nothing is left out of them. What differs from the references of MDAnalysis' own readers:
+Nothing is left out of them. Differences from the references of MDAnalysis' own readers:
 
 - DCD: the reference's `ext` is "xtc" although its writer is for DCD, as MDAnalysis' `DCDReader.Writer` heeds no ending;
   Kinema's reader asks MDAnalysis for the writer that the ending names.

@@ -68,7 +68,7 @@ def runner(request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture(scope="module")
 def atoms() -> Any:
-    """Those of the PSF file, parsed once."""
+    """The topology of the PSF file, parsed once."""
     return MDAnalysis.Universe(datafiles.PSF, to_guess=("types", "masses"))._topology
 
 
@@ -83,7 +83,7 @@ def own() -> SimpleNamespace:
     """Analyses of the user's own; MDAnalysis, which has their base class, is imported when they are needed."""
 
     class Gyration(base.AnalysisBase):  # type: ignore[misc]
-        """Of the user's own."""
+        """A user's analysis that does not come from MDAnalysis."""
 
         _analysis_algorithm_is_parallelizable = True
 

@@ -118,7 +118,7 @@ assert comm.allreduce(1) == comm.size
 
 with_mpi = pytest.mark.skipif(not h5py.get_config().mpi, reason="h5py was built without MPI: make test-hdf5-mpi")
 
-# as if this h5py had been built without MPI, where it was built with it
+# makes an h5py that was built with MPI look as if it were not
 PLAIN_H5PY = """
 import types
 import h5py

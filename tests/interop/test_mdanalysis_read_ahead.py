@@ -1,4 +1,4 @@
-"""Frames are read in blocks where their order can be foreseen, and alone where it cannot."""
+"""Frames are read in blocks if their order can be foreseen, and one by one otherwise."""
 
 from __future__ import annotations
 

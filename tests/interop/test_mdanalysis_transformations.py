@@ -60,7 +60,7 @@ def ours() -> list[Any]:
 
 
 def expected(path: Any, *stack: Any, **options: Any) -> Any:
-    """What Kinema reads of a file."""
+    """The positions that Kinema reads from a file."""
     return kn.open(path, loaded(path), stored=False, **options).with_transform(*(stack or ours())).read()
 
 

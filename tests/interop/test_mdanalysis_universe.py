@@ -96,7 +96,7 @@ def test_files_that_overlap(continuous: bool, reader: str | None, tmp_path: Path
     assert kn.open(universe, stored=False).n_frames == universe.trajectory.n_frames == (12 if continuous else 15)
     # what the caller states counts more
     assert kn.open(universe, stored=False, overlap="first").n_frames == 12
-    # also where it is the default for files
+    # also if it is the default for files
     assert kn.open(universe, stored=False, overlap="last").n_frames == 12
     assert kn.open(universe, stored=False, overlap="all").n_frames == 15
 

@@ -62,7 +62,7 @@ def actual(found: Any) -> dict[str, object]:
 def test_parameters_and_defaults(stub: ast.FunctionDef, found: Any) -> None:
     shown, expected = actual(found), declared(stub)
     assert expected.keys() == shown.keys()
-    # a list that is made anew at each call is shown as an ellipsis
+    # a list that each call makes for itself is shown as an ellipsis
     assert {name: shown[name] if shown[name] is ... else value for name, value in expected.items()} == shown
 
 

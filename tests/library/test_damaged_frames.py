@@ -41,7 +41,7 @@ def damage(path: Path, frames: tuple[int, ...] = DAMAGED) -> bytes:
     return whole
 
 
-# a frame of NetCDF says nothing twice: a cell that is none is no damage
+# a frame of NetCDF states nothing twice: an impossible cell does not count as damage
 WRITERS: dict[str, Any] = {".dcd": write_dcd, ".xtc": write_xtc, ".trr": write_trr}
 
 

@@ -90,7 +90,7 @@ def test_a_run_leaves_it_out(sound: Sound, tmp_path: Path) -> None:
     left = [frame for frame in range(10) if frame != DAMAGED]
     assert analysis.results.frames.tolist() == left
     np.testing.assert_array_equal(analysis.results.values, expected[left])
-    # the same trajectory, now that the frames behind the damage are known
+    # the same trajectory, now that the frames after the damage are known
     with pytest.raises(kn.CorruptFileError, match=rf"XTC frame 4, byte {first}"):
         analysis.run()
 

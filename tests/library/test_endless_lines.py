@@ -36,7 +36,7 @@ def test_a_line_without_an_end_is_refused_with_its_byte(tmp_path: Path, suffix: 
         check_lines(path, "file")
     assert caught.value.offset == 3 << 19
     assert str(caught.value).startswith(f"{path}: byte {3 << 19}: ")
-    # behind what is looked at
+    # beyond the bytes that are looked at
     check_lines(path, "file", 1 << 20)
 
 

@@ -43,7 +43,7 @@ def write(path: Path, seed: int = 1) -> None:
 
 @dataclass
 class Stored:
-    """What is in a stored index."""
+    """Contents of a stored index."""
 
     before: bytes
     n_atoms: int
@@ -59,7 +59,7 @@ class Stored:
         data = path.read_bytes()[:-8]
         before, rest = data[:28], data[28:]
         n_atoms, identity, rest = int.from_bytes(rest[:4], "little"), rest[4:], b""
-        # behind the identity, whose length is that of the others: 8 words and the status
+        # after the identity, whose length is that of the others: 8 words and the status
         length = len(identity) - 16 - 3 - cls._columns(identity)
         identity, rest = identity[:length], identity[length:]
         first, n = struct.unpack_from("<QQ", rest)
@@ -186,7 +186,7 @@ FORGERIES: tuple[Callable[[Stored], Stored], ...] = (
     lambda stored: replace(stored, sizes=stored.sizes + np.uint64(4)),
 )
 
-# so many of them could be of a file like this one
+# number of forgeries that could be of a file like this one
 _POSSIBLE = 10
 
 
@@ -222,7 +222,7 @@ def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
 
 
 def test_an_index_is_read_and_written_as_it_is(files: Files) -> None:
-    """What follows depends on it: unchanged it is used."""
+    """The other tests depend on this: an unchanged index is used."""
     files.stored.write(files.place)
     assert kn.open(files.path).parts[0].index == "stored"
     files.check()
@@ -246,7 +246,7 @@ def test_frames_that_an_index_leaves_out_or_makes_up_are_found(files: Files, num
         # one that cannot be of the file is replaced as any other that is damaged
         assert number >= _POSSIBLE or any("the stored index was not used" in note for note in notes)
     files.check()
-    assert kn.open(files.path).parts[0].index == "stored", "it is made anew and stored"
+    assert kn.open(files.path).parts[0].index == "stored", "it is rebuilt and stored"
 
 
 def test_an_index_of_another_file_with_the_identity_of_this_one(files: Files, tmp_path: Path) -> None:

@@ -167,7 +167,7 @@ def test_appended_frames_are_unchecked_until_their_checksums_are_added(path: Pat
 
 
 def test_those_of_the_frames_before_are_kept_when_a_file_grows(tmp_path: Path) -> None:
-    """What was damaged between is not given a checksum of its own."""
+    """Bytes that were damaged in between do not get a checksum of their own."""
     path = tmp_path / "a.dcd"
     positions = random_walk(40, 2000)
     write_dcd(path, positions)

@@ -63,7 +63,7 @@ OURS, THEIRS = classes(dataclass), classes(dataclasses.dataclass)
 
 
 def outcome(call):
-    """What a call returns, or the error that it raises: of messages the names that are in them."""
+    """The value of a call, or the error that it raises, with only the names from its message."""
     try:
         return call()
     except (TypeError, FrozenInstanceError) as error:

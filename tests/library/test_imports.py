@@ -1,4 +1,4 @@
-"""What is imported when: neither MDAnalysis nor matplotlib nor pyarrow for a run from indices."""
+"""Imports by task: neither MDAnalysis nor matplotlib nor pyarrow for a run from indices."""
 
 import importlib
 import importlib.util
@@ -64,8 +64,8 @@ NOT_FOR_A_COMMAND = (
     "kinema.report", "kinema.runners.dask", "kinema.runners.local.processes", "kinema.runners.mpi.runner",
     "kinema.model.selection.readable_frames",
 )  # fmt: skip
-# beyond those of numpy; 193 when this was written, of which 21 are folders
-MOST_MODULES = 200
+# beyond the modules of numpy; 193 when this was written, of which 21 are folders; 204 with numpy 2.0, which loads fewer
+MOST_MODULES = 205
 
 
 def test_a_command_imports_what_it_needs(small, tmp_path):

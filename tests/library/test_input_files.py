@@ -18,7 +18,7 @@ from kinema.model.topology import Topology
 from kinema.testing import random_walk, write_dcd, write_xtc
 from kinema.testing.programs.children import start_child
 
-# each reads `bad`, which is no regular file; `traj` is a trajectory
+# each reads `bad`, which is not a regular file; `traj` is a trajectory
 READERS = {
     "trajectory": "kn.open(bad)",
     "index file": "read_groups(bad)",

@@ -1,4 +1,4 @@
-"""What is kept of files, keeper by keeper: index, checkpoint, snapshot, verdicts, chunk map."""
+"""Stored knowledge of files, keeper by keeper: index, checkpoint, snapshot, verdicts, chunk map."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def ending(request: Any) -> str:
 
 
 class TestIndex(KeeperTests):
-    """A stored index is used, or built anew."""
+    """A stored index is used, or rebuilt."""
 
     knows_copies = True
 
@@ -48,7 +48,7 @@ class TestIndex(KeeperTests):
 
 
 class TestIndexOfTheCacheFolder(TestIndex):
-    """The same where nothing can be stored beside the file."""
+    """The same if nothing can be stored beside the file."""
 
     @pytest.fixture(autouse=True)
     def nothing_beside(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +104,7 @@ class TestCheckpoint(KeeperTests):
 
 
 class TestSmallCheckpoint(TestCheckpoint):
-    """Of a file that is hashed whole: what is the same again is known."""
+    """A checkpoint of a file that is hashed whole: bytes that are restored are recognised."""
 
     def make(self, folder: Path) -> Path:
         write_dcd(folder / "a.dcd", random_walk(N_FRAMES, N_ATOMS))
@@ -203,7 +203,7 @@ class TestChunkMap(KeeperTests):
         kn.open(path)
 
     def is_known(self, path: Path) -> bool:
-        """Of the coordinates; those of steps and times are in few chunks."""
+        """Whether the chunk map of the coordinates is known; steps and times are in few chunks."""
         self.walks = 0
         try:
             kn.open(path)

@@ -119,7 +119,7 @@ def test_what_is_true_of_a_file_is_a_warning_once(tmp_path: Path) -> None:
         for _ in range(2):
             assert kn.RMSD(kn.open(path)).run().notes == (said,)
         kn.convert(path, tmp_path / "c.dcd", verify=False)
-        # what is no property of a file is said whenever it happens
+        # a note that is not about a file is given each time
         notes.emit(["again"])
         notes.emit(["again"])
     texts = [str(one.message) for one in caught]

@@ -23,7 +23,7 @@ from kinema.testing.programs.children import start_child
 NOBODY = 65534
 AS_NOBODY = f"""
 import os, sys
-# until its limits are set: root may set those of another user only with a capability that containers lack
+# until its limits are set: root may set limits of another user only with a capability that containers lack
 input()
 os.setgid({NOBODY})
 os.setuid({NOBODY})
@@ -95,7 +95,7 @@ def test_folders_and_records_of_another_user_are_not_used(home: Path, monkeypatc
 
 @as_root
 def test_a_scheduler_file_of_another_user_is_refused(tmp_path: Path, small: kn.Trajectory) -> None:
-    """What answers at its address would run code as the user."""
+    """A program that answers at its address could run code as the user."""
     place = tmp_path / "scheduler.json"
     place.write_text('{"address": "tcp://127.0.0.1:1"}')
     os.chown(place, NOBODY, NOBODY)

@@ -36,7 +36,7 @@ def test_the_next_is_computed_while_one_is_used() -> None:
 
     for number, result in enumerate(prefetched(compute, range(5))):
         assert result == number * number
-        # in use is this one: the next begins without being asked for, and the one behind it does not
+        # in use is this one: the next begins without being asked for, and the one after that does not
         if number < 4:
             assert begun[number + 1].wait(120)
         assert not any(event.is_set() for event in begun[number + 2 :])

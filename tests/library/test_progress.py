@@ -15,7 +15,7 @@ from kinema.base.progress import NamesSlowest, report_slowest, reporting
 
 
 class Terminal(io.StringIO):
-    """What is written to a terminal."""
+    """Text that is written to a terminal."""
 
     def isatty(self) -> bool:
         return True

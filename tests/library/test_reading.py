@@ -1,4 +1,4 @@
-"""What reading says of itself: which frames have a field, where time went; threads that are used again; cells."""
+"""Facts that reading reports: which frames have a field, where time went; threads that are used again; cells."""
 
 from __future__ import annotations
 

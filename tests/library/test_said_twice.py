@@ -1,4 +1,4 @@
-"""What formats say twice is compared: each of it is damaged in a small file, and `check` and `read` say so.
+"""Numbers that formats state twice are compared: each is damaged in a small file, and `check` and `read` say so.
 
 Record lengths and counts of DCD, HISTORY, NetCDF and TRR, Fletcher-32 sums of HDF5.
 """
@@ -109,7 +109,7 @@ def test_counts_of_frames(tmp_path: Path, name: str, counted: int) -> None:
     data[at : at + len(written(counted))] = written(counted)
     path.write_bytes(data)
     report = kn.check(path)
-    # frames that a count leaves out may be those of a program that is writing; a DCD's own size says how many there are
+    # frames that a count leaves out may have been written just now; a DCD's own size says how many there are
     if counted < N_FRAMES or name == "DCD":
         assert report.ok, str(report)
         note, *lines = [note for note in report.notes if "header says" in note]

@@ -53,7 +53,7 @@ class Numbers(Dataset):
 
 
 def loader_of(dataset: Dataset, batch_size: int, **options: Any) -> Loader:
-    """Without torch, also where it is installed."""
+    """Without torch, even if it is installed."""
     return Loader(dataset, batch_size, tensors=False, **options)
 
 

@@ -27,7 +27,7 @@ def test_the_next_epoch_is_read_while_the_last_batches_are_used(readers: int, as
         for number in range(4):
             found.append(next(batches).ids.tolist())
             if number == 2:
-                # the last batch was not asked for: all of the next epoch is there, and none of the one behind it
+                # the last batch was not asked for: all of the next epoch is there, and none of the one after it
                 assert settled(dataset.reads) == 4 * (epoch + 2)
                 assert loader.state_dict() == {
                     "order": loader.order.state(),
@@ -74,7 +74,7 @@ def test_another_epoch_or_state_discards_what_was_read_ahead() -> None:
 
 def test_an_error_in_the_next_epoch_is_raised_there() -> None:
     class Damaged(Numbers):
-        """So many reads are good."""
+        """The first five reads are good."""
 
         def read(self, ids: ArrayLike, **options: Any) -> Batch:
             self.bad = int(np.ravel(ids)[0]) if len(self.reads) == 5 else None

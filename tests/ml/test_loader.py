@@ -140,7 +140,7 @@ def test_epochs_follow_each_other_and_a_loop_that_is_left_begins_again() -> None
 def test_a_loop_that_counts_batches_has_the_next_epoch_too() -> None:
     loader = loader_of(Numbers(10), 4)
     for epoch in range(3):
-        # asks for no batch behind the last one, as Lightning does
+        # asks for no batch after the last one, as Lightning does
         batches = iter(loader)
         found = [next(batches).ids.tolist() for _ in range(len(loader))]
         assert found == [[*Order(10, epoch=epoch)][start : start + 4] for start in (0, 4, 8)]
@@ -414,7 +414,7 @@ loader = Loader(SampleDataset(sys.argv[1]), 4, memory="64 KiB", tensors=False, r
 ENDS = {
     "interpreter exit": "batches = iter(loader); next(batches); print('there', flush=True)",
     "an exception": "for batch in loader: print('there', flush=True); raise SystemExit(0)",
-    "a fork that goes on": """
+    "a fork that continues": """
 batches = iter(loader)
 own = [next(batches).ids.tolist() for _ in range(3)]
 for _ in range(8):

@@ -16,8 +16,8 @@ from kinema.base.errors import ArgumentError, OutOfRangeError
 from kinema.ml import Order
 from kinema.ml.loading.permutation import derived_key, permuted
 
-# Of version 1, written down once. Another order under the same version would make restarts of runs wrong: a change of
-# the construction needs a new version, with the old one kept for states that have it.
+# Orders of version 1, written down once. Another order under the same version would make restarts of runs wrong: if the
+# construction changes, it needs a new version, and the old one is kept for states that have it.
 GOLDEN: list[tuple[dict[str, Any], str]] = [
     ({"n": 20}, "7 8 16 11 3 19 14 0 1 18 13 5 17 12 9 2 10 4 6 15"),
     ({"n": 20, "seed": 7, "epoch": 3}, "1 9 7 18 5 4 0 10 11 6 12 15 17 8 14 19 3 2 13 16"),

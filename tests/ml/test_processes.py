@@ -1,4 +1,4 @@
-"""Data sets in processes that are forked or started anew: each opens its own files, and none hangs."""
+"""Data sets in processes that are forked or spawned: each opens its own files, and none hangs."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_a_fork_while_threads_read_does_not_hang(tmp_path: Path) -> None:
     expected = [next(iter(one.read(IDS).values())).tolist() for one in data]
     given = tmp_path / "given"
     given.write_bytes(pickle.dumps((data, expected, IDS)))
-    # killed with what it has forked after so many seconds
+    # killed, with what it has forked, when the time is up
     with given.open("rb") as file:
         process = start_child([sys.executable, "-W", "ignore", "-c", FORKS], seconds=120, stdin=file)
     output, errors = process.communicate(timeout=150)

@@ -56,12 +56,12 @@ SETTINGS = settings(
 
 
 class WrongSamples(AssertionError):
-    """What no actions may lead to."""
+    """A loader has returned wrong samples, which no sequence of actions may cause."""
 
 
 @dataclass(frozen=True)
 class Data:
-    """What a data set is of: the files by their contents, in order; the arrays that are read; a part of the samples."""
+    """Data of a data set: the files by their contents, in order; the arrays that are read; a part of the samples."""
 
     contents: tuple[int, ...]
     lengths: tuple[int, ...]
@@ -73,7 +73,7 @@ class Data:
         return [numbered(one, row) for one, n in zip(self.contents, self.lengths, strict=True) for row in range(n)]
 
     def samples(self) -> list[int]:
-        """Those of the part, in its order."""
+        """The samples of the part, in its order."""
         whole = self.whole()
         return [whole[one] for one in PARTS[self.part](len(whole))]
 
@@ -82,7 +82,7 @@ class Data:
         return bool(set(self.arrays) & set(other.arrays)) and replace(self, arrays=()) == replace(other, arrays=())
 
     def difference(self, other: Data) -> str:
-        """What an error says of data that is not the same."""
+        """The message of an error about data that is not the same."""
         pairs = zip(self.contents, other.contents, strict=True)
         for number, (own, others) in enumerate(pairs, 1):
             if own != others:
@@ -165,7 +165,7 @@ class SampleModel(RuleBasedStateMachine):
         shutil.rmtree(self.folder)
 
     def data(self) -> Data:
-        """What a data set is of that is made now."""
+        """The data of a data set that is made now."""
         contents, lengths = zip(*(self.contents[path] for path in self.paths), strict=True)
         return Data(contents, lengths, self.arrays, self.part)
 
@@ -309,7 +309,7 @@ class SampleModel(RuleBasedStateMachine):
             raise WrongSamples(f"a state of {run.data} was taken for {now}")
         # with other arrays beside: that they are of the same samples is known from now on
         run.data = now
-        # the first rank has a batch whenever another one has
+        # the first rank has a batch whenever another rank has
         is_over, *_ = [self.take(loader, steps) for loader in loaders]
         run.state = json.loads(json.dumps(loaders[0].state_dict()))
         if is_over or len(run.seen) == len(run.data.samples()):
@@ -321,7 +321,7 @@ class SampleModel(RuleBasedStateMachine):
             run.seen = []
 
     def take(self, loader: Loader, steps: int) -> bool:
-        """So many batches of a rank; whether the epoch had no more."""
+        """Takes up to `steps` batches of a rank; returns whether the epoch had no more."""
         batches = iter(loader)
         for _ in range(steps):
             batch = next(batches, None)
@@ -366,15 +366,15 @@ def _lose_a_batch(self: Loader, state: dict[str, Any]) -> None:
 
 
 FAULTS: dict[str, tuple[Any, str, Any]] = {
-    "the order of files is no part of the identity": (DataIdentity, "from_dataset", _changed(_drop_order)),
+    "the identity ignores the order of files": (DataIdentity, "from_dataset", _changed(_drop_order)),
     "the identity is of names": (fingerprint, "_contents", lambda paths: [os.path.basename(path) for path in paths]),
     "the identity is of sizes": (fingerprint, "_contents", _sort_by_size),
-    "arrays are no part of the identity": (
+    "the identity ignores arrays": (
         DataIdentity,
         "from_dataset",
         _changed(lambda one: replace(one, fields=None)),
     ),
-    "parts are no part of the identity": (
+    "the identity ignores parts": (
         DataIdentity,
         "from_dataset",
         _changed(lambda one: replace(one, samples=None)),
@@ -388,7 +388,7 @@ FAULTS: dict[str, tuple[Any, str, Any]] = {
     "a split is of any data": (DataIdentity, "difference", lambda self, now: None),
     "a state has no identity": (LoaderState, "_check_data", lambda self, data: None),
     "the window of a state is not taken over": (Order, "with_windows", lambda self, window, chunk: self),
-    "a loop begins anew": (Loader, "load_state_dict", _ignore_position),
+    "a loop starts from the beginning": (Loader, "load_state_dict", _ignore_position),
     "a place is counted in batches": (Loader, "load_state_dict", _lose_a_batch),
     "a part of a part is taken for the part itself": (
         Subset,

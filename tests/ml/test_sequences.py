@@ -1,4 +1,4 @@
-"""What is built over data sets by others: deeptime's pairs of frames, NequIP's data set. Run by `make test-ml`."""
+"""Classes of other packages over data sets: deeptime's pairs of frames, NequIP's data set. Run by `make test-ml`."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def pickled(batch: Any) -> Any:
 
 @pytest.fixture
 def pretend_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What `collate` asks torch is answered as in a worker process; its memory is new."""
+    """Torch answers `collate` as in a worker process, and the memory of batches is new."""
     monkeypatch.setattr("kinema.ml.torch.get_worker_info", lambda: SimpleNamespace(num_workers=2))
     monkeypatch.setattr(shared, "_BUFFERS", ProcessLocal(shared._new_buffers))
 
@@ -469,7 +469,7 @@ def test_lightning(path: Path, tmp_path: Path) -> None:
         return lightning.Trainer(
             max_epochs=epochs,
             accelerator="cpu",
-            # Lightning would put a sampler of its own in place of ours where there are several ranks
+            # Lightning would replace our sampler with one of its own if there are several ranks
             use_distributed_sampler=False,
             logger=False,
             enable_progress_bar=False,

@@ -196,7 +196,7 @@ def test_reports_of_version_1_are_read(tmp_path: Path) -> None:
 
 
 def _places_of(found: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Of every value, but for long lists of the same kind."""
+    """Paths to every value; only the first two items of lists."""
     yield place
     items = list(found.items()) if isinstance(found, dict) else list(enumerate(found))[:2]
     for name, value in items:
@@ -207,7 +207,7 @@ def _places_of(found: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, .
 
 
 def test_no_damage_gets_beyond_reading(walk: kn.Trajectory, tmp_path: Path) -> None:
-    """Whatever stands in the place of a value: the file is refused, or all that can be told of it is told."""
+    """For any value in place of any other, the file is refused, or the report says all that it can."""
     slow = Straggler(0, 1, "", 2.0, "io", 2.0, 1.0, 1, 1, (Place("a.xtc", 0, 1, 0, 10, True, None),))
     report = replace(one_report(walk, "processes"), stragglers=(slow,), slow_files=(SlowFile("a.xtc", "io", 2.0, 1.0),))
     tasks = TaskTimes(1.0, (WorkerTaskTimes("a", 1, 0.5, 0.6, 0.1),))
@@ -277,7 +277,7 @@ def test_several_analyses_have_one(tmp_path: Path) -> None:
 
 
 def advice(*, run: Circumstances | None = None, **seconds: float) -> str:
-    """What is told of two workers, each of which had those seconds, and its core to itself."""
+    """Advice for two workers that each spent these seconds and had a core to itself."""
     times = {"open": 0.0, "io": 0.0, "decode": 0.0, "compute": 0.0, "wait": 0.0, "communicate": 0.0} | seconds
     total = sum(times.values())
     two = tuple(
@@ -300,7 +300,7 @@ def test_advice_names_what_binds() -> None:
 
 
 def test_branches_of_the_publication() -> None:
-    """Of 2020: both ratios large, or one of them, or none."""
+    """The publication of 2020: both ratios large, or one of them, or none."""
     well = advice(io=1.0, compute=9.0, communicate=0.1)
     assert "R_comp/IO 9 " in well and "R_comp/comm 90; more workers help with any layout" in well
     assert "one-sided" not in well and "kinema split" not in well
@@ -335,7 +335,7 @@ def run_as_printed(told: str) -> None:
 
 
 def io_bound_report(path: Path) -> Report:
-    """Of a run that computes for no time, whatever else the machine was busy with while it did."""
+    """A report of a run whose computing took no time, whatever else the machine was busy with."""
     analysis = kn.analysis.RMSD(kn.open(path), select=[0, 1]).run(workers=1)
     (one,) = analysis.timings.passes
     idle = tuple(replace(worker, compute=0.0) for worker in one.workers)

@@ -28,7 +28,7 @@ from kinema.testing import random_walk, write_dcd, write_xtc
 
 
 def made_up(n_workers: int, seconds: float, *, frames: int = 100, runner: str = "mpi", **extra: object) -> Report:
-    """A report of workers that all computed for so many seconds."""
+    """A report of workers that all computed for the same number of seconds."""
     workers = tuple(
         WorkerTimings(
             number, open=0.0, io=0.0, decode=seconds / 2, compute=seconds / 2, wait=0.0, total=seconds, cpu=seconds,
@@ -136,7 +136,7 @@ def test_short_times_have_digits() -> None:
 
 
 def test_workers_without_work_count() -> None:
-    """Who asks for four and has work for two pays for four."""
+    """A run that asks for four workers and has work for two pays for four."""
     one, four = scaling_of([made_up(1, 8.0, workers=1), made_up(2, 4.0, workers=4)]).series["mpi, XTC"]
     assert (four.n_workers, four.speed_up, four.efficiency) == (4, 2.0, 0.5)
     assert one.efficiency == 1.0
@@ -323,7 +323,7 @@ def test_results_of_another_experiment_stay(walk: Path, tmp_path: Path) -> None:
     design = Design(files=(str(walk),), workers=(1, 99), repeats=1)
     heard: list[str] = []
     list(run_design(design, tmp_path / "out", heard.append))
-    # sixty frames are not work for so many
+    # sixty frames are not enough work for 99 workers
     assert re.search(r"99 workers \(\d+ had work\)", heard[1])
     before = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*.json*")}
     assert len(before) == 3

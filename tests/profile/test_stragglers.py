@@ -106,7 +106,7 @@ def test_the_worst_comes_first() -> None:
 
 
 class _SleepsInOneThread(kn.analysis.PythonKernel):
-    """Counts frames; the first thread that comes sleeps with every block, once another one has come too."""
+    """Counts frames; the first thread that comes sleeps with every block, once a second thread has come."""
 
     def __init__(self) -> None:
         self.slow: list[int] = []

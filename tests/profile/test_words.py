@@ -1,4 +1,4 @@
-"""What reports say and store, number by number: every figure in the words is that of the timings."""
+"""Words and stored values of reports, number by number: every figure in the words is that of the timings."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def timings(*workers: WorkerTimings, tasks: TaskTimes | None = None) -> Timings:
 
 @pytest.fixture
 def report(tmp_path: Path) -> Report:
-    """Of a real run, with timings that are known."""
+    """A report of a real run, with known timings."""
     write_xtc(tmp_path / "walk.xtc", random_walk(60, 30), dt=1.0)
     found = kn.analysis.RMSD(kn.open(tmp_path / "walk.xtc")).run().report()
     given = {**found.input, "bytes_wanted": 2400}
@@ -96,7 +96,7 @@ def test_rounds_add_up_and_workers_are_averaged() -> None:
 
 
 def test_dasks_times_side_by_side(report: Report) -> None:
-    """Those of the publication of 2017, which lost 61 s between the first two."""
+    """The publication of 2017 lost 61 s between the first two times."""
     workers = (WorkerTaskTimes("a", 7, 43.6, 104.25, 2.0), WorkerTaskTimes("b", 9, 40.0, 90.0, 1.0))
     tasks = TaskTimes(105.125, workers, lost_workers=("c",), redone=3)
     assert str(tasks).splitlines() == [

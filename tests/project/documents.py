@@ -1,4 +1,4 @@
-"""What stands in the documents, as data: fenced blocks, and the files that their examples speak of.
+"""Contents of the documents as data: fenced blocks, and the files that their examples name.
 
 It runs nothing.
 """
@@ -84,7 +84,7 @@ def make_files(folder: Path, *, n_first: int = 120) -> None:
 
     universe = MDAnalysis.Universe(datafiles.PSF, datafiles.DCD)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a PSF has not all that a PDB file may hold
+        warnings.simplefilter("ignore")  # a PSF lacks some of what a PDB file may hold
         universe.atoms.write(folder / "start.pdb")
     positions = np.array([ts.positions for ts in universe.trajectory])
     positions = np.concatenate([positions, positions[::-1]])

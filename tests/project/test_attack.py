@@ -52,7 +52,7 @@ TRIALS_OF = {name: 12 if name.startswith("kills") else TRIALS for name in PLANTE
 
 @pytest.fixture(scope="module")
 def printed() -> tuple[str, str]:
-    """What attacks print: a trial of each, and then those with planted faults."""
+    """Output of attacks: a trial of each, and then the trials with planted faults."""
     # with this seed an injected fault once left frames without cells
     script = 'print("code", program.main(["--seed", "5", "--trials", "1"]))\nprint("-- planted")\n'
     for name, fault in PLANTED.items():

@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 
 from kinema.cli.in_process import call_kinema
 
-from .documents import Line, kinema_lines
+from .documents import Line, blocks, kinema_lines
 
-FILES = {
-    "topol.tpr": "TPR",
-    "traj.xtc": "XTC",
-    "ache.prmtop": "PRMncdf",
-    "ache.nc": "NCDF",
-    "namd.psf": "PSF_NAMD_GBIS",
-    "namd.dcd": "DCD_NAMD_GBIS",
-    "mini.data": "LAMMPSdata2",
-    "mini.dcd": "LAMMPSdcd2",
-    "dump.lammpstrj": "LAMMPSDUMP",
-}
 LINES = kinema_lines("docs/first-day.md")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from MDAnalysisTests import datafiles
-
+    """The files that the program on the page copies, and the job file that it shows."""
     folder = tmp_path_factory.mktemp("first-day")
-    for name, source in FILES.items():
-        shutil.copy(getattr(datafiles, source), folder / name)
+    (program,) = blocks("docs/first-day.md", "python")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(folder)
+        exec(compile(program, "docs/first-day.md", "exec"), {})
+    (job,) = blocks("docs/first-day.md", "toml")
+    (folder / "job.toml").write_text(job)
     return folder
 
 

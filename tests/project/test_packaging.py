@@ -35,7 +35,7 @@ def smoke() -> ModuleType:
 
 
 def listed(section: str) -> set[str]:
-    """The items of a list of the recipe, for example those of `run`."""
+    """The items of a list of the recipe, for example of `run`."""
     found = re.search(rf"^  {section}:\n((?:    .*\n)+)", RECIPE, re.MULTILINE)
     assert found is not None
     return set(re.findall(r"^    - (.*)$", found.group(1), re.MULTILINE))

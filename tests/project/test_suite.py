@@ -1,4 +1,4 @@
-"""What holds for all tests: they run in the background as well, what they start is bounded, they have two lanes."""
+"""Rules for all tests: they run in the background as well, what they start is bounded, they have two lanes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_tests_of_signals_pass_where_sigint_is_ignored() -> None:
 @pytest.mark.processes
 @pytest.mark.parametrize("how", ["seconds", "end of the test", "ended"])
 def test_children_end(how: str) -> None:
-    # the first starts another one, which takes a shell some milliseconds
+    # the first starts another process, which takes a shell some milliseconds
     script = "sleep 1000 >&- 2>&- & echo $!; read line; wait"
     process = start_child(["sh", "-c", script], seconds=2 if how == "seconds" else 120, stdin=subprocess.PIPE)
     assert process.stdout is not None

@@ -151,7 +151,7 @@ def write_layers(folder: Path, modules: dict[str, str]) -> Path:
 
 
 def layers_said(root: Path) -> str:
-    """What import-linter says of the order of the folders."""
+    """The verdict of import-linter on the order of the folders."""
     done = subprocess.run(
         [Path(sys.executable).with_name("lint-imports"), "--contract", "layers", "--no-cache"],
         cwd=root,

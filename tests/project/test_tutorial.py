@@ -116,7 +116,6 @@ def test_lines_of_kinema_one_after_the_other(here: Path) -> None:
     "name",
     [
         "README.md",
-        "docs/tutorial.md",
         "docs/write.md",
         "docs/write-h5md.md",
         "docs/atoms.md",
@@ -133,6 +132,19 @@ def test_python_from_top_to_bottom(here: Path, name: str) -> None:
     names: dict[str, Any] = {"__name__": "__main__"}
     for block in documents.blocks(name, "python"):
         exec(compile(block, name, "exec"), names)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:MDAnalysis")
+def test_the_tutorial_from_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    files, *blocks = documents.blocks("docs/tutorial.md", "python")
+    with pytest.warns(kn.Note, match="the header says 500 frames, the file holds 98"):
+        exec(compile(files, "files.py", "exec"), {"__name__": "__main__"})
+    for line in documents.kinema_lines("docs/tutorial.md"):
+        assert call_kinema(*line.words, cwd=tmp_path).returncode == 0, line
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for block in blocks:
+        exec(compile(block, "docs/tutorial.md", "exec"), names)
 
 
 def test_the_tutorials_last_words_are_on_truncated_files(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -176,7 +188,7 @@ HOW_TO = ("docs/add-a-format.md", "docs/add-a-kernel.md")
 
 @pytest.fixture(scope="module")
 def suites(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What a run of the suites of the how-to pages prints."""
+    """Output of a run of the suites of the how-to pages."""
     folder = tmp_path_factory.mktemp("suites")
     for name in HOW_TO:
         (folder / f"test_{Path(name).stem.replace('-', '_')}.py").write_text(documents.blocks(name, "python")[-1])

@@ -18,19 +18,25 @@ import kinema as kn
 from kinema.analysis import Analysis
 from kinema.testing import random_walk, write_dcd
 from kinema.testing.programs.children import end_structure_walks, start_child
+from kinema.testing.programs.forks import ForkedProgram, Forks
 
 # seconds after which something that is waited for does not come any more
 PATIENCE = 120
 
 
 class Cluster:
-    """A scheduler and workers without nannies, which nobody starts again."""
+    """A scheduler and workers without nannies, which nobody starts again.
 
-    def __init__(self, folder: Path) -> None:
+    They are forked by a process that has imported Dask, except for those with variables of their own, which Dask may
+    read when it is imported, and nannies, which start processes.
+    """
+
+    def __init__(self, folder: Path, forks: Forks) -> None:
         self.folder = folder
+        self._forks = forks
         self.file = folder / "scheduler.json"
-        self.workers: list[subprocess.Popen[bytes]] = []
-        self.scheduler: subprocess.Popen[bytes] | None = None
+        self.workers: list[subprocess.Popen[bytes] | ForkedProgram] = []
+        self.scheduler: subprocess.Popen[bytes] | ForkedProgram | None = None
 
     def start(self, n_workers: int, *, threads: int = 1, **settings: str) -> None:
         words = ["--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(self.file), "--no-dashboard"]
@@ -55,13 +61,15 @@ class Cluster:
             process.kill()
             process.wait(PATIENCE)
 
-    def _run(self, what: str, words: list[str], settings: dict[str, str]) -> subprocess.Popen[bytes]:
-        package = str(Path(kn.__file__).parent.parent)
-        log = (self.folder / f"{what}-{len(self.workers)}.log").open("wb")
-        with log:
+    def _run(self, what: str, words: list[str], settings: dict[str, str]) -> subprocess.Popen[bytes] | ForkedProgram:
+        module, path = f"distributed.cli.dask_{what}", self.folder / f"{what}-{len(self.workers)}.log"
+        environment = _environment() | settings
+        if not settings and "--nanny" not in words:
+            return self._forks.start(module, words, folder=self.folder, log=path, environment=environment)
+        with path.open("wb") as log:
             return start_child(
-                [sys.executable, "-m", f"distributed.cli.dask_{what}", *words],
-                env={**os.environ, "PYTHONPATH": package, **settings},
+                [sys.executable, "-m", module, *words],
+                env=environment,
                 stdout=log,
                 stderr=log,
                 text=False,
@@ -69,9 +77,21 @@ class Cluster:
             )
 
 
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(Path(kn.__file__).parent.parent)}
+
+
+@pytest.fixture(scope="session")
+def dask_forks() -> Iterator[Forks]:
+    """Forks schedulers and workers of Dask."""
+    made = Forks([f"distributed.cli.dask_{what}" for what in ("scheduler", "worker")], _environment())
+    yield made
+    made.close()
+
+
 @pytest.fixture
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    made = Cluster(tmp_path_factory.mktemp("dask"))
+def cluster(tmp_path_factory: pytest.TempPathFactory, dask_forks: Forks) -> Iterator[Cluster]:
+    made = Cluster(tmp_path_factory.mktemp("dask"), dask_forks)
     try:
         yield made
     finally:

@@ -304,7 +304,7 @@ def test_names_are_those_of_the_command_line() -> None:
 
 def test_a_name_is_registered_once() -> None:
     with pytest.raises(kn.ArgumentError, match="'frame' is registered already"):
-        register_access(AccessMethod("frame", "another one"))
+        register_access(AccessMethod("frame", "another method"))
     assert "with all of its atoms" in access_method("frame").description
 
 

@@ -41,12 +41,15 @@ folder, runner, out, interval = sys.argv[1:5]
 sys.path.insert(0, folder)
 import numpy as np
 import kinema as kn
+from kinema.testing.runner_work import NearPairs
 from slow import corner
 
 def run():
     traj = kn.open(folder + "/a.dcd")
     corners = kn.analysis.from_function(corner, traj)
-    others = [kn.analysis.RMSD(traj)] if out else [kn.analysis.RMSF(traj, align="average")]
+    # rows of any number a frame, in some frames none
+    near = NearPairs(traj, np.column_stack([np.arange(11), np.arange(1, 12)]), cutoff=12.0)
+    others = [near, kn.analysis.RMSD(traj)] if out else [near, kn.analysis.RMSF(traj, align="average")]
     said = []
     def progress(done, total):
         # the first pieces are a leaf of 16 frames each, of which each worker holds two
@@ -116,7 +119,7 @@ def test_killed_at_random_moments(
     where: str,
     longest: float,
 ) -> None:
-    n_kills = kills()
+    n_kills = kills(2)
     seed = random.randrange(1 << 32)
     print("seed", seed)
     out = str(folder / "rows.h5") if where == "out" else ""

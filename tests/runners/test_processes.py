@@ -140,27 +140,44 @@ def test_processes_stay_for_the_rounds_of_a_run(rmsd: Analysis, monkeypatch: pyt
             assert count == expected
 
 
-def test_a_worker_that_is_late_takes_part_in_the_next_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def second_is_late(monkeypatch: pytest.MonkeyPatch) -> list[WorkerProcess]:
+    """The workers that the test starts. The second one is stopped before it is ready."""
     started = worker_pool.start_worker
-    processes_started: list[WorkerProcess] = []
+    found: list[WorkerProcess] = []
 
     def start_and_stop_the_second(*arguments: Any) -> WorkerProcess:
-        processes_started.append(started(*arguments))
-        if len(processes_started) == 2:
-            processes_started[1].send_signal(signal.SIGSTOP)
-        return processes_started[-1]
+        found.append(started(*arguments))
+        if len(found) == 2:
+            found[1].send_signal(signal.SIGSTOP)
+        return found[-1]
 
     monkeypatch.setattr(worker_pool, "start_worker", start_and_stop_the_second)
+    return found
+
+
+def test_a_worker_that_is_late_takes_part_in_the_next_round(
+    tmp_path: Path, second_is_late: list[WorkerProcess]
+) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     runner = ProcessesRunner()
     with runner.session():
         assert runner.map(abs, [-1, -2, -3], workers=2) == [1, 2, 3]
-        processes_started[1].send_signal(signal.SIGCONT)
+        second_is_late[1].send_signal(signal.SIGCONT)
         # each waits for the other one
         computations = [partial(Path(pipe).read_text), partial(Path(pipe).write_text, "both")]
         assert runner.map(operator.call, computations, workers=2) == ["both", 4]
-        assert len(processes_started) == 2
+        assert len(second_is_late) == 2
+
+
+@pytest.mark.usefixtures("second_is_late")
+def test_a_worker_that_never_was_ready_has_planning_and_start(rmsd: Analysis) -> None:
+    timings = rmsd.run(runner=ProcessesRunner(), workers=2).timings
+    early, late = timings.passes[0].workers
+    assert (early.frames, late.frames) == (timings.frames, 0)
+    assert 0.0 < late.plan <= early.plan
+    assert late.plan + late.start == pytest.approx(late.total)
 
 
 # -- workers that end ---------------------------------------------------------------------------------------------

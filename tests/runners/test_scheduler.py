@@ -411,6 +411,11 @@ def test_a_worker_with_a_clock_for_waiting_has_waited_as_long_as_that_says() -> 
 def test_a_worker_that_was_never_ready_has_but_started() -> None:
     found = WorkerTimer(0).timings(4.0)
     assert (found.start, found.wait, found.unaccounted, found.total) == (4.0, 0.0, 0.0, 4.0)
+    # the leading process has planned for it, too
+    worker_timer = WorkerTimer(0, 2)
+    worker_timer.plan = 1.0
+    found = worker_timer.timings(4.0)
+    assert (found.plan, found.start, found.wait, found.unaccounted, found.total) == (2.0, 6.0, 0.0, 0.0, 8.0)
 
 
 def test_a_round_has_all_workers_and_their_blocks() -> None:

@@ -224,7 +224,7 @@ def test_a_topology_of_a_table(water):
     assert topology.select("bonded name HW1").tolist() == [0, 3]
     again = pickle.loads(pickle.dumps(topology))
     assert again.atoms == water and again.same_source(topology)
-    # of a Universe anew each time: it may be changed
+    # the table of a Universe is built each time, because the Universe may be changed
     topology = Topology(topology.universe)
     topology.universe.atoms[0].name = "X"
     assert topology.atoms.names[0] == "X" and water.names[0] == "OW"

@@ -50,7 +50,7 @@ def damage(path: Path, frame: int) -> None:
     before = path.stat()
     _, _, offset, length = kn.open(path, stored=False).core.locate(frame)
     with path.open("r+b") as file:
-        # the marker behind the first record; the index of the smallest integers
+        # the marker after the first record; the index of the smallest integers
         place = (offset + 84, ">i") if path.suffix == ".xtc" else (offset + 56 + 4 + 4 * N_ATOMS, "<i")
         if path.suffix == ".dcd":
             place = (offset + _first_marker(path, offset), "<i")
@@ -65,7 +65,7 @@ def _first_marker(path: Path, offset: int) -> int:
     with path.open("rb") as file:
         file.seek(offset)
         (first,) = struct.unpack("<i", file.read(4))
-    # the cell comes before the coordinates, where there is one
+    # a cell, if there is one, comes before the coordinates
     return 4 + first if first == 4 * N_ATOMS else 4 + first + 4 + 4 + 4 * N_ATOMS
 
 

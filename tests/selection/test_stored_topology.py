@@ -1,4 +1,4 @@
-"""What is kept of topology files: the same answers, of the file as it is, and nothing that others may have changed."""
+"""Stored topologies: the same answers, of the file as it is, and nothing that others may have changed."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class TestAtoms(KeeperTests):
         try:
             self.keep(path)
         except ArgumentError:
-            return False  # what was rewritten may be no number any more
+            return False  # the rewritten bytes may not be a number
         return not self.loads
 
 

@@ -171,7 +171,7 @@ def test_two_experiments_do_not_share_a_folder(walk: Path, tmp_path: Path) -> No
 
 
 def test_frames_and_atoms_are_those_that_were_chosen(tmp_path: Path) -> None:
-    """Of the files as they are, and once of those that are written from their frames."""
+    """Runs on the files as they are, and once on files that are written from their frames."""
     design = Design(
         files=(datafiles.DCD,), topology=datafiles.PSF, t0=0.0, select="name CA",
         start=10, stop=-48, step=2, workers=(2,), repeats=1,
@@ -228,7 +228,7 @@ def test_ranks_per_node_in_the_words_of_each_launcher(
     design = Design(files=("md.xtc",), runners=("mpi",), ranks_per_node=(12,))
     assert mpi_launcher(design.ranks_per_node[0])(24) == [str(launcher), "-n", "24", *words]
     assert mpi_launcher(None)(24) == [str(launcher), "-n", "24"]
-    launcher.write_text("#!/bin/sh\necho 'another one'\n")
+    launcher.write_text("#!/bin/sh\necho 'another launcher'\n")
     with pytest.raises(ArgumentError, match="how it places ranks on nodes is not known"):
         mpi_launcher(design.ranks_per_node[0])
 

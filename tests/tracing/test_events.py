@@ -1,4 +1,4 @@
-"""What a trace holds: timings are sums of its events, and it holds all of them, whatever happens to the process."""
+"""Contents of a trace: timings are sums of its events, and it holds all of them, whatever happens to the process."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ class Pair:
             yield ts
 
     def expected(self, *steps: Callable[..., Any], whole: bool = True, turned_back: bool = True) -> Floats:
-        """Positions behind transformations of MDAnalysis, (frames, atoms, 3)."""
+        """Positions after transformations of MDAnalysis, (frames, atoms, 3)."""
         made = self._steps(self.made_whole if whole else self.turned, *steps)
         turns = self.turns if turned_back else self.turns[[0] * len(self.turns)]
         return np.array([ts.positions.astype(np.float64) @ turns[ts.frame].T for ts in made])

@@ -1,4 +1,4 @@
-"""Whoever reads frames of a trajectory with transforms gets the same values: data sets, MDAnalysis, files, runners."""
+"""All readers of a trajectory with transforms get the same values: data sets, MDAnalysis, files, runners."""
 
 from pathlib import Path
 
@@ -100,7 +100,7 @@ def test_units_of_the_file_are_those_of_the_changed_frames(tmp_path, moved, posi
     np.testing.assert_array_equal(native["times"], stored.core.read(stored.choose(), native=True)["times"])
     cells = source.read(fields=["positions"])["cells"]
     np.testing.assert_allclose(native["cells"] * 10, cells, rtol=1e-12)
-    # rows of float32 are divided where they were changed; those of float64, and of fewer atoms, on their way out
+    # rows of float32 are divided in place; rows of float64, and of fewer atoms, on their way out
     few = np.array(SUPERPOSED[1:], np.uint32)
     for length in (10.0, 20.455):
         scales = (length, 1.0, 1.0, 1.0)

@@ -1,4 +1,4 @@
-"""First passes of all three transforms that need one: kept, used again, gone on with behind files that have grown."""
+"""First passes of all three transforms that need one: kept, used again, continued when files have grown."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def write(path: Path, start: int = 0, stop: int = N_FRAMES) -> Path:
 
 
 def read(paths: Any, name: str, *, stored: bool = True, **options: Any) -> tuple[NDArray[Any], list[int]]:
-    """All frames behind the transform, and of how many frames its first pass was."""
+    """All frames after the transform, and the number of frames of its first pass."""
     totals: list[int] = []
     made = MADE[name](progress=lambda done, total: totals.append(total), **options)
     found = kn.open(paths, stored=stored).with_transform(made).read()
@@ -169,7 +169,7 @@ def test_of_a_chain_with_more_parts_the_rest_is_read(tmp_path: Path, name: str) 
     found, totals = read(parts, name)
     assert totals == [N_FRAMES - 288]
     assert_array_equal(found, expected)
-    # the last part is another one now
+    # the last part has changed
     write(parts[3], 301, N_FRAMES)
     found, totals = read(parts, name)
     assert totals == [N_FRAMES - 1 - 288]

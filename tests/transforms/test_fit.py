@@ -100,7 +100,7 @@ def test_stages_before_count(traj):
     atoms = traj.select(FITTED).indices
     expected, _ = fitted_one_by_one(first.read(slice(20)).astype(np.float64), atoms, np.ones(len(atoms)))
     assert_allclose(moved.read(slice(20)), expected, rtol=0, atol=2e-4)
-    # a transform that must see frames before runs up on those of another one that must
+    # a transform that needs earlier frames gets them from another transform that needs them too
     again = moved.with_transform(transforms.superpose("name CB", reference="previous"))
     assert_array_equal(again.read([60]), again.read()[[60]])
 

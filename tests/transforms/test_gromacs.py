@@ -78,7 +78,7 @@ class TestAgainstTrjconv:
         assert_allclose(walk.with_transform(transforms.nojump()).read(), expected["nojump"], rtol=0, atol=NEAR)
 
     def test_nojump_from_a_structure(self, expected: dict[str, Floats]) -> None:
-        """GROMACS puts atoms of the first frame beside those of `-s`, also where they are far from the cell."""
+        """GROMACS puts atoms of the first frame beside the atoms of `-s`, even if these are far from the cell."""
         walk = kn.open(STORED / "walk.trr", stored=False)
         found = walk.with_transform(transforms.nojump(first=STORED / "system.tpr")).read()
         assert_allclose(found, expected["nojump-structure"], rtol=0, atol=NEAR)
@@ -104,12 +104,12 @@ class TestAgainstTrjconv:
         assert np.linalg.det(rotation) > 0.999
         # its roundings to float32 add up from frame to frame
         assert_allclose((ours - first) @ rotation + centers, theirs, rtol=0, atol=2 * NEAR)
-        # it is another one than that on the first frame
+        # it is not the superposition on the first frame
         on_first = whole.with_transform(transforms.superpose(CHAINS, weights="mass")).read()
         assert np.abs(on_first - ours).max() > 1
 
     def test_cluster_but_for_where_all_of_it_is(self, whole: kn.Trajectory, expected: dict[str, Floats]) -> None:
-        """GROMACS brings all to their common centre; ours leaves the anchor where it is."""
+        """GROMACS moves all to their common centre; ours does not move the anchor."""
         clustered = whole.with_transform(transforms.cluster(CHAINS))
         counts = counts_between(clustered.read(), expected["cluster"], clustered)
         assert_array_equal(counts[:, CHAINS], np.broadcast_to(counts[:, :1], (8, 36, 3)))
@@ -155,7 +155,7 @@ def images(point: Floats, cell: Floats) -> Floats:
 
 
 def inside(points: Floats, cell: Floats, ur: str) -> Floats:
-    """Those of some images that are in the unit cell, by what GROMACS' documentation says of its shapes."""
+    """The images that are in the unit cell, by what GROMACS' documentation says of its shapes."""
     if ur == "compact":
         # of all images the one nearest to the middle
         return points[[np.argmin(np.linalg.norm(points - cell.sum(axis=0) / 2, axis=1))]]

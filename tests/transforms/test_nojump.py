@@ -104,7 +104,7 @@ class TestCounting:
         assert_array_equal(some.read([77], [3]), traj.read([77], [3]))
 
     def test_every_boundary_gives_the_same_sums(self, chain):
-        """As after a kill: leaves before and behind it come as bytes."""
+        """As after a kill: leaves before and after it come as bytes."""
         traj = opened(chain[2])
         traj.scan()
         frames = FrameSelection(range(N_FRAMES))
@@ -418,7 +418,7 @@ def test_a_broken_reference_is_noted(molecules, tmp_path):
 
 @pytest.mark.parametrize("unwrap", [transforms.nojump, transforms.displacement])
 def test_groups_of_mixed_images_are_refused(molecules, unwrap):
-    """What takes centres of groups would have them of atoms that were unwrapped, and of others that were not."""
+    """Transforms by centres of groups would mix atoms that were unwrapped with atoms that were not."""
     whole = molecules.with_transform(transforms.whole())
     some, all_of_two = whole.with_transform(unwrap([4, 8])), whole.with_transform(unwrap([3, 4, 5, 6, 7, 8]))
     takers = {

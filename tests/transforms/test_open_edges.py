@@ -146,7 +146,7 @@ STEPS = {
 @pytest.mark.parametrize("kind", ["slab", "wire", "all", "flat"])
 def test_check_sees_jumps_by_periodic_edges(tmp_path: Path, kind: str) -> None:
     """A slab's third edge may also have no length; what goes through an open face has moved."""
-    # skewed, so that edges are no axes
+    # skewed, so that edges are not axes
     cell = np.array([[EDGE, 0, 0], [3, EDGE, 0], [0, 0, 0.0 if kind == "flat" else EDGE]])
     boundary = ["periodic" if one else "none" for one in {"slab": SLAB, "wire": WIRE}.get(kind, FULL)]
     rng = np.random.default_rng(7)

@@ -69,7 +69,7 @@ def test_frames_are_rotated_with_all_vectors(tmp_path: Path, name: str, options:
     for i, cell in enumerate(found.cells):
         assert not cell[[0, 0, 1], [1, 2, 2]].any()
         assert np.linalg.det(cell) > 0
-        # the same lattice: lengths, and angles but for the reversed edge
+        # the same lattice: lengths, and angles except at the reversed edge
         sign = np.array([1.0, 1.0, np.sign(np.linalg.det(CELLS[i]))])
         same = CELLS[i] * sign[:, None]
         np.testing.assert_allclose(cell @ cell.T, same @ same.T, rtol=1e-6, atol=1e-3)

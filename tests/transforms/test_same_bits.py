@@ -1,4 +1,4 @@
-"""The same bits behind every transform: on all runners and numbers of workers, together and alone, read and written."""
+"""The same bits after every transform: on all runners and numbers of workers, together and alone, read and written."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def analyses(folder: Path, name: str, **options: Any) -> list[Any]:
 
 
 def digest(analysis: Any) -> str:
-    """Of all result arrays of an analysis."""
+    """The digest of all result arrays of an analysis."""
     found = sha256()
     for name in sorted(analysis.results):
         array = np.asarray(analysis.results[name])
@@ -123,7 +123,7 @@ def names_on(workers: int) -> list[str]:
 def digests(
     folder: Path, out: Path, runner: Runner, workers: int, wanted: int | None, share: int | None = None
 ) -> dict[str, Any]:
-    """What stacks give on a runner, by their names, and a file that is converted; `share`: if not that of `workers`."""
+    """Digests of stacks on a runner, by name, and of a converted file; `share`: if not that of `workers`."""
     options = {"runner": runner, "workers": wanted}
     found: dict[str, Any] = {}
     for name in names_on(share or workers):
@@ -144,7 +144,7 @@ def alone(folder: Path) -> dict[str, list[Any]]:
 
 @pytest.fixture(scope="module")
 def expected(folder: Path, tmp_path_factory: pytest.TempPathFactory, alone: dict[str, list[Any]]) -> dict[str, Any]:
-    """What `digests` gives, of each analysis alone on one thread of this process."""
+    """The same as `digests`, of each analysis alone on one thread of this process."""
     out = tmp_path_factory.mktemp("serial") / "out.xtc"
     with collected():
         kn.convert(changed(folder, "all", runner="serial")[:400], out, runner="serial")

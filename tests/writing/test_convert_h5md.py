@@ -126,6 +126,7 @@ def test_what_mdanalysis_reads(adk_dcd: Any, tmp_path: Path) -> None:
     assert all(np.array_equal(frame.positions, one) for frame, one in zip(copy.trajectory, expected, strict=True))
 
 
+@pytest.mark.skipif(h5py.version.hdf5_version_tuple < (2,), reason="libhdf5 1.14 stores the time with each group")
 def test_the_same_bytes_for_any_workers_and_memory(full: Path, adk_dcd: Any, tmp_path: Path) -> None:
     large = tmp_path / "large.h5md"
     positions = random_walk(120, 400)

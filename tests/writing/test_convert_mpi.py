@@ -274,7 +274,8 @@ def test_killed_at_random_moments(
     moments = random.Random(seed := random.randrange(1 << 32))
     print("seed", seed)
     killed = 0
-    for number in range(kills()):
+    # each strategy once
+    for number in range(kills(2)):
         for name in ("at-work", "finished", *(f"pid-{rank}" for rank in range(5))):
             (tmp_path / name).unlink(missing_ok=True)
         n_ranks = moments.choice([2, 3])

@@ -207,7 +207,7 @@ def test_a_call_goes_on_with_another_runner(tmp_path: Path, dask: Any, target: s
 def test_worker_processes_killed_at_random_moments(tmp_path: Path, kills: Callable[..., int], target: str) -> None:
     write_dcd(tmp_path / "in.dcd", random_walk(1500, 60))
     converted(tmp_path, "in.dcd", f"whole{target[1:]}")
-    seed, n_kills = random.randrange(1 << 32), kills()
+    seed, n_kills = random.randrange(1 << 32), kills(2)
     print("seed", seed)
     moments = random.Random(seed)
     options: dict[str, Any] = {"checkpoint": tmp_path / "a.ckpt", "checkpoint_interval": 0}

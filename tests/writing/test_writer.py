@@ -503,7 +503,7 @@ def test_killed_processes(tmp_path: Path, suffix: str) -> None:
     package = str(Path(kn.__file__).parent.parent)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([package, os.environ.get("PYTHONPATH", "")])}
     frames = 0
-    for _ in range(wanted_kills(4)):
+    for _ in range(wanted_kills(2)):
         words = [sys.executable, "-c", WORKER, str(path), str(N_ATOMS), str(chance.choice([1, 3, 8]))]
         worker = start_child(words, env=environment, stderr=None)
         assert worker.stdout is not None

@@ -17,7 +17,6 @@ import kinema as kn
 from kinema.base.notes import collected
 from kinema.testing import GivenFrames, WriterTests, lost_aspects, read_frames, write_history, write_netcdf
 from kinema.testing.programs.imports import lazy
-from kinema.testing.writer_tests.suite import DearWriterTests
 
 MDAnalysis = lazy("MDAnalysis")
 mdamath = lazy("MDAnalysis.lib.mdamath")
@@ -245,7 +244,7 @@ class TestG96Writer(WriterTests):
             self.write(tmp_path / "b.g96", self.frames(2, ALL), fields="velocities")
 
 
-class TestAmberInNetcdf4(DearWriterTests):
+class TestAmberInNetcdf4(WriterTests):
     suffix = ".nc"
     cells_by_lengths = True
     fields = ALL
@@ -259,7 +258,7 @@ class TestAmberInNetcdf4(DearWriterTests):
     records = False
 
 
-class TestDlPolyInNetcdf4(DearWriterTests):
+class TestDlPolyInNetcdf4(WriterTests):
     suffix = ".nc"
     fields = ALL
     options: ClassVar[Mapping[str, Any]] = {"netcdf4": True, "convention": "dl_poly"}
@@ -281,7 +280,7 @@ class TestDcdWriter(WriterTests):
     always_lost = frozenset({"times"})
 
 
-class TestH5mdWriter(DearWriterTests):
+class TestH5mdWriter(WriterTests):
     suffix = ".h5md"
     fields = ALL
     exact = ALL
@@ -327,7 +326,7 @@ def test_frames_without_a_time_of_formats_that_have_one_for_each_or_none(tmp_pat
         TestH5mdWriter().write(tmp_path / "some.h5md", given)
 
 
-class TestPdbWriter(DearWriterTests):
+class TestPdbWriter(WriterTests):
     suffix = ".pdb"
     cells_by_lengths = True
     exact = ()
@@ -365,7 +364,7 @@ class TestPdbWriter(DearWriterTests):
         assert universe.atoms.names.tolist() == _atoms().names.tolist()
 
 
-class TestGroWriter(DearWriterTests):
+class TestGroWriter(WriterTests):
     suffix = ".gro"
     cells_by_lengths = True
     fields = ("positions", "velocities")

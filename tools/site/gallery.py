@@ -30,12 +30,17 @@ OPTIONS = {
     "rgyr": "--select protein",
     "gyration": "--select protein",
     "dssp": "",
+    "pca": '--select "name CA" --align average --projections 3',
     "centers": '--select "resid 122-161"',
     "distances": '--ag1 "name CA and resid 56" --ag2 "name CA and resid 169"',
     "end-to-end": '--select "name CA"',
     "angles": '--ag1 "name CA and resid 90" --ag2 "name CA and resid 115" --ag3 "name CA and resid 35"',
     "dihedrals": '--phi --psi --select "resid 50-52"',
     "ramachandran": "--select protein",
+    "native-contacts": '--select "name CA" --method soft_cut --radius 8 --min-separation 4',
+    "residue-contacts": "",
+    "residue-distances": '--select "resid 122-140" --scheme ca',
+    "salt-bridges": "",
 }
 
 

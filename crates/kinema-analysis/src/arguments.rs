@@ -12,6 +12,10 @@ use crate::cpu::Cpu;
 use crate::geometry::Column;
 use crate::weights::check_weights;
 
+mod groups;
+
+pub use groups::GroupedAtoms;
+
 /// One argument.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Argument {
@@ -160,6 +164,11 @@ impl Arguments {
     fn get(&self, name: &'static str) -> &Argument {
         self.known.borrow_mut().insert(name);
         self.named.get(name).unwrap_or(&Argument::None)
+    }
+
+    /// An argument of any kind.
+    pub fn any(&self, name: &'static str) -> &Argument {
+        self.get(name)
     }
 
     /// The error for an argument that does not fit.

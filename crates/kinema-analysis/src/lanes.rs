@@ -3,8 +3,10 @@
 //! It knows no analysis. Sums stay separate for each lane until the end, so no value is ever shuffled. [`Plain`] and
 //! [`Wide`] do the same IEEE operations, so they give the same bits.
 
+mod fours;
 mod sixteen;
 
+pub(crate) use fours::Fours;
 use sixteen::PlainSixteen;
 pub(crate) use sixteen::Sixteen;
 #[cfg(target_arch = "x86_64")]

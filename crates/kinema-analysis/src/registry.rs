@@ -7,8 +7,11 @@ use kinema_core::{Error, ErrorKind, Result};
 
 use crate::analyses::geometry::{angles, centers, dihedrals, distances};
 use crate::analyses::motion::{displacements, jumps, rotations};
-use crate::analyses::pairs::{close_pairs, distance_histogram};
-use crate::analyses::structure::{average, dssp, gyration, rgyr, rmsd, rmsf};
+use crate::analyses::pairs::{
+    close_pairs, count, distance_histogram, mindist, native_contacts, neighbors, residue_contacts, residue_distances,
+    shells,
+};
+use crate::analyses::structure::{average, covariance, dssp, gyration, projections, rgyr, rmsd, rmsf};
 use crate::arguments::Arguments;
 
 /// A kernel as it is declared in its own file.
@@ -50,6 +53,8 @@ pub static KERNELS: &[KernelInfo] = &[
     average::KERNEL,
     centers::KERNEL,
     close_pairs::KERNEL,
+    covariance::KERNEL,
+    count::KERNEL,
     dihedrals::KERNEL,
     displacements::KERNEL,
     distance_histogram::KERNEL,
@@ -57,10 +62,17 @@ pub static KERNELS: &[KernelInfo] = &[
     dssp::KERNEL,
     gyration::KERNEL,
     jumps::KERNEL,
+    mindist::KERNEL,
+    native_contacts::KERNEL,
+    neighbors::KERNEL,
+    residue_contacts::KERNEL,
+    residue_distances::KERNEL,
+    projections::KERNEL,
     rgyr::KERNEL,
     rmsd::KERNEL,
     rmsf::KERNEL,
     rotations::KERNEL,
+    shells::KERNEL,
 ];
 
 /// The kernel of that name.

@@ -49,6 +49,17 @@ def results_per_frame(frames: FrameSelection, kernel_results: KernelResults) -> 
     return Results(frames=numbers, time=time, values=values)
 
 
+def dataframe_of(table: Table, call: str) -> Any:
+    """A table as a pandas DataFrame, with units in `attrs`. Raises MissingPackageError, naming the call."""
+    try:
+        import pandas
+    except ImportError as error:
+        raise missing_package(call, "pandas", "pandas", error) from None
+    frame = pandas.DataFrame({column.name: column.values for column in table.columns})
+    frame.attrs["units"] = {column.name: column.unit for column in table.columns if column.unit}
+    return frame
+
+
 class Analysis(Computation):
     """An analysis of a trajectory. Subclasses define `_passes` and `_table`.
 
@@ -247,14 +258,7 @@ class Analysis(Computation):
         return self._table()
 
     def _dataframe(self) -> Any:
-        try:
-            import pandas
-        except ImportError as error:
-            raise missing_package("results.to_dataframe()", "pandas", "pandas", error) from None
-        table = self.table()
-        frame = pandas.DataFrame({column.name: column.values for column in table.columns})
-        frame.attrs["units"] = {column.name: column.unit for column in table.columns if column.unit}
-        return frame
+        return dataframe_of(self.table(), "results.to_dataframe()")
 
     def save(
         self,

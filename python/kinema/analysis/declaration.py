@@ -14,15 +14,15 @@ import sys
 from types import SimpleNamespace
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
-from kinema.base.choices import MATCH, WEIGHTS
+from kinema.base.choices import ALIGN, MATCH, WEIGHTS
 from kinema.base.frozen_dataclass import dataclass
 
 # the largest number of a frame or an atom
 _LARGEST = (1 << 63) - 1
 
 #: Kinds of arguments: a flag, numbers, one of several names, the name of an input file, atoms as `select` takes them, a
-#: list of these, or tuples of `atoms_each` atoms (an array of atom numbers, or a file of them).
-Kind = Literal["flag", "integer", "number", "choice", "file", "atoms", "list of atoms", "tuples"]
+#: list of these or of numbers, or tuples of `atoms_each` atoms (an array of atom numbers, or a file of them).
+Kind = Literal["flag", "integer", "number", "choice", "file", "atoms", "list of atoms", "list of numbers", "tuples"]
 _PANEL = Literal["Frames", "Reading", "Output"]
 
 
@@ -81,6 +81,8 @@ class Option:
         False: the help gives the default in words.
     panel : str
         Another part of the help to list the option in.
+    example : str
+        Atoms that tests of all analyses give, if it needs special ones.
     """
 
     flag: str
@@ -94,6 +96,7 @@ class Option:
     unit: str = ""
     show_default: bool = True
     panel: _PANEL | None = None
+    example: str = ""
 
 
 @dataclass(frozen=True)
@@ -168,8 +171,39 @@ Match = Annotated[
         show_default=False,
     ),
 ]
+#: ... how frames are superposed before motions are analysed: on the reference, or on averages, until these move by less
+#: than the tolerance or there were too many passes.
+TOLERANCE, MOST_PASSES = 1e-4, 100
+Align = Annotated[
+    str | None,
+    Option(
+        "--align",
+        "Superpose frames first: on the reference, on the average, or on averages until these converge.",
+        choices=ALIGN,
+    ),
+]
+AlignSelect = Annotated[Any, Option("--align-select", "Atoms to superpose on; by default as --select.", takes="atoms")]
+AlignWeights = Annotated[Any, Option("--align-weights", "Weight of an atom in the superposition.", choices=WEIGHTS)]
+Tolerance = Annotated[
+    float, Option("--tolerance", "With --align iterative: how far the average may still move.", unit="angstrom")
+]
+MostPasses = Annotated[
+    int, Option("--most-passes", "With --align iterative: how many averages are taken at most.", least=1)
+]
 # names of the shared arguments above
-_SHARED = ("MassWeights", "Match", "MinimumImage", "ReferenceFrame", "ReferenceStructure", "Weights")
+_SHARED = (
+    "Align",
+    "AlignSelect",
+    "AlignWeights",
+    "MassWeights",
+    "Match",
+    "MinimumImage",
+    "MostPasses",
+    "ReferenceFrame",
+    "ReferenceStructure",
+    "Tolerance",
+    "Weights",
+)
 
 
 def arguments_of(analysis: type) -> list[Argument]:

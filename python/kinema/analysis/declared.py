@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
 
 from kinema.analysis.base import Analysis, KernelResults, Pass, Passes, Results, results_per_frame
 from kinema.analysis.declaration import Quantity
@@ -17,7 +20,6 @@ from kinema.runners.base import Rows
 from kinema.storage.tables import Column, Table
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from kinema import _core
@@ -47,8 +49,11 @@ class DeclaredAnalysis(Analysis):
     quantities: ClassVar[tuple[Quantity, ...]]
     reference: ClassVar[str]
 
-    #: whether results are one row per frame
+    #: whether it takes atoms that change with the frame (`ChangingSelection`)
+    takes_changing: ClassVar[bool] = False
+    #: whether results are rows of frames, one a frame, or any number if `is_list`
     is_per_frame: ClassVar[bool] = False
+    is_list: ClassVar[bool] = False
     #: the column of `results.values` that a command's summary covers; None: all
     summarised_column: ClassVar[int | None] = None
 
@@ -58,18 +63,22 @@ class DeclaredAnalysis(Analysis):
         return True
 
     def notes_before(self, frames: FrameSelection) -> Sequence[str]:
-        """See `Computation`: notes on broken molecules."""
-        if not self.measures_whole_molecules:
-            return ()
+        """See `Computation`: notes on broken molecules, and on atoms that change with the frame."""
         from kinema.trajectory.broken_molecules import broken_notes
 
-        return broken_notes(self.trajectory, self.selection, frames)
+        whole = self.measures_whole_molecules
+        notes = broken_notes(self.trajectory, self.selection, frames) if whole else []
+        if self.selection.changes:
+            from kinema.trajectory.changing_groups import notes_on_group
+
+            notes += notes_on_group(self.trajectory, self.selection, frames)
+        return notes
 
     def __init__(self, trajectory: Trajectory, select: AtomChoice, **arguments: Any) -> None:
         """`arguments` are the constructor's arguments that affect results; provenance and checkpoints name them."""
         from kinema.transforms.arguments import describe, select_atoms
 
-        selection = select_atoms(trajectory, select)
+        selection = select_atoms(trajectory, select, may_change=self.takes_changing)
         described = {name: describe(value) for name, value in {"select": selection, **arguments}.items()}
         super().__init__(trajectory, selection, described)
 
@@ -89,6 +98,11 @@ class DeclaredAnalysis(Analysis):
     def subject(self) -> str:
         """The subject of a command's summary: "radius of gyration of 214 atoms"."""
         return f"{self.quantities[0].description} of {self.selection.count(self.trajectory.n_atoms)}"
+
+    @property
+    def summarised(self) -> tuple[Any, Quantity]:
+        """The values that a command's summary covers, (rows, columns) in memory or in a file, and what they are."""
+        return self.results.values, self.quantities[0]
 
     @property
     def summarised_over(self) -> str | None:
@@ -126,6 +140,8 @@ class PerFrameAnalysis(DeclaredAnalysis):
 
     is_per_frame = True
     summarised_column: ClassVar[int | None] = 0
+    #: the value in frames in which no atom is selected, if the atoms change with the frame
+    value_of_no_atoms: ClassVar[float] = math.nan
 
     @property
     def summarised_over(self) -> str | None:
@@ -154,7 +170,30 @@ class PerFrameAnalysis(DeclaredAnalysis):
     def _passes(self, frames: FrameSelection) -> Passes:
         results = yield Pass(self._kernel(), self._transforms(), rows=self._rows())
         found = results_per_frame(frames, results)
+        if self.selection.changes:
+            self._note_frames_without_atoms(found)
         return Results(**self._quantity_values(found, results), **dict(found))
+
+    def _group_arguments(self) -> dict[str, Any]:
+        """The atoms as arguments of a kernel: `atoms`, or `group` if they change with the frame."""
+        if self.selection.changes:
+            return {"group": self.selection.expression}
+        return {"atoms": self.selection.indices}
+
+    def _note_frames_without_atoms(self, found: Results) -> None:
+        """A note with the first frame in which no atom is selected."""
+        values, start = found.values, 0
+        # what is spread over ranks stays there
+        in_memory = [values] if isinstance(values, np.ndarray) else []
+        for rows in values.chunks() if hasattr(values, "chunks") else in_memory:
+            first = rows[:, 0]
+            empty = np.isnan(first) if math.isnan(self.value_of_no_atoms) else first == self.value_of_no_atoms
+            if empty.any():
+                frame, value = found.frames[start + int(empty.argmax())], f"{self.value_of_no_atoms:g}"
+                where = f"{self.selection.description!r} names no atoms in frame {frame}"
+                self._add_notes([f"{where}: the value of such frames is {value}"])
+                return
+            start += len(rows)
 
     def _quantity_values(self, found: Results, kernel_results: KernelResults) -> dict[str, Any]:
         """The values of each quantity, by name."""

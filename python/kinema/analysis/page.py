@@ -25,7 +25,14 @@ Each quantity is a result under its own name, values alone: (frames,), or (frame
 `results.frames` and `results.time` are beside, and `results.values` has all columns. Classes of MDAnalysis keep their
 shapes: `results.rmsd` of `RMSD` is (frames, 3) with frame and time before the values (more with groups), `results.rmsf`
 of `RMSF` is (atoms,), `results.angles` of `Ramachandran` is (frames, residues, 2). `results.distances` of `Distances`
-is (frames, pairs), as of `AtomicDistances`. [add-a-kernel.md](add-a-kernel.md) shows how one is added.
+is (frames, pairs), as of `AtomicDistances`.
+
+An analysis with any number of rows a frame has a result for each column, (rows,): atoms from 0, and numbers.
+`results.counts` is the number of rows of each frame, and frame i has the rows `first_row[i]:first_row[i + 1]`.
+`occupancy()` and `--occupancy FILE` tell how often each distinct row occurs, in how many runs of frames, and the means
+of its numbers, by atoms or residues (`by=`, `--by`). The picture has a row for each, the most frequent on top.
+
+[add-a-kernel.md](add-a-kernel.md) shows how one is added.
 """
 
 
@@ -34,14 +41,18 @@ def analyses_page() -> str:
     lines = [*_HEAD.splitlines(), ""]
     lines += ["| command | class | results | rows are |", "|---|---|---|---|"]
     for name, analysis in ANALYSES.items():
-        results = "; ".join(_quantity(one.name, one.unit, one.columns) for one in analysis.quantities)
-        lines.append(
-            f"| [`kinema {name}`](#{name}) | `{analysis.__name__}` | {results} | "
-            f"{'frames' if analysis.is_per_frame else 'not frames'} |"
-        )
+        keys = [f"`{one.name}`: {one.of}s" for one in getattr(analysis, "keys", ())]
+        results = "; ".join([*keys, *(_quantity(one.name, one.unit, one.columns) for one in analysis.quantities)])
+        lines.append(f"| [`kinema {name}`](#{name}) | `{analysis.__name__}` | {results} | {_rows(analysis)} |")
     for name, analysis in ANALYSES.items():
         lines += ["", f"## {name}", "", *_section(analysis)]
     return "\n".join(lines) + "\n"
+
+
+def _rows(analysis: type[DeclaredAnalysis]) -> str:
+    if analysis.is_list:
+        return "any number a frame"
+    return "frames" if analysis.is_per_frame else "not frames"
 
 
 def _section(analysis: type[DeclaredAnalysis]) -> list[str]:

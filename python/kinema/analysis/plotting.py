@@ -29,7 +29,7 @@ _FEW_POINTS = 30
 
 
 def draw(table: Table) -> Figure:
-    """The columns that have a unit, over the column `table.x`: one panel per unit, one line per column.
+    """Draws the columns that have a unit against the column `table.x`: one panel per unit, one line per column.
 
     A line breaks where `x` goes back, and where periodic values such as angles wrap around. Many columns become rows of
     an image.
@@ -198,3 +198,34 @@ def _named(numbers: NDArray[np.integer], names: NDArray[np.str_]) -> FuncFormatt
         return f"{plot_text(next(iter(known)))} {number}" if len(known) == 1 else str(number) if known else ""
 
     return FuncFormatter(label)
+
+
+def draw_raster(
+    x: Column, rows: NDArray[np.intp], places: NDArray[np.int64], labels: Sequence[str], title: str
+) -> Figure:
+    """When each of several things is there, over `x`: thing i of `labels` is row i of the picture, from the top.
+
+    `rows` and `places` say of each occurrence which thing it is of and which value of `x`. If there are more things or
+    values than a picture can show, a cell of the picture covers several, and is as dark as the share that is there.
+    """
+    figure = Figure(figsize=(8.0, min(9.0, 2.4 + 0.16 * len(labels))), layout="constrained")
+    axes = figure.subplots()
+    n_rows, n_values = len(labels), len(x.values)
+    row_step, step = -(-max(n_rows, 1) // _MANY_POINTS), -(-max(n_values, 1) // _MANY_POINTS)
+    shape = -(-max(n_rows, 1) // row_step), -(-max(n_values, 1) // step)
+    cells = np.bincount(rows // row_step * shape[1] + places // step, minlength=shape[0] * shape[1]).reshape(shape)
+    sizes = np.minimum(np.arange(1, shape[0] + 1) * row_step, max(n_rows, 1)) - np.arange(shape[0]) * row_step
+    widths = np.minimum(np.arange(1, shape[1] + 1) * step, max(n_values, 1)) - np.arange(shape[1]) * step
+    shares = np.minimum(cells / (sizes[:, None] * widths), 1.0)
+    values = x.values[::step].astype(np.float64)
+    rising = len(values) > 1 and bool((np.diff(values) > 0).all())
+    edges = np.append(values, 2 * values[-1] - values[-2]) if rising else np.arange(shape[1] + 1.0)
+    heights = np.minimum(np.arange(shape[0] + 1) * row_step, max(n_rows, 1)) - 0.5
+    axes.pcolormesh(edges, heights, shares, cmap="Blues", vmin=0.0, vmax=1.0, rasterized=True)
+    axes.set(xlabel=x.label if rising else "row", title=title, ylim=(max(n_rows, 1) - 0.5, -0.5))
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=24, integer=True))
+    axes.yaxis.set_major_formatter(
+        lambda value, _position: plot_text(labels[round(value)]) if 0 <= round(value) < len(labels) else ""
+    )
+    axes.tick_params(axis="y", labelsize=7)
+    return figure

@@ -72,7 +72,7 @@ MATCH: tuple[str, ...] = ("masses", "names", "order")
 OUTPUT_UNIT: tuple[str, ...] = ("angstrom", "nm")
 OUTPUT_TIME_UNIT: tuple[str, ...] = ("ps", "ns")
 # units that have a centre, or form a chain; as in MDAnalysis
-COMPOUND: tuple[str, ...] = ("group", "residues", "segments")
+COMPOUND: tuple[str, ...] = ("group", "residues", "segments", "molecules", "fragments")
 
 # units whose centres replace atoms; fragments are bonded atoms
 CENTERS_OF: tuple[str, ...] = ("residues", "molecules", "fragments", "segments")

@@ -39,7 +39,7 @@ def statistics(analysis: DeclaredAnalysis, output_unit: str) -> tuple[str, dict[
     Periodic values such as dihedral angles have only a circular mean: least and largest depend on the cut. The
     dictionary is empty if the values are of different things (`DeclaredAnalysis.summarised_over`).
     """
-    values, quantity = analysis.results.values, analysis.quantities[0]
+    values, quantity = analysis.summarised
     own = quantity.unit
     unit = output_unit if own == "angstrom" else own
     if analysis.summarised_over is None:
@@ -92,7 +92,7 @@ def open_inputs(
         else:
             trajectory = opened(inputs, opening)
         trajectory = transformed(command, trajectory, inputs, opening, workers, window, outputs)
-        return trajectory, inputs.chosen(trajectory)
+        return trajectory, inputs.of_analysis(trajectory)
 
 
 def _check_followed(inputs: UnselectedInputs, following: FollowedFiles) -> None:
@@ -215,6 +215,7 @@ def run_together(
                 analysis.save(own.output, format=own.output_format, overwrite=own.force, **own.units)
             if own.plot is not None:
                 analysis.plot(own.plot, overwrite=own.force, **own.units)
+            own.save_more(analysis)
         if outputs.report is not None:
             analyses[0][0].report().save(outputs.report, overwrite=outputs.force)
         remove_checkpoints_of_passes(kept)
@@ -266,6 +267,7 @@ def _follow(
     finally:
         if analysis.results:
             growing.update(analysis, last=True)
+            outputs.save_more(analysis)
         growing.close()
 
 
@@ -314,6 +316,7 @@ def facts(command: Command, trajectory: kn.Trajectory, analysis: DeclaredAnalysi
         "unit": unit,
         **{name.replace(" ", "_"): value for name, value in values.items()},
         **({"over": analysis.summarised_over} if values else {}),
+        **({"rows": int(np.asarray(analysis.results.counts).sum())} if analysis.is_list else {}),
         "workers": timings.n_workers,
         "access": timings.access,
         "frames_restored": timings.frames_restored,

@@ -94,7 +94,7 @@ class Converted:
     n_restored : int
         Number of frames that an earlier call had written, according to the checkpoint.
     losses : tuple of str
-        Parts of the source that the file does not hold, or not exactly; known, and noted, before the first byte.
+        Parts of the source that the file lacks or holds inexactly; known and noted before the first byte is written.
     notes : tuple of str
         Notes for users of the file (`kinema.base.notes`), including the losses.
     """

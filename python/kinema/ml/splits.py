@@ -53,12 +53,16 @@ class DataSplit:
 
     Attributes
     ----------
-    parts : samples by name, (n,) int64, ascending; no sample is in two
-    n_samples : int, of the data set; samples in gaps are in no part
+    parts : dict of (n,) int64
+        Sample numbers of each part by its name, ascending. No sample is in two parts.
+    n_samples : int
+        Samples of the data set. Samples in gaps are in no part.
     method : "trajectory", "composition" or "time"
     seed : int
-    settings : arguments that the split was made with
-    data : identity of the data set; None if it is not known, as in files of earlier versions
+    settings : dict
+        Arguments that the split was made with.
+    data : identity of the data set, or None
+        None if it is not known, as in files of earlier versions.
     """
 
     parts: Mapping[str, NDArray[np.int64]]

@@ -318,6 +318,32 @@ class Atoms:
             notes.append(f"{self._name}: masses of {_counted(len(zero))} are zero, {self._types(zero)}")
         return notes
 
+    def fragindices(self) -> NDArray[np.int64]:
+        """(n_atoms,) fragment of each atom: atoms that bonds connect, counted from 0 in the order of their first atoms.
+
+        An atom without bonds is a fragment of its own. Emits notes on guessed bonds, and on atoms without bonds in
+        residues of several atoms, because PDB files state only some bonds. Raises ArgumentError without bonds.
+        """
+        from kinema import _core
+
+        bonds = self.bonds
+        notes = []
+        if "bonds" in self._guessed:
+            notes.append(f"{self._name}: bonds were guessed by MDAnalysis")
+        alone = np.ones(self._n_atoms, bool)
+        alone[bonds] = False
+        residues = self.get("resindices")
+        if residues is not None and len(residues):
+            alone &= np.bincount(residues)[residues] > 1
+            if alone.any():
+                notes.append(
+                    f"{self._name}: {_counted(int(alone.sum()))} in residues of several atoms have no bonds, and each "
+                    "counts as a fragment of its own; give a topology that has all bonds"
+                )
+        emit(notes)
+        first = _core.first_atoms_of_molecules(self._n_atoms, np.ascontiguousarray(bonds, np.uint32))
+        return np.asarray(np.unique(first, return_inverse=True)[1], np.int64)
+
     def _types(self, rows: NDArray[Any]) -> str:
         """The types of these atoms (without types, their elements or names), the first few in alphabetical order."""
         for kind in ("types", "elements", "names"):

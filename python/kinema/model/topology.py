@@ -12,7 +12,7 @@ import re
 import sys
 import time
 import warnings
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,20 +26,23 @@ from kinema.model.atom_table import Atoms
 from kinema.model.stored_topology import StoredTopology
 from kinema.model.universe import import_mdanalysis, universe_of
 
+if TYPE_CHECKING:
+    from kinema.model.selection_tree import Expression
+
 __all__ = [
     "BINARY",
+    "CHANGING_HINT",
     "GEOMETRIC_KEYWORDS",
     "AtomsSource",
     "Topology",
     "TopologySnapshot",
     "UniverseSource",
+    "has_changing_words",
     "is_atom_group",
     "is_universe",
-    "refuse_updating",
+    "is_updating",
 ]
 
-# keywords of the selection language whose atoms depend on coordinates
-GEOMETRIC_KEYWORDS = frozenset({"around", "sphlayer", "isolayer", "sphzone", "cyzone", "cylayer", "point"})
 # A topology is read whole, into objects: a file larger than this, or than the machine's memory, is refused. PDB has 81
 # bytes an atom. If a trajectory serves as topology, only its header or first frame is read, whatever its size.
 _MOST_BYTES = 16 << 30
@@ -54,12 +57,15 @@ BINARY = frozenset(
 # for a trajectory that serves as a topology: its first frame is read
 _FIRST_BYTES = 1 << 28
 _INCLUDE = re.compile(rb"""\s*#\s*include\s+["'<]?([^"'>\s]+)""")
-_COORDINATES = frozenset({"x", "y", "z", "position", "positions", "velocity", "force"})
-_HINT = (
-    "its atoms change with the frame and Kinema does not freeze them silently; "
-    "to use the atoms of one frame on purpose, pass their indices (universe.select_atoms(...).indices) "
-    "or write an index file"
+#: why atoms must be the same in all frames, after a selection that changes
+CHANGING_HINT = (
+    "its atoms change with the frame and Kinema does not freeze them silently; counts, centres, radii of gyration and "
+    "shapes take such atoms, but whatever has a column for each atom, residue or pair, read and convert need the same "
+    "atoms in all frames; select(..., frame=0) of the trajectory takes the atoms of one frame"
 )
+# keywords of the selection language whose atoms depend on coordinates, and those that may
+GEOMETRIC_KEYWORDS = frozenset({"around", "sphlayer", "isolayer", "sphzone", "cyzone", "cylayer", "point"})
+_POSSIBLY_CHANGING = GEOMETRIC_KEYWORDS | {"prop", "same"}
 
 
 @runtime_checkable
@@ -292,16 +298,41 @@ class Topology:
         try:
             indices = np.asarray(universe.select_atoms(selection).indices, dtype=np.int64)
         except Exception as error:  # SelectionError, ValueError, NoDataError, ...: MDAnalysis has no common base
-            if isinstance(error, RecursionError):
-                raise _too_deep(selection) from None
-            if isinstance(error, AttributeError) and error.name:
-                raise ArgumentError(
-                    f"selection {selection!r} needs {error.name}, which this topology does not have", at=self.name
-                ) from None
-            raise _not_understood(selection, error) from None
+            raise self._refused(selection, error) from None
         if self._stored is not None:
             self._stored.keep_selection(selection, tree, self.atoms, indices)
         return indices
+
+    def changing(self, selection: str) -> Expression | None:
+        """The expression of a selection whose atoms depend on coordinates; None if they do not.
+
+        Raises ArgumentError for a string that MDAnalysis does not understand.
+        """
+        if not has_changing_words(selection):
+            return None
+        tree, reason = _parsed(selection)
+        return None if reason is None else self.expression(selection, tree)
+
+    def expression(self, selection: str, tree: Any, base: Expression | None = None) -> Expression:
+        """The expression of MDAnalysis' tree of a selection, applied to the atoms of `base` (None: all)."""
+        from kinema.model.selection_tree import expression_of
+
+        try:
+            return expression_of(tree, self._loaded(), base)
+        except ArgumentError as error:
+            raise ArgumentError(f"selection {selection!r}: {error}") from None
+        except Exception as error:
+            raise self._refused(selection, error) from None
+
+    def _refused(self, selection: str, error: Exception) -> ArgumentError:
+        """The error for a selection that MDAnalysis cannot apply."""
+        if isinstance(error, RecursionError):
+            return _too_deep(selection)
+        if isinstance(error, AttributeError) and error.name:
+            return ArgumentError(
+                f"selection {selection!r} needs {error.name}, which this topology does not have", at=self.name
+            )
+        return _not_understood(selection, error)
 
 
 def is_universe(value: object) -> bool:
@@ -319,13 +350,16 @@ def is_atom_group(value: object) -> bool:
     return kind is not None and isinstance(value, kind)
 
 
-def refuse_updating(group: Any) -> None:
-    """Raises ArgumentError for an AtomGroup that updates itself with the frame."""
-    import_mdanalysis()
+def has_changing_words(selection: str) -> bool:
+    """Whether a selection string has a word that makes atoms depend on coordinates, or may do so."""
+    return bool(_POSSIBLY_CHANGING & set(selection.replace("(", " ").replace(")", " ").split()))
+
+
+def is_updating(group: Any) -> bool:
+    """Whether an AtomGroup updates itself with the frame."""
     from MDAnalysis.core.groups import UpdatingAtomGroup
 
-    if isinstance(group, UpdatingAtomGroup):
-        raise ArgumentError(f"an updating atom group cannot be used: {_HINT}")
+    return isinstance(group, UpdatingAtomGroup)
 
 
 def refuse_changing(selection: str) -> Any:
@@ -333,40 +367,26 @@ def refuse_changing(selection: str) -> Any:
 
     Raises ArgumentError if its atoms depend on coordinates, naming the part that does.
     """
+    tree, reason = _parsed(selection)
+    if reason is not None:
+        raise ArgumentError(f"selection {selection!r} depends on coordinates ({reason}): {CHANGING_HINT}")
+    return tree
+
+
+def _parsed(selection: str) -> tuple[Any, str | None]:
+    """MDAnalysis' tree of a selection string, and its first part that depends on coordinates."""
     import_mdanalysis()
     from MDAnalysis.core.selection import Parser
 
+    from kinema.model.selection_tree import changing_part
+
     try:
         tree = Parser.parse(selection, {}, periodic=True)
-        reason = _changing_part(tree, seen=set())
+        return tree, changing_part(tree, seen=set())
     except RecursionError:
         raise _too_deep(selection) from None
     except Exception as error:
         raise _not_understood(selection, error) from None
-    if reason is not None:
-        raise ArgumentError(f"selection {selection!r} depends on coordinates ({reason}): {_HINT}")
-    return tree
-
-
-def _changing_part(node: Any, seen: set[int]) -> str | None:
-    """The first keyword below a node of MDAnalysis' selection tree that uses coordinates."""
-    if id(node) in seen:
-        return None
-    seen.add(id(node))
-    tokens = {getattr(cls, "token", None) for cls in type(node).__mro__}
-    geometric = tokens & GEOMETRIC_KEYWORDS
-    if geometric:
-        return f"'{sorted(map(str, geometric))[0]}'"
-    if tokens & {"prop", "same"} and str(getattr(node, "prop", "")) in _COORDINATES:
-        word = "prop" if "prop" in tokens else "same"
-        return f"'{word} {node.prop}'"
-    for name, child in vars(node).items():
-        # every node holds the parser, which holds the groups of the last call
-        if name != "parser" and type(child).__module__ == "MDAnalysis.core.selection":
-            reason = _changing_part(child, seen)
-            if reason is not None:
-                return reason
-    return None
 
 
 def _not_understood(selection: str, error: Exception) -> ArgumentError:

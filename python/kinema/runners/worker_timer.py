@@ -113,8 +113,11 @@ class WorkerTimer:
         self._phase, self._since = what, now
 
     def timings(self, wall: float) -> WorkerTimings:
-        """The worker's timings in a pass of `wall` seconds. A worker that was never there has only start time."""
-        start = wall if self.start is None else min(self.start, wall)
+        """The worker's timings in a pass of `wall` seconds.
+
+        A worker that was never there has only the planning of the leading process, and start time.
+        """
+        start = max(0.0, wall - self.plan) if self.start is None else min(self.start, wall)
         sums = self._sums
         messages = self.communicate + self.put + self.get + self.gather
         rest = max(0.0, wall - start - self.plan - self.opening - self._busy - messages - self.close)

@@ -28,7 +28,7 @@ from typing import IO
 
 from kinema.base.errors import ArgumentError, Error, FileAccessError, from_os, os_errors
 from kinema.base.frozen_dataclass import dataclass
-from kinema.base.notes import collected, emit
+from kinema.base.notes import collected, emit_once
 from kinema.storage.output_checks import check_target, is_stream, open_temporary, others_may_move
 
 # most bytes of NAME and EXT; file systems allow 255 for the whole name
@@ -426,14 +426,13 @@ def _refuse_second(path: str) -> None:
             )
 
 
-@cache
 def _note(found: _Temporary, path: str) -> None:
-    """Notes once a file that another run has left, or may be writing."""
+    """Notes a file that another run has left, or may be writing."""
     if found.kept:
         what = "holds what a run has left that was ended; it can be read as it is, and is never removed by a later run"
     else:
         what = f"was left by process {found.pid} on {found.host}, or is being written by it; remove it if it is not"
-    emit([f"{found.path}: {what} (it is not yet {os.path.basename(path)})"])
+    emit_once([f"{found.path}: {what} (it is not yet {os.path.basename(path)})"])
 
 
 def _create_file(name: str) -> None:

@@ -77,9 +77,11 @@ def _values(argument: Argument) -> Iterator[Any]:
         case "number":
             yield float(max(2.5, argument.option.least))
         case "atoms":
-            yield SOME_ATOMS
+            yield argument.option.example or SOME_ATOMS
         case "list of atoms":
             yield [SOME_ATOMS, "name CA"]
+        case "list of numbers":
+            yield [2.5, 6.0]
         case "tuples":
             # neighbours in the chain, overlapping
             each = argument.option.atoms_each
@@ -98,6 +100,8 @@ def option_words(analysis: type[DeclaredAnalysis], given: dict[str, Any], folder
                 words += [one.flag] if value else [one.option.flag.partition("/")[2]]
             case "list of atoms":
                 words += [word for text in value for word in (one.flag, text)]
+            case "list of numbers":
+                words += [word for number in value for word in (one.flag, str(number))]
             case "tuples":
                 path = folder / f"{one.name}.txt"
                 np.savetxt(path, np.asarray(value) + 1, fmt="%d")

@@ -19,7 +19,7 @@ from kinema.model.frame import WORKING_MEMORY, frame_bytes
 from kinema.testing.amounts import each
 from kinema.testing.changes import ChangedFileTests
 from kinema.testing.recording import open_recorded
-from kinema.testing.strategies import atom_choices, frame_choices, trajectories
+from kinema.testing.strategies import atom_choices, examples_of_files, frame_choices, trajectories
 from kinema.testing.synthetic import Synthetic, random_walk
 from kinema.trajectory.opening import files_stay
 
@@ -121,6 +121,7 @@ class FormatTests(ChangedFileTests):
     @settings(
         deadline=None,
         database=None,
+        max_examples=examples_of_files(),
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
     )
     @given(data=st.data())
@@ -390,7 +391,7 @@ class FormatTests(ChangedFileTests):
 
     def _n_damaged(self) -> int:
         """Number of damaged files to try: fewer if another process checks each beforehand, as for HDF5."""
-        return (1 if self.index == "structure" else 3) * settings().max_examples
+        return (1 if self.index == "structure" else 3) * examples_of_files()
 
     def _lengths(self, traj: Any, size: int) -> list[int]:
         """Lengths of a truncated file, from the longest: around the ends of frames, and any; all in a long run."""

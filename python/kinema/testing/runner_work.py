@@ -6,22 +6,22 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import kinema as kn
 from kinema import _core
 from kinema.analysis import Analysis
 from kinema.analysis.base import Pass, Passes, Results
+from kinema.analysis.declaration import Quantity
+from kinema.analysis.lists import ListAnalysis, RowKey
 from kinema.base.progress import Report
 from kinema.execution.checkpoint.file import load
-from kinema.execution.results_file import ResultDataset
 from kinema.runners import Runner
-from kinema.runners.base import Rows
 from kinema.storage.tables import Table
 from kinema.testing.synthetic import random_walk
 from kinema.testing.writers import write_dcd
@@ -32,7 +32,9 @@ __all__ = [
     "N_ATOMS",
     "N_FRAMES",
     "OF_PAIRS",
+    "HistogramOfDistances",
     "Large",
+    "NearPairs",
     "Sealed",
     "SealedCount",
     "Stop",
@@ -42,6 +44,7 @@ __all__ = [
     "callers_of",
     "corner",
     "kept_analyses",
+    "neighbours",
     "noting_progress",
     "save_at_work",
     "slow_analysis",
@@ -187,28 +190,56 @@ class SealedCount(kn.analysis.PythonKernel):
         return {"frames": np.array(partial.frames)}
 
 
-class NeighbourPairs(Analysis):
-    """A kernel of the distances of all pairs of neighbours along the chain, and one atom further."""
+def neighbours() -> NDArray[np.uint32]:
+    """(n, 2) pairs of neighbours along the chain, and one atom further."""
+    atoms = np.arange(N_ATOMS - 2, dtype=np.uint32)
+    return np.concatenate([np.column_stack([atoms, atoms + further]) for further in (1, 2)]).astype(np.uint32)
 
-    def __init__(self, trajectory: kn.Trajectory, kernel: str, lists: tuple[str, ...] = (), **arguments: Any) -> None:
-        super().__init__(trajectory, trajectory.select(None), {name: str(one) for name, one in arguments.items()})
-        atoms = np.arange(N_ATOMS - 2, dtype=np.uint32)
-        pairs = np.concatenate([np.column_stack([atoms, atoms + further]) for further in (1, 2)])
-        self._kernel = _core.Kernel(kernel, trajectory.n_atoms, pairs=pairs.astype(np.uint32), **arguments)
-        self._lists = lists
+
+class HistogramOfDistances(Analysis):
+    """Distances of `neighbours`, counted."""
+
+    def __init__(self, trajectory: kn.Trajectory) -> None:
+        super().__init__(trajectory, trajectory.select(None), {})
 
     def _passes(self, frames: kn.FrameSelection) -> Passes:
-        found = yield Pass(self._kernel, rows=Rows(lists=self._lists) if self._lists else None)
-        numbers = {"frames": found.get("frames", frames.numbers().astype(np.int64))} if self._lists else {}
-        return Results(**numbers, **{name: array for name, array in found.items() if name not in numbers})
+        arguments = {"pairs": neighbours(), "most": 12.0, "bins": 5_000}
+        found = yield Pass(_core.Kernel("distance_histogram", self.trajectory.n_atoms, **arguments))
+        return Results(**found)
 
     def _table(self) -> Table:
-        return Table("Pairs", ())
+        return Table("Distances", ())
 
-    def _row_dataset(self, frames: kn.FrameSelection) -> ResultDataset | None:
-        units = tuple((name, "angstrom" if name == "distance" else "") for name in self._lists)
-        made = self._dataset("near", "", (), "Pairs that are near", frames)
-        return replace(made, lists=units) if self._lists else None
+
+class NearPairs(ListAnalysis):
+    """Which of given pairs are near each other; `neighbours` by default.
+
+    After `run`: results.i, results.j, results.distance, (rows,); `ListAnalysis` has the others.
+    """
+
+    command_name = "near-pairs"
+    summary = "Given pairs that are near each other."
+    row_name = "near pair"
+    keys = (RowKey("i"), RowKey("j"))
+    quantities = (Quantity("distance", "angstrom", "distance"),)
+    reference = "tests"
+
+    def __init__(
+        self, trajectory: kn.Trajectory, pairs: NDArray[np.integer] | None = None, cutoff: float = 8.0
+    ) -> None:
+        super().__init__(trajectory, None, cutoff=cutoff)
+        self._pairs = neighbours() if pairs is None else np.asarray(pairs, np.uint32)
+        self._cutoff = cutoff
+
+    def _kernel(self) -> _core.Kernel:
+        return _core.Kernel("close_pairs", self.trajectory.n_atoms, pairs=self._pairs, cutoff=self._cutoff)
+
+    def _kernel_columns(self) -> list[tuple[str, str]]:
+        return [("pair", ""), ("distance", "angstrom")]
+
+    def _rows_of(self, found: Results) -> dict[str, Any]:
+        i, j = self._pairs[np.asarray(found.pair)].T
+        return {"i": i, "j": j, "distance": found.distance}
 
 
 def slow_analysis(traj: kn.Trajectory) -> Analysis:
@@ -260,9 +291,9 @@ def analysis_named(traj: kn.Trajectory, which: str) -> Analysis:
         case "radius of gyration":
             return kn.analysis.RadiusOfGyration(traj, select=atoms, weights=None, axes=True)
         case "histogram of distances":
-            return NeighbourPairs(traj, "distance_histogram", most=12.0, bins=5_000)
+            return HistogramOfDistances(traj)
         case "pairs that are near":
-            return NeighbourPairs(traj, "close_pairs", ("pair", "distance"), cutoff=3.0)
+            return NearPairs(traj)
         case "corner":
             return kn.analysis.from_function(corner, traj)
         case "slow corner":

@@ -8,9 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from kinema.model.atom_table import COLUMNS, TUPLES, Atoms
+from kinema.testing.amounts import LONG
 from kinema.testing.synthetic import Synthetic, synthetic
 
 # names, known and unknown elements, and any text; HDF5 ends a text at a zero character
@@ -18,6 +20,11 @@ _WORDS = st.sampled_from(["CA", "C", "Cl", "CL", "H", "", "ALA", "X"]) | st.text
     st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=5
 )
 _NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.integers(0, 4)
+
+
+def examples_of_files() -> int:
+    """Examples (hypothesis) of a law that writes a file for each: 20, or the number of a long run."""
+    return settings().max_examples if LONG else 20
 
 
 @st.composite

@@ -30,7 +30,8 @@ def write_h5md(path: str | os.PathLike[str], made: Synthetic, **storage: Any) ->
     if "chunks" in storage:  # h5py refuses chunks that are longer than the data
         storage["chunks"] = tuple(np.minimum(storage["chunks"], made.positions.shape))
     periodic = bool(made.cells.any())
-    with particles_all(path) as group:
+    # without a cache of chunks, they lie in the file in the order in which they are written, in any libhdf5
+    with particles_all(path, rdcc_nbytes=0) as group:
         box = add_box(group, (("periodic",) if periodic else ("none",)) * 3)
         clock: dict[str, Any] = {"steps": made.steps, "times": made.times}
         element = add_element(group, "position", made.positions, unit="angstrom", **clock, **storage)

@@ -43,6 +43,7 @@ class TrajectoryReading(TrajectoryDescription):
         *,
         index_file: str | os.PathLike[str] | None = None,
         group: str | None = None,
+        frame: int | None = None,
     ) -> Selection:
         """The atoms that `select` names, or a group of a GROMACS index file.
 
@@ -54,12 +55,14 @@ class TrajectoryReading(TrajectoryDescription):
             A GROMACS index file (.ndx), instead of `select`.
         group : str, optional
             Name of its group; not needed if the file has only one.
+        frame : int, optional
+            The frame whose atoms are taken, if they change with the frame ("around 5 protein", `kinema.within`).
 
         Raises
         ------
         ArgumentError
             For no atoms at all, for negative indices, for a string without a topology, and for a selection that
-            changes from frame to frame ("around 5 protein").
+            changes from frame to frame ("around 5 protein") without `frame`.
         OutOfRangeError
             For an atom beyond the trajectory.
 
@@ -70,10 +73,16 @@ class TrajectoryReading(TrajectoryDescription):
         (214, [4, 21, 45])
         >>> traj.select([4, 21]).n_atoms
         2
+        >>> traj.select("name CA and around 6 resid 1", frame=0).indices
+        array([21], dtype=uint32)
         """
         if index_file is not None or group is not None:
             check_not_last("a group of an index file, which names atoms,", self)
             return group_of_file(select, index_file, group, self.n_atoms)
+        if frame is not None:
+            from kinema.trajectory.changing_groups import selection_in_frame
+
+            return selection_in_frame(self, select, frame)
         # a string other than "all" needs the topology; nothing else reads it
         needs_topology = isinstance(select, str) and select.strip() != "all"
         return selection.resolve(select, self.n_atoms, self.topology if needs_topology else None)

@@ -11,12 +11,16 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError
 from kinema.model.selection.atoms import AtomChoice, Selection
+from kinema.model.selection.atoms import may_change as atoms_may_change
 from kinema.model.topology import is_atom_group, is_universe
 from kinema.trajectory import Trajectory
 
 
-def select_atoms(trajectory: Trajectory | Any, select: AtomChoice) -> Selection:
-    """`trajectory.select(select)`. Raises ArgumentError if `trajectory` is a path, a Universe or another type."""
+def select_atoms(trajectory: Trajectory | Any, select: AtomChoice, *, may_change: bool = False) -> Selection:
+    """`trajectory.select(select)`; with `may_change` a `ChangingSelection` if the atoms change with the frame.
+
+    Raises ArgumentError if `trajectory` is a path, a Universe or another type.
+    """
     if not isinstance(trajectory, Trajectory):
         found, how = type(trajectory).__name__, "kinema.open makes one of files or a Universe, and select= names atoms"
         if is_atom_group(trajectory):
@@ -26,6 +30,10 @@ def select_atoms(trajectory: Trajectory | Any, select: AtomChoice) -> Selection:
         elif isinstance(trajectory, (str, os.PathLike)):
             how = f"kinema.open({os.fspath(trajectory)!r}) makes one"
         raise ArgumentError(f"an analysis takes a Trajectory first, found {found}; {how}")
+    if may_change and atoms_may_change(select):
+        from kinema.trajectory.changing_groups import selection_that_may_change
+
+        return selection_that_may_change(trajectory, select)
     return trajectory.select(select)
 
 

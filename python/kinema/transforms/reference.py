@@ -80,8 +80,10 @@ class Reference:
         self.files = () if reference is None else _files_of(reference)
         self._is_own = isinstance(self._source, Trajectory) and self._source.core is trajectory.core
 
-    def check(self, selection: Selection) -> None:
+    def check(self, selection: Selection, *, whole: bool = True) -> None:
         """Compares the reference's atoms for `selection` with the trajectory's; emits notes on how far that went.
+
+        If molecules must be `whole`, a note names one that is broken in the reference.
 
         For frames of the trajectory itself and for arrays, only the number of atoms is compared. Raises ArgumentError
         if numbers of atoms differ, or atoms differ by `match`; the error names the first difference.
@@ -93,7 +95,8 @@ class Reference:
         topology = None if reference.topology is None else self._trajectory.topology
         own = AtomsOf(selection.indices, topology, self._trajectory.topology_name or self._trajectory.paths[0])
         emit(compare_atoms(own, reference, self._match, self._tol_mass))
-        self._note_broken(selection, reference)
+        if whole:
+            self._note_broken(selection, reference)
 
     def positions(self, selection: Selection) -> NDArray[np.float64]:
         """(n, 3) float64 in angstrom for the atoms of `selection`, in its order.
@@ -121,6 +124,15 @@ class Reference:
                 "or structure"
             )
         return result
+
+    def cell(self) -> tuple[NDArray[np.float64], tuple[bool, bool, bool]]:
+        """The cell after the transforms, (3, 3) in angstrom, and which of its edges repeat; an array has none."""
+        if isinstance(self._source, np.ndarray):
+            return np.zeros((3, 3)), (False, False, False)
+        structure, frame = self._structure
+        read = structure.read([frame], select=[0], fields=["positions"], workers=1)
+        x, y, z = (bool(edge) for edge in read["periodic"][0])
+        return read["cells"][0], (x, y, z)
 
     def _atoms(self, selection: Selection) -> AtomsOf:
         """The reference's atoms for `selection`, in its order. Raises ArgumentError if the numbers of atoms differ."""

@@ -1,7 +1,7 @@
 """Makes the files of this folder with `gmx`, which must be in PATH; see PROVENANCE.md.
 
-The system is made up: two chains, a ring, waters of four points and ions, in cells of four kinds. What `gmx trjconv`
-has written of it is kept.
+The system is made up: two chains, a ring, waters of four points and ions, in cells of four kinds. The output of
+`gmx trjconv` is kept.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Makes the files of this folder with cpptraj (in PATH) and MDTraj; see PROVENANCE.md.
 
-The system is made up: a dimer with a ligand between its chains, in water. What the two programs make of it is kept.
+The system is made up: a dimer with a ligand between its chains, in water. The output of the two programs is kept.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ trajout out.nc
 
 
 def psf(residues: list[tuple[str, int, float]]) -> str:
-    """A topology of residues with so many atoms in a row, of that mass; the first atom of water has two bonds."""
+    """A topology of residues: name, atoms in a row, mass of each; the first atom of water has two bonds."""
     atoms, bonds = [], []
     for number, (name, size, mass) in enumerate(residues, 1):
         first = len(atoms) + 1

@@ -14,6 +14,7 @@ from kinema.formats.h5md import H5mdOptions, atoms_of
 from kinema.model.topology import Topology
 from kinema.testing import atom_tables
 from kinema.testing.h5md_files import CASES, add_element, start_h5md, walk, write_gromacs_topology
+from kinema.testing.strategies import examples_of_files
 
 pytestmark = pytest.mark.usefixtures("nobody_changes_files")
 
@@ -294,7 +295,7 @@ def written(path, atoms, **options):
     return path
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples_of_files(), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     atoms=atom_tables(),
     options=st.sampled_from([{}, {"mode": "a"}, {"dialect": "mdanalysis"}, {"creator": "a simulation"}]),

@@ -226,12 +226,19 @@ SCALE_OFFSET: dict[str, Callable[[], tuple[NDArray[Any], dict[str, Any]]]] = {
 }
 
 
+# their numbers need all bits and are stored as they are, which libhdf5 1.14 writes and cannot read
+STORED_AS_THEY_ARE = ("int8", "uint16 big-endian", "int64 of the whole range", "float32 beyond all bits")
+
+
 @pytest.mark.parametrize("name", SCALE_OFFSET)
 def test_scale_offset_gives_the_bits_that_libhdf5_gives(file: h5py.File, name: str) -> None:
     values, options = SCALE_OFFSET[name]()
     dataset = file.create_dataset("x", data=values, dtype=values.dtype, chunks=CHUNKS, **options)
     assert 6 in [number for number, _ in filters_of(dataset)]
-    assert same_bits(decoded(dataset), dataset[...])
+    if name in STORED_AS_THEY_ARE:
+        assert same_bits(decoded(dataset), values)
+    if name not in STORED_AS_THEY_ARE or h5py.version.hdf5_version_tuple >= (2,):
+        assert same_bits(decoded(dataset), dataset[...])
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ import threading
 import h5py
 import numpy as np
 import pytest
-from hypothesis import settings
 
 import kinema as kn
 from kinema.formats.h5md import H5mdOptions, describe
 from kinema.testing.h5md_files import CASES, particles_all, small_file, walk
 from kinema.testing.programs.children import start_child
+from kinema.testing.strategies import examples_of_files
 
 N_FRAMES, N = 7, 5
 BY_NAME = {case.name: case for case in CASES}
@@ -273,7 +273,7 @@ def test_damaged_files(tmp_path):
     data = path.read_bytes()
     random = np.random.default_rng(7)
     failed = 0
-    for _ in range(3 * settings().max_examples):
+    for _ in range(3 * examples_of_files()):
         damaged = bytearray(data)
         damaged[int(random.integers(0, len(data)))] ^= 1 << int(random.integers(0, 8))
         # some file systems flush a file that is written over

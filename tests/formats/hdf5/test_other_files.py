@@ -82,7 +82,7 @@ def test_external_storage_is_refused_by_all(folder: Path, place: str, external: 
 
 
 @pytest.mark.parametrize("make", [_link, _virtual])
-@pytest.mark.parametrize("name", ["absolute", "relative", "symbolic link", "folder behind a link", "prefix", "none"])
+@pytest.mark.parametrize("name", ["absolute", "relative", "symbolic link", "folder through a link", "prefix", "none"])
 def test_files_outside_of_the_folder(
     folder: Path, make: Callable[..., Path], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,7 +96,7 @@ def test_files_outside_of_the_folder(
         "absolute": str(other),
         "relative": "../other/x.h5",
         "symbolic link": "link.h5",
-        "folder behind a link": "sub/x.h5",
+        "folder through a link": "sub/x.h5",
         "prefix": "x.h5",
         "none": str(_values(folder / "below" / "x.h5")),
     }[name]

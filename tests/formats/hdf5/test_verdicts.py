@@ -193,8 +193,11 @@ def test_lengths_that_were_never_written_are_damage(path: Path) -> None:
         data[place + 1 : place + 4] = after
         damaged[-1].write_bytes(data)
     for name in damaged:
+        # HDF5 2.0 wrote the finding, and 1.14 does not know its layout message
+        is_newer = name == damaged[0] and h5py.version.hdf5_version_tuple < (2,)
+        said = "bad version number" if is_newer else "lengths or references, and no value for those that are not"
         for call in calls:
-            with pytest.raises(CorruptFileError, match="lengths or references, and no value for those that are not"):
+            with pytest.raises(CorruptFileError, match=said):
                 call(name)
     # numbers of which nothing says what they are where they were not written are zeros in a copy, no memory's contents
     with h5py.File(path, "r+") as file:

@@ -223,7 +223,7 @@ def test_a_type_of_fewer_digits_is_noted_with_the_largest_change(tmp_path: Path)
 
 
 def test_the_largest_change_of_several_threads_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One thread has looked at the largest change so far when another one finds a larger one."""
+    """One thread has looked at the largest change so far when another thread finds a larger one."""
     np.save(tmp_path / "a.npy", np.zeros((4, 1)))
     (one,) = SampleDataset(tmp_path / "a.npy").stored("samples")
     conversion = Conversion(one, np.dtype("f4"))

@@ -162,7 +162,7 @@ def test_what_an_earlier_call_has_written_is_compared_with_the_sources(
         monkeypatch.setattr(CountedBytes, "check", lambda *_: None)
         with pytest.raises(kn.CorruptFileError, match=sources_of_it):
             convert(paths(sources), tmp_path / "out.h5", **given)
-    # nobody goes on with it
+    # nobody continues it
     assert left(tmp_path) == set(), size
 
 

@@ -1,4 +1,4 @@
-"""Trace files as they come: both dialects, compressed, several processes, cut after a kill, and what is no event."""
+"""Trace files as they come: both dialects, compressed, several processes, cut after a kill, lines without events."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ def test_lines_that_are_no_events_are_counted(traces: Any, change: Any, why: str
     assert note.startswith(f"{path}: 2 lines left out that are not events; the first is line 8: "), note
     assert re.search(why, note), note
     assert note.isprintable() and len(note) < 600
-    # nothing else is in the file: then it is no trace at all
+    # nothing else is in the file: then it is not a trace
     path = traces.write("b.pfw", [bad], brackets=False)
     with pytest.raises(
         kn.CorruptFileError, match=r"b\.pfw: line 1: .*is not a trace, expected a JSON object on each line"

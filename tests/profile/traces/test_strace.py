@@ -87,7 +87,7 @@ def test_a_log_by_hand(tmp_path: Path) -> None:
         ("fstat", 100, 100, 2000, 10, data, None, None),
         ("read", 100, 100, 3000, 100, data, 4000, None),
         ("pread64", 100, 100, 4000, 200, data, 512, 1024),
-        # of the thread that the second line behind it makes; it begins with its first half
+        # of the thread that the second line after it makes; it begins with its first half
         ("pread64", 100, 101, 4500, 1000, data, 256, 2048),
         ("open64", 102, 102, 6000, 7, "/no/such", -1, None),
         ("stat", 102, 102, 7000, 8, odd, None, None),
@@ -108,7 +108,7 @@ def test_a_log_by_hand(tmp_path: Path) -> None:
 
 
 def test_files_in_memory_are_files(tmp_path: Path) -> None:
-    # those of a node cache
+    # files of a node cache
     paths = ["/dev/shm/cache/a", "/dev/shmem", "/dev/null", "/sys/a", "/system"]
     lines = [f'1 1700000000.00000{n}000 read(3<{path}>, "", 3) = 3 <0.000000010>\n' for n, path in enumerate(paths)]
     (tmp_path / "a.log").write_text("".join(lines))

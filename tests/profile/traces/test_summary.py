@@ -93,7 +93,7 @@ def test_functions_have_counts_times_and_sizes(traces: Any) -> None:
         traces.event("POSIX", "pread64", 10_000 * at, ns, fhash="f0", offset=at, count=size, ret=size)
         for at, (size, ns) in enumerate(zip(sizes, times, strict=True))
     ]
-    # a place is no size, and what fails has none
+    # an offset does not count as a size, and calls that fail have none
     events += [
         traces.event("POSIX", "lseek64", 0, 5, fhash="f0", ret=1 << 40),
         traces.event("POSIX", "read", 0, 5, fhash="f0", ret=-1),
@@ -119,7 +119,7 @@ def test_functions_have_counts_times_and_sizes(traces: Any) -> None:
         "read": (7, 1, sum(sizes) + 24), "write": (1, 0, 20), "copy": (0, 0, 0), "metadata": (4, 0, 0),
         "sync": (1, 0, 0), "map": (0, 0, 0),
     }  # fmt: skip
-    # below 4 KiB, 64 KiB, 1 MiB, 16 MiB, more; 4096 is not below 4 KiB, nothing is no transfer
+    # below 4 KiB, 64 KiB, 1 MiB, 16 MiB, more; 4096 is not below 4 KiB, and no bytes make no transfer
     assert found.transfers["read"] == {"counts": [2, 2, 0, 1, 0], "bytes": [124, 9096, 0, 1 << 20, 0]}
     assert [(one.path, one.read, one.written, one.calls) for one in found.files] == [("/a", sum(sizes) + 24, 20, 13)]
     assert sum(found.bandwidth.read) == pytest.approx(sum(sizes) + 24)

@@ -21,7 +21,7 @@ from kinema.report.traces.strace import import_log
 from kinema.testing import random_walk, write_dcd
 
 DFTRACER = Path(__file__).parents[2] / "data" / "traces" / "dftracer.pfw.gz"
-# those of this environment come first
+# programs of this environment come first
 PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
 PROGRAMS = {name: shutil.which(name, path=PATH) for name in ("dftracer_info", "dftracer_stats")}
 

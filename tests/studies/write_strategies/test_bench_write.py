@@ -426,7 +426,7 @@ def test_formatted_writes_of_others(tmp_path: Path) -> None:
 
 
 def needed(name: str) -> str:
-    """A program of PnetCDF; the test is skipped where it is missing."""
+    """A program of PnetCDF; the test is skipped if it is missing."""
     found = shutil.which(name)
     if found is None:
         pytest.skip(f"no {name}: apt-get install pnetcdf-bin libpnetcdf-dev")
@@ -460,7 +460,7 @@ def test_pnetcdf_has_a_row_or_a_reason(mpi: Any, tmp_path: Path, monkeypatch: py
 
 @pytest.mark.processes
 def test_pnetcdf_finds_our_file_valid_and_the_same(mpi: Any, tmp_path: Path) -> None:
-    """Of three ranks that write directly, beside the file of one process, and that of PnetCDF."""
+    """A file of three ranks that write directly, beside the file of one process and that of PnetCDF."""
     validator, compare = needed("ncvalidator"), needed("ncmpidiff")
     system = Pyrochlore.from_particle_count(704)
     write_values(tmp_path, system)

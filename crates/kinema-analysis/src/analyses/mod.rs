@@ -5,6 +5,7 @@
 pub mod geometry;
 pub mod lists_per_frame;
 pub mod motion;
+mod of_members;
 pub mod pairs;
 pub mod per_frame;
 pub mod structure;

@@ -5,19 +5,25 @@
 mod angles;
 mod arc_tangent;
 mod bonds;
+pub mod cell_list;
 mod centers;
+mod contacts;
 mod dihedrals;
 mod distances;
 mod gyration_tensor;
+mod least_distances;
 pub(crate) mod nearest_images;
 mod points;
 pub(crate) mod vectors;
 
 pub use angles::angles;
 pub use bonds::Results;
+pub use cell_list::{CellList, FoundPair, PairImages};
 pub use centers::Center;
+pub use contacts::{ContactGroups, ContactRule, ContactScratch, near_pairs};
 pub use dihedrals::dihedrals;
 pub use distances::distances;
 pub use gyration_tensor::{Gyration, Shape};
 pub use kinema_core::frame::lattice::{Lattice, REACH};
+pub use least_distances::{AtomGroups, LeastScratch, Nearest, Separation, least_distances, near_groups};
 pub use points::{Column, Points};

@@ -21,6 +21,11 @@ impl Column {
         let reach = atoms.iter().max().map_or(0, |&last| last as usize + 1);
         Self { atoms, reach }
     }
+
+    /// The atoms.
+    pub fn atoms(&self) -> &[u32] {
+        &self.atoms
+    }
 }
 
 /// Positions of one atom for each item, angstrom.

@@ -2,6 +2,7 @@
 
 pub(crate) mod bytes;
 pub mod counts;
+pub(crate) mod covariance;
 pub mod lists;
 pub mod moments;
 pub mod series;

@@ -16,6 +16,7 @@ from kinema.analysis.declaration import Option, Quantity
 from kinema.analysis.tuples import TupleAnalysis
 from kinema.base.choices import COMPOUND
 from kinema.base.errors import ArgumentError
+from kinema.base.notes import collected
 from kinema.transforms.arguments import select_atoms
 
 if TYPE_CHECKING:
@@ -33,8 +34,9 @@ class EndToEnd(TupleAnalysis):
     trajectory : Trajectory
     select : as `Trajectory.select`
         Atoms of the chain, from end to end; None: all.
-    compound : {"group", "residues", "segments"}
-        Atoms that form a chain: all of them, or the selected atoms of each residue or segment; one column per chain.
+    compound : {"group", "residues", "segments", "molecules", "fragments"}
+        Atoms that form a chain, as in `Centers`: all of them, or the selected atoms of each compound; one column per
+        chain.
     minimum_image : bool
         Use the nearest images of both ends in the cell; by default the positions as stored.
 
@@ -70,7 +72,8 @@ class EndToEnd(TupleAnalysis):
 
         selection = select_atoms(trajectory, select)
         topology = None if compound == "group" else trajectory.topology
-        groups = groups_of(selection, None if topology is None else topology.atoms, compound)
+        with collected() as notes:
+            groups = groups_of(selection, None if topology is None else topology.atoms, compound)
         short = [one.label or "the selection" for one in groups if len(one.indices) < 2]
         if short:
             raise ArgumentError(f"an end-to-end distance is of two atoms or more, found one in {short[0]}")
@@ -81,4 +84,5 @@ class EndToEnd(TupleAnalysis):
             select=select,
             compound=compound,
         )
+        self._add_notes(notes)
         self._labels = [(one.label or "end_to_end", self.quantities[0]) for one in groups]

@@ -33,8 +33,9 @@ class Gyration(PerFrameAnalysis):
     Parameters
     ----------
     trajectory : Trajectory
-    select : as `Trajectory.select`
-        None: all atoms. Positions are used as stored: molecules are not made whole.
+    select : as `Trajectory.select`, or atoms that change with the frame
+        None: all atoms. Values of frames without atoms are nan. Positions are used as stored: molecules are not made
+        whole.
     weights : "mass", None or (atoms,) array
         By default the topology's masses, as MDAnalysis; None: equal weights, as MDTraj.
     tensor : bool
@@ -64,6 +65,7 @@ class Gyration(PerFrameAnalysis):
         Quantity("relative_shape_anisotropy", "1", "relative shape anisotropy"),
         Quantity("tensor", _SQUARE, "gyration tensor", "xx, xy, xz, yy, yz, zz, with --tensor"),
     )
+    takes_changing = True
     reference = "Theodorou and Suter, Macromolecules 18, 1206 (1985)"
 
     def __init__(
@@ -80,8 +82,8 @@ class Gyration(PerFrameAnalysis):
         self._tensor = bool(tensor)
 
     def _kernel(self) -> _core.Kernel:
-        atoms, n_atoms = self.selection.indices, self.trajectory.n_atoms
-        return _core.Kernel("gyration", n_atoms, atoms=atoms, masses=self._weights, tensor=self._tensor)
+        atoms, n_atoms = self._group_arguments(), self.trajectory.n_atoms
+        return _core.Kernel("gyration", n_atoms, **atoms, masses=self._weights, tensor=self._tensor)
 
     def _columns(self) -> Sequence[tuple[str, Quantity]]:
         columns = []

@@ -28,8 +28,8 @@ class RadiusOfGyration(PerFrameAnalysis):
     Parameters
     ----------
     trajectory : Trajectory
-    select : as `Trajectory.select`
-        None: all atoms.
+    select : as `Trajectory.select`, or atoms that change with the frame
+        None: all atoms. Values of frames without atoms are nan.
     weights : "mass", None or (atoms,) array
         Masses of the topology by default; None: all atoms alike.
     axes : bool
@@ -56,6 +56,7 @@ class RadiusOfGyration(PerFrameAnalysis):
         Quantity("rgyr", "angstrom", "radius of gyration"),
         Quantity("rgyr_axes", "angstrom", "radii of gyration", "about x, y, z, with --axes"),
     )
+    takes_changing = True
     reference = "definition of the MDAnalysis user guide and of gmx gyrate"
 
     def __init__(
@@ -72,8 +73,8 @@ class RadiusOfGyration(PerFrameAnalysis):
         self.selection.check_unique()
 
     def _kernel(self) -> _core.Kernel:
-        atoms, masses = self.selection.indices, self._weights
-        return _core.Kernel("rgyr", self.trajectory.n_atoms, atoms=atoms, masses=masses, axes=self._axes)
+        atoms, masses = self._group_arguments(), self._weights
+        return _core.Kernel("rgyr", self.trajectory.n_atoms, **atoms, masses=masses, axes=self._axes)
 
     def _columns(self) -> list[tuple[str, Quantity]]:
         radius, about = self.quantities

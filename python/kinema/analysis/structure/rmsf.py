@@ -15,10 +15,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from kinema import _core
+from kinema.analysis.atom_columns import columns_of_atoms
 from kinema.analysis.base import Pass, Passes, Results
-from kinema.analysis.declaration import Match, Option, Quantity, ReferenceFrame, ReferenceStructure
+from kinema.analysis.declaration import (
+    MOST_PASSES,
+    TOLERANCE,
+    Align,
+    AlignSelect,
+    AlignWeights,
+    Match,
+    MostPasses,
+    Option,
+    Quantity,
+    ReferenceFrame,
+    ReferenceStructure,
+    Tolerance,
+)
 from kinema.analysis.declared import DeclaredAnalysis
-from kinema.base.choices import ALIGN, BY, WEIGHTS, check_choice
+from kinema.analysis.structure.alignment import Alignment, check_alignment
+from kinema.base.choices import BY, check_choice
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import emit
 from kinema.base.printable import counted
@@ -93,22 +108,11 @@ class RMSF(DeclaredAnalysis):
         self,
         trajectory: Trajectory,
         select: AtomChoice = None,
-        align: Annotated[
-            str | None,
-            Option(
-                "--align",
-                "Superpose frames first: on the reference, on the average, or on averages until these converge.",
-                choices=ALIGN,
-            ),
-        ] = None,
-        align_select: Annotated[
-            Any, Option("--align-select", "Atoms to superpose on; by default as --select.", takes="atoms")
-        ] = None,
+        align: Align = None,
+        align_select: AlignSelect = None,
         ref_frame: ReferenceFrame = 0,
         reference: ReferenceStructure = None,
-        align_weights: Annotated[
-            Any, Option("--align-weights", "Weight of an atom in the superposition.", choices=WEIGHTS)
-        ] = None,
+        align_weights: AlignWeights = None,
         match: Match = "masses",
         tol_mass: float = 0.1,
         by: Annotated[
@@ -120,64 +124,39 @@ class RMSF(DeclaredAnalysis):
                 panel="Output",
             ),
         ] = "atom",
-        tolerance: Annotated[
-            float,
-            Option("--tolerance", "With --align iterative: how far the average may still move.", unit="angstrom"),
-        ] = 1e-4,
-        most_passes: Annotated[
-            int, Option("--most-passes", "With --align iterative: how many averages are taken at most.", least=1)
-        ] = 100,
+        tolerance: Tolerance = TOLERANCE,
+        most_passes: MostPasses = MOST_PASSES,
     ) -> None:
         from kinema.transforms.arguments import select_atoms
-        from kinema.transforms.reference import Reference
 
         check_choice("by", by, BY)
-        if align not in (None, *ALIGN[1:]):
-            raise ArgumentError(f"align must be None, 'average', 'iterative' or 'reference', found {align!r}")
-        if align != "iterative" and (tolerance, most_passes) != (1e-4, 100):
-            raise ArgumentError("tolerance and most_passes need align='iterative'")
-        if not tolerance > 0 or most_passes < 1:
-            raise ArgumentError(f"tolerance is above 0 and most_passes at least 1, found {tolerance}, {most_passes}")
         selection = select_atoms(trajectory, select)
-        self._align = align
-        self.align_selection = selection if align_select is None else trajectory.select(align_select)
-        arguments: dict[str, Any] = {"align": align}
-        if align is not None:
-            arguments |= {"align_select": self.align_selection, "ref_frame": ref_frame}
-            arguments |= {"reference": reference, "align_weights": align_weights}
-        elif align_select is not None or reference is not None or align_weights is not None:
-            raise ArgumentError("align_select, reference and align_weights need align=")
-        arguments |= {} if reference is None else {"match": match, "tol_mass": tol_mass}
-        arguments |= {"tolerance": tolerance, "most_passes": most_passes} if align == "iterative" else {}
-        arguments |= {"by": by} if by == "residue" else {}
+        self._alignment = Alignment(
+            trajectory,
+            selection,
+            align,
+            align_select,
+            ref_frame,
+            reference,
+            align_weights,
+            match,
+            tol_mass,
+            tolerance,
+            most_passes,
+        )
+        arguments = self._alignment.arguments | ({"by": by} if by == "residue" else {})
         super().__init__(trajectory, selection, **arguments)
         self._by_residue = self._residues() if by == "residue" else None
-        self.n_passes = {"average": 2, "iterative": None}.get(str(align), 1)
-        self._tolerance, self._most_passes = (tolerance, most_passes) if align == "iterative" else (np.inf, 1)
+        self.n_passes = self._alignment.n_passes
         self.selection.check_unique()
-        self.align_selection.check_unique()
         with self._noting():
-            self._reference = Reference(trajectory, ref_frame, reference, match, tol_mass)
-            self._align_weights = self._weights_of(align_weights, self.align_selection, "align_weights")
-            self._reference.check(self.align_selection)
+            self._alignment.read_reference()
             if align is None:
                 emit([_NOT_SUPERPOSED])
 
     @classmethod
     def check_arguments(cls, given: Mapping[str, Any], *, followed: bool = False) -> None:
-        if followed and given.get("align") in ("average", "iterative"):
-            times = "twice" if given["align"] == "average" else "until the average stands still"
-            raise ArgumentError(
-                f"align={given['align']!r} reads all frames {times}, which --follow cannot; use align='reference', or "
-                "run it when all frames are there"
-            )
-        if "align" not in given and {"align_select", "align_weights", "ref_frame", "reference", "match"} & {*given}:
-            raise ArgumentError(
-                "align_select=, align_weights=, ref_frame=, reference= and match= need align='average', 'iterative' or "
-                "'reference'"
-            )
-        if given.get("align") != "iterative" and {"tolerance", "most_passes"} & {*given}:
-            raise ArgumentError("tolerance= and most_passes= need align='iterative'")
+        check_alignment(given, followed=followed)
         super().check_arguments(given, followed=followed)
 
     @property
@@ -186,43 +165,14 @@ class RMSF(DeclaredAnalysis):
 
     @property
     def other_files(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys((*super().other_files, *self._reference.files)))
+        return tuple(dict.fromkeys((*super().other_files, *self._alignment.files)))
 
     def _passes(self, frames: FrameSelection) -> Passes:
-        from kinema.transforms.reference import note_free_rotation
-
-        n_atoms = self.trajectory.n_atoms
-        transforms: tuple[_core.Transform, ...] = ()
-        if self._align is not None:
-            atoms, weights = self.align_selection.indices, self._align_weights
-            target = self._reference.positions(self.align_selection)
-            note_free_rotation(target, weights)
-
-            def superposed(target: NDArray[np.float64]) -> tuple[_core.Transform]:
-                made = {"atoms": atoms, "reference": target, "weights": weights, "mode": "rot+trans"}
-                return (_core.Transform("superpose", n_atoms, label="superpose", **made),)
-
-            transforms = superposed(target)
-            moved, taken = np.inf, 0
-            while self._align != "reference" and (moved > self._tolerance or not taken):
-                if taken == self._most_passes:
-                    raise self._still_moving(moved)
-                state = f"the average moved by {moved:.2g} angstrom" if taken else ""
-                average = yield Pass(_core.Kernel("average", n_atoms, atoms=atoms), transforms, state=state)
-                before, target = target, np.ascontiguousarray(average["mean_positions"])
-                # of frames superposed on the one before, which superposes their average on it as well
-                moved, taken = float(np.sqrt(np.mean(np.sum((target - before) ** 2, axis=1)))), taken + 1
-                transforms = superposed(target)
-        results = yield Pass(_core.Kernel("rmsf", n_atoms, atoms=self.selection.indices), transforms)
+        transforms = yield from self._alignment.passes()
+        results = yield Pass(_core.Kernel("rmsf", self.trajectory.n_atoms, atoms=self.selection.indices), transforms)
         rmsf = results["rmsf"]
         mean = results["mean_positions"]
         return Results(rmsf=rmsf, mean_positions=mean, indices=self.selection.indices, values=rmsf)
-
-    def _still_moving(self, moved: float) -> ArgumentError:
-        return ArgumentError(
-            f"the average structure does not stand still after {self._most_passes} passes: the last one moved it by "
-            f"{moved:.3g} angstrom, expected at most {self._tolerance:g}; raise tolerance or most_passes"
-        )
 
     def _residues(self) -> tuple[NDArray[np.int64], tuple[Column, ...]]:
         """(atoms,) row of each atom, and columns that name the rows; ArgumentError without residues."""
@@ -256,17 +206,6 @@ class RMSF(DeclaredAnalysis):
         columns = [Column("index", indices, from_one="atom")]
         # names only where the topology is read already; saving reads none
         if self.selection.names is not None and self.trajectory.topology is not None:
-            columns += _named(self.trajectory, indices, self.selection.names)
+            columns += columns_of_atoms(self.trajectory, indices)
         columns.append(Column("rmsf", self.results.rmsf, "angstrom", digits=self._digits))
         return Table("RMSF", tuple(columns), x="index")
-
-
-def _named(trajectory: Trajectory, indices: NDArray[np.uint32], names: NDArray[np.str_]) -> list[Column]:
-    topology = trajectory.topology
-    if topology is None:
-        return []
-    columns = [Column("name", names)]
-    atoms = topology.atoms[indices]
-    named = {"residue": "resids", "resname": "resnames", "segment": "segids"}
-    found = ((name, atoms.get(column)) for name, column in named.items())
-    return columns + [Column(name, values) for name, values in found if values is not None]

@@ -18,9 +18,8 @@ from kinema.cli.options.analyses import (
     FollowedFiles,
     FrameOptions,
     Opening,
-    Outputs,
-    SeriesOutputs,
     Workers,
+    outputs_of,
     takes_groups,
 )
 from kinema.cli.periodic.inputs import Inputs, UnselectedInputs
@@ -39,6 +38,7 @@ _TYPES: dict[str, Any] = {
     "tuples": Path,
     "atoms": str,
     "list of atoms": list[str],
+    "list of numbers": list[float],
 }
 
 
@@ -56,7 +56,7 @@ def command_of(analysis: "type[DeclaredAnalysis]") -> Callable[..., None]:
         "workers": Workers,
         "opening": Opening,
         "following": FollowedFiles,
-        "outputs": SeriesOutputs if analysis.is_per_frame else Outputs,
+        "outputs": outputs_of(analysis),
     }
     parameters = [inspect.Parameter(one, inspect.Parameter.KEYWORD_ONLY, annotation=groups[one]) for one in groups]
     parameters += [parameter for argument in arguments for parameter in _parameters(argument)]
@@ -87,7 +87,7 @@ def _parameters(argument: Argument) -> Iterator[inspect.Parameter]:
         shown |= options.one_of(option.choices)
     elif kind == "integer":
         shown |= numbers.whole(int(option.least), int(option.most))
-    elif kind == "number":
+    elif kind in ("number", "list of numbers"):
         shown |= numbers.decimal(option.least, option.most)
     of_type = _TYPES[kind]
     if argument.required:

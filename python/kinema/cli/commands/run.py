@@ -119,9 +119,9 @@ def _given_options(group: type, given: Any) -> dict[str, Any]:
 
 
 def _outputs(one: "JobAnalysis", force: bool) -> "Outputs":
-    from kinema.cli.options.analyses import Outputs, SeriesOutputs
+    from kinema.cli.options.analyses import outputs_of
 
-    group = SeriesOutputs if one.analysis.is_per_frame else Outputs
+    group = outputs_of(one.analysis)
     return group(force=force, **_given_options(group, one.given))
 
 
@@ -145,6 +145,7 @@ def _check_outputs(job: "Job", whole: "Outputs", outputs: "list[Outputs]", input
     from pathlib import Path
 
     from kinema.analysis.declaration import arguments_of
+    from kinema.cli.options.analyses import named_outputs
 
     read = [*inputs[0].paths, inputs[0].topology, job.trajectory.get("index_file")]
     for one in job.analyses:
@@ -157,13 +158,11 @@ def _check_outputs(job: "Job", whole: "Outputs", outputs: "list[Outputs]", input
         if own is not whole and own.rows is not None:
             what = f"{own.rows}: values of all analyses are written as they come to one file; name it as out in [run]"
             raise job.text.error((*place, "output"), what)
-        for key in ("output", "plot", "checkpoint", "report"):
-            path = getattr(own, key)
-            if path is not None and path.resolve() in named and not (path.exists() and not path.is_file()):
+        for key, path in named_outputs(own):
+            if path.resolve() in named and not (path.exists() and not path.is_file()):
                 key = "out" if own is whole and key == "output" else key
                 raise job.text.error((*place, key), f"{path}: is named twice, give each output a file of its own")
-            if path is not None:
-                named.add(path.resolve())
+            named.add(path.resolve())
         try:
             own.check(read)
         except Error as error:
@@ -180,7 +179,7 @@ def _made(job: "Job", one: "JobAnalysis", trajectory: "kn.Trajectory", inputs: "
             if argument.name in one.given:
                 values[argument.name] = _value(argument, one.given[argument.name], trajectory, job)
         if takes_select(one.analysis):
-            values["select"] = inputs.chosen(trajectory)
+            values["select"] = inputs.of_analysis(trajectory)
         return one.analysis(trajectory, **values)
     except Error as error:
         raise job.error(one.number, f"[[analysis]] of {one.name}: {error}") from None

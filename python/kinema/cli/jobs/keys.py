@@ -14,7 +14,7 @@ import typer
 from kinema.analysis.declaration import Argument, arguments_of, takes_select
 from kinema.base.frozen_dataclass import dataclass
 from kinema.cli.jobs.text import shown
-from kinema.cli.options.analyses import FrameOptions, Opening, Outputs, Workers
+from kinema.cli.options.analyses import FrameOptions, ListOutputs, Opening, Outputs, Workers
 from kinema.cli.periodic.inputs import Inputs, UnselectedInputs
 
 # of the groups of options; `files` takes what the words of a command line take
@@ -22,6 +22,7 @@ _PERIODIC = ("pbc", "ur", "cluster_group", "center", "center_group", "fit", "fit
 _OF_TRAJECTORY = ((UnselectedInputs, ("topology", "index_file", *_PERIODIC)), (FrameOptions, None), (Opening, None))
 _OF_RUN = ((Workers, None), (Outputs, ("checkpoint", "checkpoint_interval", "report")))
 _OF_ANALYSIS = ((Outputs, ("output", "output_format", "plot", "output_unit", "output_time_unit")),)
+_OF_LISTS = ((ListOutputs, ("occupancy", "by")),)
 _SELECTED = ((Inputs, ("select", "group")),)
 
 
@@ -106,6 +107,11 @@ def _range_check(least: float, most: float, convert: Callable[[Any], Any]) -> Ca
     return checked
 
 
+def _numbers(least: float, most: float) -> Callable[[Any], list[float]]:
+    checked = _range_check(least, most, _number)
+    return lambda value: [checked(one) for one in (value if isinstance(value, list) else [value])]
+
+
 def _selections(value: Any) -> list[Any]:
     """Texts as `select` takes them, and names of groups of the index file: {group = "C-alpha"}."""
     found = []
@@ -143,7 +149,7 @@ _EXAMPLES: dict[str, Any] = {
     "topology": "top.psf", "index_file": "index.ndx", "select": "protein and name CA", "group": "C-alpha",
     "input_units": "length=nm,time=ps", "memory": "1 GiB", "node_cache": "/tmp/kinema-cache",
     "scheduler": "scheduler.json", "checkpoint": "job.checkpoint", "report": "report.json", "output": "NAME.csv",
-    "plot": "NAME.png", "stop": -1, "particles": "all", "workers": 2,
+    "plot": "NAME.png", "occupancy": "occupancy.csv", "by": "residue", "stop": -1, "particles": "all", "workers": 2,
 }  # fmt: skip
 
 
@@ -194,6 +200,7 @@ def _argument_key(argument: Argument) -> Key:
         "file": (_text, "reference.pdb"),
         "atoms": (_text, "protein and name CA"),
         "list of atoms": (_selections, ["protein and name CA", {"group": "C-alpha"}]),
+        "list of numbers": (_numbers(option.least, option.most), [3.4, 5.0]),
         "tuples": (_tuples(option.atoms_each), [list(range(option.atoms_each))]),
     }
     convert, example = checks[kind]
@@ -206,7 +213,8 @@ def _argument_key(argument: Argument) -> Key:
 def keys_of(analysis: Any) -> dict[str, Key]:
     """The keys of an analysis's [[analysis]], except its name."""
     selected = _group_keys(_SELECTED) if takes_select(analysis) else ()
-    found = [*selected, *map(_argument_key, arguments_of(analysis)), *_group_keys(_OF_ANALYSIS)]
+    outputs = (*_OF_ANALYSIS, *(_OF_LISTS if analysis.is_list else ()))
+    found = [*selected, *map(_argument_key, arguments_of(analysis)), *_group_keys(outputs)]
     return {key.name: key for key in found}
 
 

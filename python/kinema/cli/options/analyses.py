@@ -20,6 +20,7 @@ from kinema.storage.output_checks import check_not_input, check_plot_path, check
 from kinema.storage.output_file import reserve
 
 if TYPE_CHECKING:
+    from kinema.analysis.declared import DeclaredAnalysis
     from kinema.cli.command_line import Command
     from kinema.execution.checkpoint import Checkpoint
     from kinema.runners import Runner, RunnerOptions
@@ -28,6 +29,7 @@ __all__ = [
     "FileWorkers",
     "FollowedFiles",
     "FrameOptions",
+    "ListOutputs",
     "Opened",
     "Opening",
     "Outputs",
@@ -36,6 +38,8 @@ __all__ = [
     "StatedTimes",
     "TrajectoryFiles",
     "Workers",
+    "named_outputs",
+    "outputs_of",
     "parse_units",
     "takes_groups",
 ]
@@ -376,13 +380,16 @@ class Outputs:
     def _check_names(self) -> None:
         """Raises ArgumentError if two outputs name one file; streams may take several."""
         named: dict[Path, str] = {}
-        for option in ("output", "plot", "checkpoint", "report"):
-            path = getattr(self, option)
-            if path is None or (path.exists() and not path.is_file()):
+        for option, path in named_outputs(self):
+            if path.exists() and not path.is_file():
                 continue
             other = named.setdefault(path.resolve(), option)
             if other != option:
                 raise ArgumentError(f"{path}: is named by --{other} and --{option}; give each a file of its own")
+
+    def save_more(self, analysis: "DeclaredAnalysis") -> None:
+        """Writes files of this kind of analysis, besides values and picture. By default there are none."""
+        return
 
     def check(self, inputs: Sequence[Path | None]) -> None:
         """Reserves the files written after the run.
@@ -432,3 +439,45 @@ class SeriesOutputs(Outputs):
         from kinema.execution.results_file import SUFFIXES
 
         return str(self.output) if self.output.suffix.lower() in SUFFIXES else None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ListOutputs(SeriesOutputs):
+    """Outputs of any number of rows per frame: also how often each distinct row occurs."""
+
+    occupancy: options.Occupancy = None
+    by: options.OccupancyBy = None
+
+    @property
+    def written(self) -> list[str]:
+        from kinema.storage.tables import table_files
+
+        return super().written + ([] if self.occupancy is None else table_files(self.occupancy))
+
+    def check(self, inputs: Sequence[Path | None]) -> None:
+        if self.by is not None and self.occupancy is None:
+            raise ArgumentError("--by says what tells rows of --occupancy apart; name its file")
+        super().check(inputs)
+        if self.occupancy is not None:
+            from kinema.storage.tables import check_writable
+
+            check_writable(self.occupancy, overwrite=self.force)
+            reserve(self.occupancy)
+
+    def save_more(self, analysis: "DeclaredAnalysis") -> None:
+        if self.occupancy is not None:
+            from kinema.analysis.lists import ListAnalysis
+
+            assert isinstance(analysis, ListAnalysis), "others have no such option"
+            analysis.occupancy(self.by).save(self.occupancy, overwrite=self.force, **self.units)
+
+
+def outputs_of(analysis: "type[DeclaredAnalysis]") -> type[Outputs]:
+    """The group of options for the outputs of an analysis."""
+    return ListOutputs if analysis.is_list else SeriesOutputs if analysis.is_per_frame else Outputs
+
+
+def named_outputs(outputs: Outputs) -> list[tuple[str, Path]]:
+    """The given files of a group of outputs, by the name of their option."""
+    names = ("output", "plot", "checkpoint", "report", "occupancy")
+    return [(name, path) for name in names if (path := getattr(outputs, name, None)) is not None]

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from kinema.base.choices import (
+    BY,
     EXTERNAL,
     GATHER,
     ON_REWIND,
@@ -295,6 +296,18 @@ OutputUnit = Annotated[
 OutputTimeUnit = Annotated[
     str,
     _output("--output-time-unit", **one_of(OUTPUT_TIME_UNIT), help="Unit of times in values and picture."),
+]
+Occupancy = Annotated[
+    Path | None,
+    _output("--occupancy", help="How often each distinct row occurs, with events and means, as a table like -o."),
+]
+OccupancyBy = Annotated[
+    str | None,
+    _output(
+        "--by",
+        help="Rows of --occupancy that are counted as one: of the same atoms, or of the same residues.",
+        **one_of(BY),
+    ),
 ]
 Plot = Annotated[Path | None, _output("--plot", help="Picture, as .png, .svg or .pdf.")]
 Report = Annotated[

@@ -41,6 +41,10 @@ class UnselectedInputs(TrajectoryFiles):
         """The atoms of the command; all if none are named."""
         return trajectory.select(None)
 
+    def of_analysis(self, trajectory: "Trajectory") -> "Selection":
+        """The atoms of an analysis; they may change with the frame, and analyses that cannot have that refuse them."""
+        return self.chosen(trajectory)
+
     def transformed(
         self,
         trajectory: "Trajectory",
@@ -69,7 +73,10 @@ class UnselectedInputs(TrajectoryFiles):
         if asked.needs_frames:
             scan()
         # --select chooses among the centres, not the atoms
-        selected = self.chosen(trajectory) if self.selects and self.centers is None else None
+        selected = self.of_analysis(trajectory) if self.selects and self.centers is None else None
+        if selected is not None and selected.changes:
+            # any atom may decide which they are
+            selected = None
         view = trajectory
         if asked.nojump_count == "selected":
             if frames is None:
@@ -114,3 +121,12 @@ class Inputs(UnselectedInputs):
         if self.index_file is None or (self.centers is not None and self.group is None):
             return trajectory.select(self.select)
         return trajectory.select(self.select, index_file=str(self.index_file), group=self.group)
+
+    def of_analysis(self, trajectory: "Trajectory") -> "Selection":
+        from kinema.model.selection.atoms import may_change
+
+        if self.index_file is not None or self.group is not None or not may_change(self.select):
+            return self.chosen(trajectory)
+        from kinema.trajectory.changing_groups import selection_that_may_change
+
+        return selection_that_may_change(trajectory, self.select)

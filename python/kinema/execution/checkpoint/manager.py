@@ -111,7 +111,7 @@ class CheckpointManager:
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """Saves on SIGUSR1 and SIGTERM within the block, and removes a useless file at its end; see `signals`.
+        """Saves on SIGUSR1 and SIGTERM within the block; a file that is not worth resuming is removed at its end.
 
         Raises ArgumentError if another run uses the same checkpoint: each run keeps a temporary file beside it.
         """

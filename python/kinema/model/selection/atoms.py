@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError, OutOfRangeError
 from kinema.base.frozen_dataclass import dataclass
-from kinema.model.topology import Topology, is_atom_group, refuse_updating
+from kinema.model.selection.within import Within
+from kinema.model.topology import CHANGING_HINT, Topology, has_changing_words, is_atom_group, is_updating
 
 __all__ = ["AtomChoice", "Selection"]
 
@@ -38,6 +39,8 @@ class Selection:
         The selection string, if there was one; a reference with a topology of its own applies it to that topology.
     file : str or None
         The index file that the selection was read from.
+    expression : tuple
+        How atoms that change with the frame are found (`changing.ChangingSelection`); else empty.
     """
 
     indices: NDArray[np.uint32]
@@ -45,11 +48,17 @@ class Selection:
     names: NDArray[np.str_] | None = None
     string: str | None = None
     file: str | None = None
+    expression: tuple[Any, ...] = ()
 
     @property
     def n_atoms(self) -> int:
         """Number of atoms selected."""
         return len(self.indices)
+
+    @property
+    def changes(self) -> bool:
+        """Whether the atoms change with the frame; `indices` are then all that can be selected."""
+        return bool(self.expression)
 
     @property
     def ascending(self) -> bool:
@@ -126,7 +135,11 @@ def resolve(select: AtomChoice, n_atoms: int, topology: Topology | None, what: s
     """
     if select is None:
         return from_indices(np.arange(n_atoms, dtype=np.uint32), n_atoms, "all")
+    if isinstance(select, Within):
+        raise ArgumentError(f"{what} is an object of within, which depends on coordinates: {CHANGING_HINT}")
     if isinstance(select, Selection):
+        if select.changes:
+            raise ArgumentError(f"selection {select.description!r} depends on coordinates: {CHANGING_HINT}")
         if select.indices.max() < n_atoms:
             return select
         return from_indices(select.indices, n_atoms, select.description, file=select.file)  # raises OutOfRangeError
@@ -137,6 +150,15 @@ def resolve(select: AtomChoice, n_atoms: int, topology: Topology | None, what: s
     if isinstance(select, (np.ndarray, range, Sequence)) and not isinstance(select, (bytes, bytearray)):
         return from_indices(select, n_atoms)
     raise ArgumentError(f"{what} is a selection string, an AtomGroup, indices or a mask, found {type(select).__name__}")
+
+
+def may_change(select: AtomChoice) -> bool:
+    """Whether atoms that are chosen so may change with the frame; it looks for words in a string, and parses none."""
+    if isinstance(select, str):
+        return has_changing_words(select)
+    if isinstance(select, Selection):
+        return select.changes
+    return isinstance(select, Within) or (is_atom_group(select) and is_updating(select))
 
 
 def _named(index: int, file: str | None) -> str:
@@ -163,7 +185,8 @@ def _from_string(select: str, n_atoms: int, topology: Topology | None) -> Select
 
 
 def _from_atom_group(group: Any, n_atoms: int) -> Selection:
-    refuse_updating(group)
+    if is_updating(group):
+        raise ArgumentError(f"an updating atom group cannot be used here: {CHANGING_HINT}")
     universe_atoms = int(group.universe.atoms.n_atoms)
     if universe_atoms != n_atoms:
         raise ArgumentError(

@@ -24,10 +24,10 @@ _TICK = 0.1
 
 
 class MadeBytes:
-    """Bytes with a note, kept in a worker's data."""
+    """Bytes with a note, and the counts of node caches of the worker that made them, kept in a worker's data."""
 
-    def __init__(self, data: Any, note: Any) -> None:
-        self.data, self.note = data, note
+    def __init__(self, data: Any, note: Any, counts: SentCounts | None) -> None:
+        self.data, self.note, self.counts = data, note, counts
 
     def __sizeof__(self) -> int:
         return memoryview(self.data).nbytes
@@ -36,7 +36,9 @@ class MadeBytes:
 def make_bytes(function: CalledFunction, numbered: tuple[int, bytes]) -> MadeBytes | TaskFailure:
     """Task: the bytes of a computation."""
     try:
-        return MadeBytes(*function.value(numbered[1]))
+        data, note = function.value(numbered[1])
+        # now: another worker may describe the bytes
+        return MadeBytes(data, note, take_counts())
     except BaseException as error:
         return task_failure(error)
 
@@ -45,7 +47,7 @@ def describe_bytes(
     _function: CalledFunction, _number: int, made: MadeBytes | TaskFailure
 ) -> tuple[int, Any, SentCounts | None] | TaskFailure:
     """Task: the number of bytes, their note, and the counts of node caches."""
-    return made if isinstance(made, TaskFailure) else (memoryview(made.data).nbytes, made.note, take_counts())
+    return made if isinstance(made, TaskFailure) else (memoryview(made.data).nbytes, made.note, made.counts)
 
 
 def place_bytes(

@@ -70,6 +70,8 @@ class WorkerHandle:
         self._describe = describe
         self._folder = folder
         self._planned = planned
+        # stays if the pass ends before the worker is ready
+        self.worker_timer.plan = planned
         self._send(Begin(folder))
 
     def matches_pass(self, ready: Ready) -> bool:

@@ -208,7 +208,7 @@ class MPIRunner(Runner):
 
         Raises
         ------
-        An error of `work`, on all ranks.
+        The exception that `work` raises, on all ranks.
         """
         return self._call_on_root(work, retains_rows=self._results == "spread")
 

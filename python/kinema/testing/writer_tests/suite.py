@@ -12,19 +12,20 @@ from hypothesis import strategies as st
 
 import kinema as kn
 from kinema.base.notes import collected
-from kinema.testing.amounts import LONG
+from kinema.testing.strategies import examples_of_files
 from kinema.testing.synthetic import CellKind
 from kinema.testing.writer_tests.case import HOWS, How, WriterCase
 from kinema.testing.writer_tests.extremes import check_kept, extreme_frames
 from kinema.testing.written import lost_aspects
 
-__all__ = ["DearWriterTests", "WriterTests"]
+__all__ = ["WriterTests"]
 
 
 # each example rewrites its file, so that all can use one folder
 _ANY_FRAMES = settings(
     deadline=None,
     database=None,
+    max_examples=examples_of_files(),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
 )
 
@@ -107,14 +108,6 @@ class WriterTests(WriterCase):
     @_ANY_FRAMES
     @given(data=st.data())
     def test_what_is_accepted_is_read_back(self, tmp_path: Path, data: st.DataObject) -> None:
-        self._check_accepted(tmp_path, data)
-
-    @_ANY_FRAMES
-    @given(data=st.data())
-    def test_whatever_differs_is_named(self, tmp_path: Path, data: st.DataObject) -> None:
-        self._check_named(tmp_path, data)
-
-    def _check_accepted(self, tmp_path: Path, data: st.DataObject) -> None:
         names = data.draw(st.sampled_from(self._choices()))
         given = extreme_frames(data, self.frames(4, names, data.draw(st.sampled_from(["float32", "float64"]))))
         wide = next(iter(given.fields.values())).dtype == np.float64
@@ -130,7 +123,9 @@ class WriterTests(WriterCase):
             return
         check_kept(given, self.read(path, "float64"), lost_aspects(path, out.losses), self)
 
-    def _check_named(self, tmp_path: Path, data: st.DataObject) -> None:
+    @_ANY_FRAMES
+    @given(data=st.data())
+    def test_whatever_differs_is_named(self, tmp_path: Path, data: st.DataObject) -> None:
         given = self._drawn(data)
         path = tmp_path / f"any{self.suffix}"
         wide = next(iter(given.fields.values())).dtype == np.float64
@@ -328,20 +323,3 @@ class WriterTests(WriterCase):
         with pytest.raises(kn.ArgumentError, match="the writer is closed"):
             out.flush()
         self.check(self.read(path), second)
-
-
-class DearWriterTests(WriterTests):
-    """The same for a format with slow examples (tens of ms), because HDF5 or MDAnalysis checks each file.
-
-    A short run tries 20 examples of a law.
-    """
-
-    @settings(_ANY_FRAMES, max_examples=_ANY_FRAMES.max_examples if LONG else 20)
-    @given(data=st.data())
-    def test_what_is_accepted_is_read_back(self, tmp_path: Path, data: st.DataObject) -> None:
-        self._check_accepted(tmp_path, data)
-
-    @settings(_ANY_FRAMES, max_examples=_ANY_FRAMES.max_examples if LONG else 20)
-    @given(data=st.data())
-    def test_whatever_differs_is_named(self, tmp_path: Path, data: st.DataObject) -> None:
-        self._check_named(tmp_path, data)

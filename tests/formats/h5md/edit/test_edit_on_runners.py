@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
+import itertools
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import kinema as kn
-from kinema.testing.programs.children import worker_processes
+from kinema.runners.local.worker_pool import WorkerHandle
+from kinema.runners.reduction import Leaves
 
 sys.path.insert(0, str(Path(__file__).parent))
 from edit_cases import assert_same, edited, make_sources
@@ -56,16 +56,20 @@ def test_wrong_runners_are_refused(folder: tuple[Path, dict[str, Any]]) -> None:
 
 
 @pytest.mark.parametrize("what", ["repack", "join"])
-def test_a_killed_worker_leaves_nothing(folder: tuple[Path, dict[str, Any]], tmp_path: Path, what: str) -> None:
+def test_a_killed_worker_leaves_nothing(
+    folder: tuple[Path, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
     path, _ = folder
+    order, ordered = WorkerHandle.order, itertools.count()
 
-    def kill(done: int, _total: int) -> None:
-        for process in worker_processes() if done else []:
-            # one that was killed before may have been waited for
-            with suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
+    def kill_and_order(worker: WorkerHandle, piece: Leaves) -> None:
+        # the third piece of all: a piece before it is done
+        if next(ordered) == 2:
+            worker.process.send_signal(signal.SIGKILL)
+        order(worker, piece)
 
-    how: dict[str, Any] = {"runner": "processes", "workers": 2, "memory": "16 MiB", "progress": kill}
+    monkeypatch.setattr(WorkerHandle, "order", kill_and_order)
+    how: dict[str, Any] = {"runner": "processes", "workers": 2, "memory": "16 MiB"}
     edits = {
         "repack": lambda: kn.repack(path / "in.h5md", tmp_path / "out.h5md", compression="zstd", **how),
         "join": lambda: kn.join([path / "in.history"] * 3, tmp_path / "out.history", overlap="all", **how),

@@ -23,6 +23,7 @@ from kinema.storage.hdf5.storage import Storage
 from kinema.testing import atom_tables
 from kinema.testing.amounts import each
 from kinema.testing.h5md_files import CASES, ConformanceFile
+from kinema.testing.strategies import examples_of_files
 
 from .files import OTHER_FORMATS, compare_objects, compare_trajectories, make_h5md, make_rich, walk
 
@@ -246,8 +247,7 @@ def test_a_selection_of_a_gromacs_file_keeps_names_and_bonds(tmp_path: Path) -> 
         assert file["connectivity/bonds"].attrs["bond_count"] == len(after.bonds)
 
 
-# two files are made for each example
-@settings(max_examples=settings().max_examples // 2, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples_of_files(), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(atoms=atom_tables(), data=st.data())
 def test_a_selection_keeps_what_is_known_of_its_atoms(tmp_path: Path, atoms: kn.Atoms, data: st.DataObject) -> None:
     chosen = data.draw(st.lists(st.integers(0, atoms.n_atoms - 1), min_size=1, unique=True))

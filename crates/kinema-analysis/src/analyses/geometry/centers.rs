@@ -8,42 +8,69 @@ use kinema_core::frame::Fields;
 use kinema_core::reduce::{Frame, Needs};
 use kinema_core::selection::AtomSelection;
 
+use crate::analyses::of_members::{self, OfAtoms};
 use crate::analyses::per_frame::{PerFrame, Rows};
-use crate::arguments::{Argument, Arguments};
+use crate::arguments::Arguments;
+use crate::cpu::Cpu;
 use crate::geometry::Center;
 use crate::registry::KernelInfo;
 
-/// Columns: x, y and z of the centre of each of `groups`, (atoms, masses); masses may be left out.
+/// Columns: x, y and z of the centre of each group; `atoms` are those of all groups, `ends` the end of each among them;
+/// `masses`, one for each of `atoms`, may be left out. With `group`
+/// and its `masses` instead: of a group that changes with the frame.
 pub const KERNEL: KernelInfo = KernelInfo {
     id: Centers::ID,
     make: |arguments| {
-        let groups = arguments.tuples("groups", &["atoms", "masses"])?;
-        if groups.is_empty() {
-            return Err(arguments.wrong("groups", "a list of (atoms, masses), at least one"));
+        if arguments.has("group") {
+            return of_members::kernel(arguments, OfGroup);
         }
-        let sets = groups.iter().map(|group| group.unique_atoms("atoms")).collect::<Result<Vec<_>>>()?;
-        let atoms = AtomSelection::union(arguments.n_atoms(), &sets);
-        let groups = groups.iter().zip(&sets).map(|(group, set)| {
-            let center = Center::mass_weighted(arguments.cpu(), &group.weights("masses", set)?)?;
-            Ok(Group { center, places: Places::find(set, &atoms)? })
+        let grouped = arguments.groups("atoms", "ends")?;
+        let masses = arguments.optional_numbers("masses")?;
+        if masses.is_some_and(|masses| masses.len() != grouped.places.len()) {
+            return Err(arguments.wrong("masses", &format!("{} numbers", grouped.places.len())));
+        }
+        let groups = grouped.ranges().map(|range| {
+            // in the order of the positions, whatever the order in which atoms are given
+            let mut order: Vec<usize> = range.collect();
+            order.sort_by_key(|&at| grouped.places[at]);
+            let weights: Vec<f64> = order.iter().map(|&at| masses.map_or(1.0, |masses| masses[at])).collect();
+            let center = Center::mass_weighted(arguments.cpu(), &weights)?;
+            Ok(Group { center, places: Places::of(order.iter().map(|&at| grouped.places[at]).collect()) })
         });
-        Ok(Arc::new(Rows(Centers { groups: groups.collect::<Result<_>>()?, atoms })))
+        let groups = groups.collect::<Result<_>>()?;
+        Ok(Arc::new(Rows(Centers { groups, atoms: grouped.atoms })))
     },
     examples: |n_atoms, _| {
-        let group = |step, masses: Option<Vec<f64>>| {
-            Argument::List(vec![(0..n_atoms).step_by(step).collect::<Vec<_>>().into(), masses.into()])
-        };
-        let masses = (0..n_atoms).step_by(2).map(|atom| 1.0 + f64::from(atom)).collect();
-        let first = Argument::List(vec![vec![0_u32].into(), Argument::None]);
-        let some = vec![group(2, Some(masses)), first, group(1, None)];
-        let all = Arguments::new(n_atoms).with("groups", vec![group(1, None)]);
-        vec![all, Arguments::new(n_atoms).with("groups", some)]
+        let all = Arguments::new(n_atoms).with("atoms", (0..n_atoms).collect::<Vec<_>>());
+        let every_second = (0..n_atoms).step_by(2);
+        let atoms: Vec<u32> = every_second.clone().chain([0]).chain(0..n_atoms).collect();
+        let n_first = every_second.len() as u32;
+        let masses: Vec<f64> = atoms.iter().map(|atom| 1.0 + f64::from(*atom)).collect();
+        let ends = vec![n_first, n_first + 1, n_first + 1 + n_atoms];
+        let some = Arguments::new(n_atoms).with("atoms", atoms).with("ends", ends);
+        let changing = Arguments::new(n_atoms).with("group", of_members::example(n_atoms));
+        vec![all, some.clone(), some.with("masses", masses), changing]
     },
 };
 
 struct Centers {
     atoms: AtomSelection,
     groups: Vec<Group>,
+}
+
+struct OfGroup;
+
+impl OfAtoms for OfGroup {
+    const ID: &'static str = Centers::ID;
+
+    fn width(&self) -> usize {
+        3
+    }
+
+    fn measure(&self, cpu: Cpu, masses: &[f64], positions: &[f32], values: &mut [f64]) -> Result<()> {
+        values.copy_from_slice(&Center::mass_weighted(cpu, masses)?.compute(positions)?);
+        Ok(())
+    }
 }
 
 struct Group {
@@ -59,11 +86,11 @@ enum Places {
 }
 
 impl Places {
-    fn find(set: &AtomSelection, atoms: &AtomSelection) -> Result<Self> {
-        let Some(places) = set.positions_in(atoms)? else { return Ok(Self::Run(0, atoms.len())) };
+    /// Ascending places.
+    fn of(places: Vec<u32>) -> Self {
         let first = places.first().map_or(0, |&first| first as usize);
         let is_run = places.iter().zip(first..).all(|(&place, expected)| place as usize == expected);
-        Ok(if is_run { Self::Run(first, first + places.len()) } else { Self::Apart(places) })
+        if is_run { Self::Run(first, first + places.len()) } else { Self::Apart(places) }
     }
 }
 

@@ -1,9 +1,11 @@
 //! Size and shape of molecules, and how they change.
 
 pub mod average;
+pub mod covariance;
 pub mod dssp;
 pub mod gyration;
 mod moment_kernel;
+pub mod projections;
 pub mod rgyr;
 pub mod rmsd;
 pub mod rmsf;

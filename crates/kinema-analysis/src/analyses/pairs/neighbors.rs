@@ -1,0 +1,148 @@
+//! Pairs of atoms that are near each other in each frame, found among all pairs of one or two groups.
+//!
+//! A pair is near if `|r_j - r_i| <= cutoff`, angstrom, in double precision of single-precision positions, with the nearest
+//! image; as MDAnalysis' `capped_distance` and `self_capped_distance`. An atom is not its own neighbour, and each pair
+//! occurs once, also if the two groups share atoms.
+
+use std::sync::Arc;
+
+use kinema_core::frame::{Fields, Lattice};
+use kinema_core::reduce::{Frame, Needs, Values};
+use kinema_core::selection::AtomSelection;
+use kinema_core::{Error, Result};
+
+use crate::analyses::lists_per_frame::{ListPerFrame, ListRows};
+use crate::arguments::Arguments;
+use crate::geometry::cell_list::{CellList, FoundPair, PairImages};
+use crate::partials::lists::{ListChunk, ListColumn};
+use crate::registry::KernelInfo;
+
+/// Columns: "i", an atom of `atoms`; "j", one of `other`, or of `atoms` with `i < j`; both are numbers in the trajectory, and
+/// pairs ascend. "distance". `excluded` are pairs that are left out, (n, 2). Nearest images unless `minimum_image` is false.
+pub const KERNEL: KernelInfo = KernelInfo {
+    id: Neighbors::ID,
+    make: |arguments| {
+        let atoms = arguments.unique_atoms("atoms")?;
+        let other = if arguments.has("other") { Some(arguments.unique_atoms("other")?) } else { None };
+        let excluded = arguments.has("excluded").then(|| arguments.index_rows::<2>("excluded")).transpose()?;
+        let excluded = excluded.map(|pairs| ExcludedPairs::new(arguments.n_atoms(), pairs));
+        let excluded = excluded.transpose().map_err(|expected| arguments.wrong("excluded", &expected))?;
+        let shared = other.as_ref().and_then(|other| SharedAtoms::new(arguments.n_atoms(), [&atoms, other]));
+        let (cutoff, minimum_image) = (cutoff(arguments)?, arguments.flag("minimum_image", true)?);
+        Ok(Arc::new(ListRows(Neighbors { atoms, other, excluded, shared, cutoff, minimum_image })))
+    },
+    examples: |n_atoms, _| {
+        let every = |step| (0..n_atoms).step_by(step).collect::<Vec<_>>();
+        let next: Vec<_> = (1..n_atoms).map(|atom| [atom, atom - 1]).collect();
+        let of = |cutoff: f64| Arguments::new(n_atoms).with("atoms", every(1)).with("cutoff", cutoff);
+        vec![of(6.0).with("excluded", next), of(15.0).with("other", every(3)).with("minimum_image", false)]
+    },
+};
+
+/// The argument `cutoff`: finite, above 0.
+pub(super) fn cutoff(arguments: &Arguments) -> Result<f64> {
+    let cutoff = arguments.number("cutoff")?;
+    if cutoff > 0.0 && cutoff.is_finite() { Ok(cutoff) } else { Err(arguments.wrong("cutoff", "finite and above 0")) }
+}
+
+/// The error of a search in a frame: it names the first atom whose position is not finite.
+#[cold]
+pub(super) fn explained(frame: &Frame<'_>, n_sets: usize, error: Error) -> Error {
+    let is_bad = |set: &usize| frame.positions(*set).iter().any(|x| !x.is_finite());
+    (0..n_sets).find(is_bad).map_or(error, |set| frame.not_finite(Fields::POSITIONS, set))
+}
+
+/// Pairs that are left out, by their lower atom.
+struct ExcludedPairs {
+    starts: Vec<u32>,
+    higher: Vec<u32>,
+}
+
+impl ExcludedPairs {
+    fn new(n_atoms: u32, pairs: &[[u32; 2]]) -> std::result::Result<Self, String> {
+        if pairs.as_flattened().iter().any(|atom| *atom >= n_atoms) {
+            return Err(format!("atoms below {n_atoms}, (n, 2)"));
+        }
+        let mut ordered: Vec<[u32; 2]> = pairs.iter().map(|[a, b]| [*a.min(b), *a.max(b)]).collect();
+        ordered.sort_unstable();
+        let mut starts = vec![0; n_atoms as usize + 1];
+        for [lower, _] in &ordered {
+            starts[*lower as usize + 1] += 1;
+        }
+        for atom in 0..n_atoms as usize {
+            starts[atom + 1] += starts[atom];
+        }
+        Ok(Self { starts, higher: ordered.into_iter().map(|[_, higher]| higher).collect() })
+    }
+
+    fn contains(&self, a: u32, b: u32) -> bool {
+        let (lower, higher) = (a.min(b) as usize, a.max(b));
+        self.higher[self.starts[lower] as usize..self.starts[lower + 1] as usize].contains(&higher)
+    }
+}
+
+/// Which atoms are in both groups.
+struct SharedAtoms(Vec<bool>);
+
+impl SharedAtoms {
+    /// `None` if the groups share no atom.
+    fn new(n_atoms: u32, [first, second]: [&AtomSelection; 2]) -> Option<Self> {
+        let mut in_first = vec![false; n_atoms as usize];
+        first.iter().for_each(|atom| in_first[atom as usize] = true);
+        let mut shared = vec![false; n_atoms as usize];
+        second.iter().for_each(|atom| shared[atom as usize] = in_first[atom as usize]);
+        shared.contains(&true).then_some(Self(shared))
+    }
+
+    /// Whether a pair is an atom and itself, or is found again in the other order.
+    fn is_repeated(&self, i: u32, j: u32) -> bool {
+        i == j || (i > j && self.0[i as usize] && self.0[j as usize])
+    }
+}
+
+struct Neighbors {
+    atoms: AtomSelection,
+    other: Option<AtomSelection>,
+    excluded: Option<ExcludedPairs>,
+    shared: Option<SharedAtoms>,
+    cutoff: f64,
+    minimum_image: bool,
+}
+
+impl ListPerFrame for Neighbors {
+    const ID: &'static str = "neighbors/1";
+    const COLUMNS: &'static [ListColumn] =
+        &[("i", Values::U32(Vec::new())), ("j", Values::U32(Vec::new())), ("distance", Values::F64(Vec::new()))];
+    type Scratch = (CellList, Vec<FoundPair>);
+
+    fn needs(&self) -> Needs {
+        let fields = if self.minimum_image { Fields::POSITIONS | Fields::CELL } else { Fields::POSITIONS };
+        Needs { fields, atom_sets: [&self.atoms].into_iter().chain(&self.other).cloned().collect() }
+    }
+
+    fn list(&self, frame: &Frame<'_>, (cells, found): &mut Self::Scratch, rows: &mut ListChunk) -> Result<()> {
+        let of_frame = self.minimum_image.then(|| frame.lattice()).transpose()?;
+        let open = Lattice::open();
+        let (lattice, first) = (of_frame.as_deref().unwrap_or(&open), frame.positions(0));
+        let searched = match &self.other {
+            None => cells.within(lattice, first, self.cutoff, PairImages::Minimum, found),
+            Some(_) => cells.between(lattice, first, frame.positions(1), self.cutoff, PairImages::Minimum, found),
+        };
+        searched.map_err(|error| explained(frame, 1 + usize::from(self.other.is_some()), error))?;
+        let (of_first, of_second) = (self.atoms.indices(), self.other.as_ref().unwrap_or(&self.atoms).indices());
+        let number = |indices: Option<&[u32]>, place: u32| indices.map_or(place, |indices| indices[place as usize]);
+        for pair in found.iter_mut() {
+            (pair.first, pair.second) = (number(of_first, pair.first), number(of_second, pair.second));
+        }
+        if let Some(shared) = &self.shared {
+            found.retain(|pair| !shared.is_repeated(pair.first, pair.second));
+        }
+        if let Some(excluded) = &self.excluded {
+            found.retain(|pair| !excluded.contains(pair.first, pair.second));
+        }
+        rows.column::<u32>(0).extend(found.iter().map(|pair| pair.first));
+        rows.column::<u32>(1).extend(found.iter().map(|pair| pair.second));
+        rows.column::<f64>(2).extend(found.iter().map(|pair| pair.distance));
+        Ok(())
+    }
+}

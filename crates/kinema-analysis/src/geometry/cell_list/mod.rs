@@ -1,0 +1,362 @@
+//! Pairs of points within a cutoff, in any lattice: points are sorted into cells, and near cells are compared.
+//!
+//! The lattice may have any shape, and one, two or three of its edges may be open. The cutoff may be of any size: beyond
+//! half of the shortest lattice vector, a pair has several images. Distances are estimated in single precision, eight at
+//! a time; every pair that may be within the cutoff is then decided in double precision, so that the pairs are those of
+//! brute force: `displacement - sum count * basis vector`, counts subtracted one basis vector after the other.
+
+mod grid;
+mod scan;
+#[cfg(test)]
+mod tests;
+
+use kinema_core::frame::Lattice;
+use kinema_core::{Error, ErrorKind, Result};
+
+use crate::cpu::Cpu;
+use grid::{Grid, Run, Sorted, Stencil};
+use scan::{Estimate, candidates};
+
+/// Distance within which the search for the nearest pair begins, angstrom.
+const FIRST_CUTOFF: f64 = 4.0;
+
+/// A pair of points and one of its images.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FoundPair {
+    /// Place of a point of the first set.
+    pub first: u32,
+    /// Place of a point of the second set, or of the same one.
+    pub second: u32,
+    /// Angstrom.
+    pub distance: f64,
+    /// How many times each edge of the cell is added to the second point.
+    pub shift: [i32; 3],
+}
+
+/// Which images of a pair are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PairImages {
+    /// The nearest one.
+    Minimum,
+    /// Each one, also of a point and its own images.
+    All,
+}
+
+/// Buffers for the search, which a worker keeps from frame to frame.
+#[derive(Debug, Default)]
+pub struct CellList {
+    grid: Grid,
+    first: Sorted,
+    second: Sorted,
+    stencil: Stencil,
+    runs: Vec<Run>,
+    /// Points of a run that may be near the current one.
+    candidates: Vec<u32>,
+    near_cells: Vec<bool>,
+    unsorted: Vec<FoundPair>,
+    starts: Vec<u32>,
+    examined: u64,
+}
+
+impl CellList {
+    /// Number of pairs whose distance was estimated, since it was made.
+    pub fn examined(&self) -> u64 {
+        self.examined
+    }
+
+    /// Pairs of a point of `first` and one of `second` (n x 3, angstrom) at most `cutoff` apart, in the order of both.
+    ///
+    /// # Errors
+    /// `Corrupt` for a position that is not finite or too far outside of the cell: [`is_usable`].
+    pub fn between(
+        &mut self,
+        lattice: &Lattice,
+        first: &[f32],
+        second: &[f32],
+        cutoff: f64,
+        images: PairImages,
+        found: &mut Vec<FoundPair>,
+    ) -> Result<()> {
+        let mut unsorted = std::mem::take(&mut self.unsorted);
+        unsorted.clear();
+        let edges = *lattice.of_edges();
+        self.visit_between(lattice, first, second, cutoff, |pair| unsorted.push(pair.with_edges(&edges)))?;
+        self.sort(&unsorted, first.len() / 3, found);
+        self.unsorted = unsorted;
+        keep_images(lattice, cutoff, images, found);
+        Ok(())
+    }
+
+    /// Pairs of two of `points` at most `cutoff` apart, each once with the first place below the second. With all images
+    /// also a point with its own images, each of these once.
+    ///
+    /// # Errors
+    /// As [`CellList::between`].
+    pub fn within(
+        &mut self,
+        lattice: &Lattice,
+        points: &[f32],
+        cutoff: f64,
+        images: PairImages,
+        found: &mut Vec<FoundPair>,
+    ) -> Result<()> {
+        let mut unsorted = std::mem::take(&mut self.unsorted);
+        unsorted.clear();
+        let edges = *lattice.of_edges();
+        self.visit_within(lattice, points, cutoff, |pair| {
+            let found = pair.with_edges(&edges);
+            unsorted.push(if found.first <= found.second { found } else { found.exchanged() });
+        })?;
+        self.sort(&unsorted, points.len() / 3, found);
+        self.unsorted = unsorted;
+        keep_images(lattice, cutoff, images, found);
+        if images == PairImages::Minimum {
+            found.retain(|pair| pair.first != pair.second);
+        }
+        Ok(())
+    }
+
+    /// Calls `see` with every pair of a point of `first` and one of `second` at most `cutoff` apart, and each of its
+    /// images, in any order: for counts and least distances.
+    ///
+    /// # Errors
+    /// As [`CellList::between`].
+    pub fn visit_between(
+        &mut self,
+        lattice: &Lattice,
+        first: &[f32],
+        second: &[f32],
+        cutoff: f64,
+        mut see: impl FnMut(Near),
+    ) -> Result<()> {
+        if first.is_empty() || second.is_empty() {
+            return Ok(());
+        }
+        self.grid.set(lattice, cutoff, [first, second])?;
+        self.first.sort(&self.grid, first)?;
+        self.second.sort(&self.grid, second)?;
+        self.stencil.set(&self.grid, false);
+        let estimate = Estimate::new(&self.grid, cutoff);
+        let cpu = Cpu::detect();
+        for cell in self.first.occupied() {
+            let homes = self.first.in_cell(cell);
+            self.stencil.find_runs(&self.grid, &self.second, cell, &mut self.runs);
+            for run in &self.runs {
+                for home in homes.clone() {
+                    self.examined += run.points.len() as u64;
+                    let place = self.first.position(home, run.shift);
+                    candidates(cpu, &self.second, run.points.clone(), place, &estimate, &mut self.candidates);
+                    for &other in &self.candidates {
+                        let near = self.grid.decide(&self.first, home, &self.second, other as usize, run.counts);
+                        if near.distance <= cutoff {
+                            see(near);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls `see` with every pair of two points at most `cutoff` apart, and each of its images, once, in any order; also
+    /// with a point and its own images.
+    ///
+    /// # Errors
+    /// As [`CellList::between`].
+    pub fn visit_within(
+        &mut self,
+        lattice: &Lattice,
+        points: &[f32],
+        cutoff: f64,
+        mut see: impl FnMut(Near),
+    ) -> Result<()> {
+        if points.is_empty() {
+            return Ok(());
+        }
+        self.grid.set(lattice, cutoff, [points, &[]])?;
+        self.second.sort(&self.grid, points)?;
+        self.stencil.set(&self.grid, true);
+        let estimate = Estimate::new(&self.grid, cutoff);
+        let cpu = Cpu::detect();
+        for cell in self.second.occupied() {
+            let homes = self.second.in_cell(cell);
+            self.stencil.find_runs(&self.grid, &self.second, cell, &mut self.runs);
+            for run in &self.runs {
+                for home in homes.clone() {
+                    // of the cell itself only the points after this one
+                    let points = if run.is_home { home + 1..run.points.end } else { run.points.clone() };
+                    self.examined += points.len() as u64;
+                    let place = self.second.position(home, run.shift);
+                    candidates(cpu, &self.second, points, place, &estimate, &mut self.candidates);
+                    for &other in &self.candidates {
+                        let near = self.grid.decide(&self.second, home, &self.second, other as usize, run.counts);
+                        if near.distance <= cutoff {
+                            see(near);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Which of `points` have a point of `reference` at most `cutoff` away. A point that is one of the reference has.
+    ///
+    /// # Errors
+    /// As [`CellList::between`]; `Internal` if `near` is not as long as there are points.
+    pub fn any_within(
+        &mut self,
+        lattice: &Lattice,
+        reference: &[f32],
+        points: &[f32],
+        cutoff: f64,
+        near: &mut [bool],
+    ) -> Result<()> {
+        near.fill(false);
+        if near.len() != points.len() / 3 {
+            return Err(Error::new(ErrorKind::Internal, "as many answers as points are needed"));
+        }
+        if reference.is_empty() || points.is_empty() {
+            return Ok(());
+        }
+        self.grid.set(lattice, cutoff, [reference, points])?;
+        self.second.sort(&self.grid, reference)?;
+        self.stencil.set(&self.grid, false);
+        self.stencil.mark_near(&self.grid, &self.second, &mut self.near_cells);
+        // only points in cells near the reference are compared; the others need no place in the grid
+        self.first.sort_some(&self.grid, points, &self.near_cells)?;
+        let estimate = Estimate::new(&self.grid, cutoff);
+        let cpu = Cpu::detect();
+        for cell in self.first.occupied() {
+            let homes = self.first.in_cell(cell);
+            self.stencil.find_runs(&self.grid, &self.second, cell, &mut self.runs);
+            for run in &self.runs {
+                for home in homes.clone() {
+                    let at = self.first.number(home);
+                    if near[at as usize] {
+                        continue;
+                    }
+                    self.examined += run.points.len() as u64;
+                    let place = self.first.position(home, run.shift);
+                    candidates(cpu, &self.second, run.points.clone(), place, &estimate, &mut self.candidates);
+                    near[at as usize] = self.candidates.iter().any(|&other| {
+                        let near = self.grid.decide(&self.first, home, &self.second, other as usize, run.counts);
+                        near.distance <= cutoff
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The pair of a point of `first` and one of `second` with the least distance; the first such pair if several have
+    /// it. `None` if a set is empty.
+    ///
+    /// # Errors
+    /// As [`CellList::between`].
+    pub fn nearest(&mut self, lattice: &Lattice, first: &[f32], second: &[f32]) -> Result<Option<FoundPair>> {
+        if first.is_empty() || second.is_empty() {
+            return Ok(None);
+        }
+        let edges = *lattice.of_edges();
+        let mut cutoff = FIRST_CUTOFF;
+        loop {
+            let mut best: Option<FoundPair> = None;
+            self.visit_between(lattice, first, second, cutoff, |pair| {
+                if best.is_none_or(|best| pair.distance <= best.distance) {
+                    let found = pair.with_edges(&edges);
+                    let before = |best: FoundPair| found.order().cmp(&best.order()).is_lt();
+                    if best.is_none_or(|best| found.distance < best.distance || before(best)) {
+                        best = Some(found);
+                    }
+                }
+            })?;
+            if best.is_some() {
+                return Ok(best);
+            }
+            cutoff *= 4.0;
+        }
+    }
+
+    /// Puts pairs in the order of both places and of the image.
+    fn sort(&mut self, unsorted: &[FoundPair], n_first: usize, found: &mut Vec<FoundPair>) {
+        let starts = &mut self.starts;
+        starts.clear();
+        starts.resize(n_first + 1, 0);
+        for pair in unsorted {
+            starts[pair.first as usize + 1] += 1;
+        }
+        for i in 0..n_first {
+            starts[i + 1] += starts[i];
+        }
+        let empty = FoundPair { first: 0, second: 0, distance: 0.0, shift: [0; 3] };
+        found.clear();
+        found.resize(unsorted.len(), empty);
+        for pair in unsorted {
+            let at = &mut starts[pair.first as usize];
+            found[*at as usize] = *pair;
+            *at += 1;
+        }
+        let mut start = 0;
+        for end in starts.iter().take(n_first).map(|end| *end as usize) {
+            found[start..end].sort_unstable_by_key(FoundPair::order);
+            start = end;
+        }
+    }
+}
+
+/// A pair as it is found: places in the given sets, distance in angstrom, and how many times each vector of the reduced
+/// basis is added to the second point.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Near {
+    /// Place of a point of the first set.
+    pub first: u32,
+    /// Place of a point of the second set.
+    pub second: u32,
+    /// Angstrom.
+    pub distance: f64,
+    counts: [i64; 3],
+}
+
+impl Near {
+    fn with_edges(self, of_edges: &[[i64; 3]; 3]) -> FoundPair {
+        let mut shift = [0; 3];
+        for (count, of_edges) in self.counts.iter().zip(of_edges) {
+            for (sum, edge) in shift.iter_mut().zip(of_edges) {
+                *sum += (count * edge) as i32;
+            }
+        }
+        FoundPair { first: self.first, second: self.second, distance: self.distance, shift }
+    }
+}
+
+impl FoundPair {
+    fn exchanged(self) -> Self {
+        let shift = self.shift.map(|count| -count);
+        Self { first: self.second, second: self.first, distance: self.distance, shift }
+    }
+
+    fn order(&self) -> (u32, u32, [i32; 3]) {
+        (self.first, self.second, self.shift)
+    }
+}
+
+/// Keeps the nearest image of each pair, if several can be within the cutoff.
+fn keep_images(lattice: &Lattice, cutoff: f64, images: PairImages, found: &mut Vec<FoundPair>) {
+    // two images of a point within the cutoff are at most twice as far apart
+    if images == PairImages::All || cutoff * cutoff < 0.999 * lattice.sure() {
+        return;
+    }
+    found.dedup_by(|later, kept| {
+        let same = (later.first, later.second) == (kept.first, kept.second);
+        if same && later.distance < kept.distance {
+            *kept = *later;
+        }
+        same
+    });
+}
+
+/// Whether positions can be used: finite, and within 2^30 cells of the origin.
+pub fn is_usable(lattice: &Lattice, positions: &[f32]) -> bool {
+    positions.as_chunks::<3>().0.iter().all(|point| grid::is_usable(lattice, point.map(f64::from)))
+}

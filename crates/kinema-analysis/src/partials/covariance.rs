@@ -1,0 +1,225 @@
+//! First and mixed second moments of all coordinates over frames, mergeable: the partial of covariances.
+//!
+//! Sums are kept about the first frame, as in [`super::moments`]. Products of coordinates are kept in blocks of 12 x 12
+//! of one half of the matrix: a block stays in registers, four rows at a time, while all frames of a block are added.
+//! Each product is added frame by frame, so blocks of frames may be split anywhere.
+
+use kinema_core::Result;
+use kinema_core::frame::Fields;
+use kinema_core::reduce::Frames;
+
+use super::bytes::{Reader, Writer};
+use crate::cpu::{Cpu, dispatch};
+use crate::lanes::Quad;
+
+/// Coordinates of a panel: the side of a block.
+const SIDE: usize = 12;
+const BLOCK: usize = SIDE * SIDE;
+/// Rows of a block that stay in registers together.
+const ROWS: usize = 4;
+/// Frames that are packed at a time.
+const PACKED: usize = 64;
+
+/// Sums about the first frame; all are empty as long as there is no frame.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Covariance {
+    n_frames: u64,
+    /// The first frame: `atoms * 3`, angstrom.
+    shift: Vec<f64>,
+    /// `sum (x - shift)`
+    first: Vec<f64>,
+    /// `sum (x_i - shift_i) (x_j - shift_j)` for the panels p <= q of i and j: block q (q + 1) / 2 + p, row-major.
+    products: Vec<f64>,
+}
+
+/// Frames as differences from the shift, panel by panel: panel, frame, coordinate.
+pub(crate) type Panels = Vec<f64>;
+
+fn n_panels(width: usize) -> usize {
+    width.div_ceil(SIDE)
+}
+
+/// Numbers of all blocks.
+fn n_products(width: usize) -> usize {
+    n_panels(width) * (n_panels(width) + 1) / 2 * BLOCK
+}
+
+/// Bytes of a partial, given the number of coordinates.
+pub(crate) fn partial_bytes(width: usize) -> u64 {
+    (size_of::<f64>() * (n_products(width) + 2 * width)) as u64
+}
+
+impl Covariance {
+    pub(crate) fn n_frames(&self) -> u64 {
+        self.n_frames
+    }
+
+    /// The mean of each coordinate.
+    pub(crate) fn means(&self) -> Vec<f64> {
+        let n = self.n_frames as f64;
+        self.shift.iter().zip(&self.first).map(|(shift, sum)| shift + sum / n).collect()
+    }
+
+    /// `sum (x_i - mean_i) (x_j - mean_j)`, the whole matrix, row-major.
+    pub(crate) fn about_means(&self) -> Vec<f64> {
+        let (width, n) = (self.shift.len(), self.n_frames as f64);
+        let mut matrix = vec![0.0; width * width];
+        for i in 0..width {
+            for j in i..width {
+                let value = self.products[place(i, j)] - self.first[i] * (self.first[j] / n);
+                matrix[i * width + j] = value;
+                matrix[j * width + i] = value;
+            }
+        }
+        matrix
+    }
+
+    /// Adds the positions of an atom set in all frames.
+    ///
+    /// # Errors
+    /// `Corrupt`, with the frame, for a position that is not finite.
+    pub(crate) fn add(&mut self, cpu: Cpu, frames: &Frames<'_>, set: usize, panels: &mut Panels) -> Result<()> {
+        let rows = frames.all(Fields::POSITIONS, set);
+        let Some(width) = rows.len().checked_div(frames.rows()).filter(|width| *width > 0) else {
+            return Ok(());
+        };
+        if self.n_frames == 0 {
+            self.shift = rows.iter().take(width).map(|x| f64::from(*x)).collect();
+            self.first = vec![0.0; width];
+            self.products = vec![0.0; n_products(width)];
+        }
+        self.n_frames = self.n_frames.saturating_add(frames.rows() as u64);
+        for rows in rows.chunks(PACKED * width) {
+            self.pack(rows, panels);
+            let n_rows = rows.len() / width;
+            dispatch!(cpu, (), add_products, (
+                panels: &[f64] = panels,
+                n_rows: usize = n_rows,
+                products: &mut [f64] = &mut self.products,
+            ));
+        }
+        let finite = self.first.iter().all(|sum| sum.is_finite());
+        if finite { Ok(()) } else { Err(frames.not_finite(Fields::POSITIONS, set)) }
+    }
+
+    /// Writes the differences from the shift into panels, and adds them to the first moments.
+    fn pack(&mut self, rows: &[f32], panels: &mut Panels) {
+        let width = self.shift.len();
+        let n_rows = rows.len() / width;
+        panels.clear();
+        panels.resize(n_panels(width) * n_rows * SIDE, 0.0);
+        for (panel, packed) in panels.chunks_exact_mut(n_rows * SIDE).enumerate() {
+            let columns = panel * SIDE..width.min((panel + 1) * SIDE);
+            let (shift, first) = (&self.shift[columns.clone()], &mut self.first[columns.clone()]);
+            for (row, packed) in rows.chunks_exact(width).zip(packed.chunks_exact_mut(SIDE)) {
+                let values = row[columns.clone()].iter().zip(shift).zip(first.iter_mut());
+                for (packed, ((x, shift), sum)) in packed.iter_mut().zip(values) {
+                    *packed = f64::from(*x) - shift;
+                    *sum += *packed;
+                }
+            }
+        }
+    }
+
+    /// Adds `right`, which holds later frames.
+    pub(crate) fn merge(&mut self, right: Self) {
+        if self.n_frames == 0 {
+            *self = right;
+            return;
+        }
+        if right.n_frames == 0 {
+            return;
+        }
+        let (width, n) = (self.shift.len(), right.n_frames as f64);
+        let apart: Vec<f64> = right.shift.iter().zip(&self.shift).map(|(right, left)| right - left).collect();
+        for q in 0..n_panels(width) {
+            for p in 0..=q {
+                let at = block(p, q);
+                for i in p * SIDE..width.min((p + 1) * SIDE) {
+                    for j in q * SIDE..width.min((q + 1) * SIDE) {
+                        let at = at + (i % SIDE) * SIDE + j % SIDE;
+                        let (u, v) = (apart[i], apart[j]);
+                        self.products[at] += right.products[at] + (u * right.first[j] + v * right.first[i] + n * u * v);
+                    }
+                }
+            }
+        }
+        for ((sum, right), apart) in self.first.iter_mut().zip(&right.first).zip(&apart) {
+            *sum += right + n * apart;
+        }
+        self.n_frames = self.n_frames.saturating_add(right.n_frames);
+    }
+
+    /// Number of coordinates and of frames, then the sums.
+    pub(crate) fn to_bytes(&self, id: &str, n_coordinates: usize) -> Vec<u8> {
+        let mut writer = Writer::new(id);
+        writer.u64(n_coordinates as u64);
+        writer.u64(self.n_frames);
+        writer.numbers(&self.shift);
+        writer.numbers(&self.first);
+        writer.numbers(&self.products);
+        writer.finish()
+    }
+
+    /// Restores the sums.
+    ///
+    /// # Errors
+    /// `Corrupt` if the bytes are not of this kernel, version and number of coordinates.
+    pub(crate) fn from_bytes(id: &str, n_coordinates: usize, bytes: &[u8]) -> Result<Self> {
+        let mut reader = Reader::new(id, bytes)?;
+        reader.same(n_coordinates as u64, "number of coordinates")?;
+        let n_frames = reader.u64("number of frames")?;
+        let width = if n_frames == 0 { 0 } else { n_coordinates };
+        let shift = reader.numbers(width as u64, "first frame")?;
+        let first = reader.numbers(width as u64, "sums")?;
+        let products = reader.numbers(n_products(width) as u64, "sums of products")?;
+        reader.finish()?;
+        Ok(Self { n_frames, shift, first, products })
+    }
+}
+
+/// The first number of the block of panels p <= q.
+fn block(p: usize, q: usize) -> usize {
+    (q * (q + 1) / 2 + p) * BLOCK
+}
+
+/// The place of the product of coordinates i <= j.
+fn place(i: usize, j: usize) -> usize {
+    block(i / SIDE, j / SIDE) + (i % SIDE) * SIDE + j % SIDE
+}
+
+/// Adds the products of all pairs of panels, frame by frame.
+#[inline(always)]
+fn add_products<Q: Quad>(panels: &[f64], n_rows: usize, products: &mut [f64]) {
+    let length = n_rows * SIDE;
+    for (q, second) in panels.chunks_exact(length).enumerate() {
+        for (p, first) in panels.chunks_exact(length).take(q + 1).enumerate() {
+            let (sums, _) = products[block(p, q)..][..BLOCK].as_chunks_mut::<{ ROWS * SIDE }>();
+            for (part, sums) in sums.iter_mut().enumerate() {
+                add_rows_of_block::<Q>(first, ROWS * part, second, sums);
+            }
+        }
+    }
+}
+
+/// Adds the products of four coordinates of one panel and all of another.
+#[inline(always)]
+fn add_rows_of_block<Q: Quad>(first: &[f64], offset: usize, second: &[f64], sums: &mut [f64; ROWS * SIDE]) {
+    let (quads, _) = sums.as_chunks_mut::<4>();
+    let mut kept: [Q; ROWS * SIDE / 4] = std::array::from_fn(|i| Q::load(&quads[i]));
+    let (firsts, seconds) = (first.as_chunks::<SIDE>().0, second.as_chunks::<SIDE>().0);
+    for (a, b) in firsts.iter().zip(seconds) {
+        let (b, _) = b.as_chunks::<4>();
+        let b = [Q::load(&b[0]), Q::load(&b[1]), Q::load(&b[2])];
+        for row in 0..ROWS {
+            let a = Q::all(a[offset + row]);
+            for (column, b) in b.iter().enumerate() {
+                let sum = &mut kept[3 * row + column];
+                *sum = a.multiply_add(*b, *sum);
+            }
+        }
+    }
+    for (quad, kept) in quads.iter_mut().zip(kept) {
+        *quad = kept.store();
+    }
+}

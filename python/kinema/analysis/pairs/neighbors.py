@@ -1,0 +1,128 @@
+"""Pairs of atoms that are near each other, per frame.
+
+    d(t) = |x_j(t) - x_i(t)| <= cutoff,   nearest images in the frame's cell
+
+Angstrom. It finds the pairs among all atoms of one or two groups, exactly: as all distances in double precision. Source:
+MDAnalysis' `capped_distance` and `self_capped_distance`, whose pairs with shared atoms of two groups occur twice.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+
+from kinema import _core
+from kinema.analysis.declaration import MinimumImage, Option, Quantity
+from kinema.analysis.lists import ListAnalysis, RowKey
+from kinema.base.errors import ArgumentError
+from kinema.model.selection.bonded_pairs import pairs_by_bonds
+
+if TYPE_CHECKING:
+    from kinema.model.selection.atoms import AtomChoice
+    from kinema.trajectory import Trajectory
+
+__all__ = ["Neighbors"]
+
+
+class Neighbors(ListAnalysis):
+    """Pairs of near atoms over time.
+
+    Parameters
+    ----------
+    trajectory : Trajectory
+    select : as `Trajectory.select`
+        None: all atoms.
+    other : as `Trajectory.select`, optional
+        The second group; None: pairs within `select`. A pair occurs once, also if the groups share atoms.
+    cutoff : float
+        Largest distance of a pair, angstrom; a distance equal to it counts.
+    exclude_bonds : int
+        Leaves out pairs that up to so many bonds connect; 0: none.
+    minimum_image : bool
+        Distances of the nearest images; False: use the positions as stored. Without a cell both are the same.
+
+    After `run`
+    -----------
+    results.i, results.j : (rows,) uint32
+        Atoms from 0, ascending: i of `select`, j of `other`; within one group i < j.
+    results.distance : (rows,) float64, angstrom
+    results.frames, results.time : (frames,)
+    results.counts : (frames,) int64
+        Number of pairs of each frame.
+    results.first_row : (frames + 1,) int64
+        Frame k has the rows first_row[k]:first_row[k + 1].
+
+    Raises
+    ------
+    ArgumentError
+        For a cutoff that is not above 0 or not finite; for exclude_bonds if the topology has no bonds.
+
+    Examples
+    --------
+    >>> pairs = kn.analysis.Neighbors(traj, select="name CA", cutoff=5.0, exclude_bonds=3).run(step=50)
+    >>> pairs.results.counts.shape
+    (4,)
+    """
+
+    command_name = "neighbors"
+    summary = "Pairs of atoms within a cutoff, in each frame."
+    quantities = (Quantity("distance", "angstrom", "distance"),)
+    reference = "MDAnalysis.lib.distances.capped_distance, self_capped_distance"
+    row_name = "pair"
+    keys = (RowKey("i"), RowKey("j"))
+
+    def __init__(
+        self,
+        trajectory: Trajectory,
+        select: AtomChoice = None,
+        other: Annotated[
+            Any, Option("--other", "Second group; without it, pairs within --select.", takes="atoms")
+        ] = None,
+        cutoff: Annotated[float, Option("--cutoff", "Largest distance of a pair.", unit="angstrom", least=0)] = 3.5,
+        exclude_bonds: Annotated[
+            int, Option("--exclude-bonds", "Leave out pairs that up to so many bonds connect.", least=0)
+        ] = 0,
+        minimum_image: MinimumImage = True,
+    ) -> None:
+        super().__init__(
+            trajectory,
+            select,
+            other=None if other is None else trajectory.select(other),
+            cutoff=cutoff,
+            exclude_bonds=exclude_bonds,
+            minimum_image=minimum_image,
+        )
+        if not 0 < cutoff < np.inf:
+            raise ArgumentError(f"cutoff is a finite number above 0, found {cutoff!r}")
+        self.selection.check_unique()
+        self._other = None if other is None else trajectory.select(other)
+        if self._other is not None:
+            self._other.check_unique()
+        self._cutoff, self._minimum_image = float(cutoff), bool(minimum_image)
+        self._exclude_bonds = int(exclude_bonds)
+        with self._noting():
+            atoms = trajectory.atoms if exclude_bonds else None
+            self._excluded = pairs_by_bonds(atoms, exclude_bonds, "exclude_bonds") if exclude_bonds else None
+
+    @property
+    def measures_whole_molecules(self) -> bool:
+        """See `DeclaredAnalysis`: nearest images are the same for broken molecules."""
+        return not self._minimum_image
+
+    @property
+    def subject(self) -> str:
+        of = self.selection.count(self.trajectory.n_atoms)
+        other = "" if self._other is None else f" and {self._other.count(self.trajectory.n_atoms)}"
+        return f"pairs of {of}{other}"
+
+    def _kernel(self) -> _core.Kernel:
+        return _core.Kernel(
+            "neighbors",
+            self.trajectory.n_atoms,
+            atoms=self.selection.indices,
+            other=None if self._other is None else self._other.indices,
+            excluded=self._excluded,
+            cutoff=self._cutoff,
+            minimum_image=self._minimum_image,
+        )

@@ -1,0 +1,147 @@
+"""Number of waters in shells about a solute, per frame.
+
+A water is in a shell if the least distance of one of its atoms from an atom of the solute, nearest images, is below the
+radius of the shell and not below that of the shell inside. Each shell is counted alone, and with all that are inside.
+Source: `watershell` of cpptraj, with the same radii, whose count of the upper shell includes the lower one.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinema import _core
+from kinema.analysis.declaration import Option, Quantity
+from kinema.analysis.declared import PerFrameAnalysis
+from kinema.base.errors import ArgumentError
+from kinema.base.printable import counted
+from kinema.runners.base import Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kinema.model.selection.atoms import AtomChoice
+    from kinema.model.selection.frames import FrameSelection
+    from kinema.trajectory import Trajectory
+
+__all__ = ["WaterShell"]
+
+
+class WaterShell(PerFrameAnalysis):
+    """Number of waters in shells about a solute over time.
+
+    Parameters
+    ----------
+    trajectory : Trajectory
+    select : as `Trajectory.select`
+        The solute; None: all atoms that are not of the waters. Hydrogens count, if they are selected.
+    waters : as `Trajectory.select`
+        Atoms of the waters; a residue is one water. By default those with the residue names that MDAnalysis knows.
+    radii : list of float
+        Radii of the shells, ascending, angstrom.
+
+    After `run`
+    -----------
+    results.shells : (frames, radii) int64
+        Number of waters in each shell alone.
+    results.cumulative : (frames, radii) int64
+        Number of waters in each shell and those inside it.
+    results.values : (frames, 2 * radii), both
+    results.frames, results.time : (frames,)
+    """
+
+    command_name = "shells"
+    summary = "Number of waters in shells about a solute, for each frame."
+    quantities = (
+        Quantity("shells", "1", "number of waters in a shell", "one for each shell"),
+        Quantity("cumulative", "1", "number of waters within a radius", "one for each shell"),
+    )
+    reference = "watershell of cpptraj"
+    summarised_column = None
+
+    def __init__(
+        self,
+        trajectory: Trajectory,
+        select: AtomChoice = None,
+        waters: Annotated[Any, Option("--waters", "Atoms of the waters.", takes="atoms")] = "water",
+        radii: Annotated[
+            Any,
+            Option(
+                "--radii", "Radius of a shell, ascending; repeated.", takes="list of numbers", least=0, unit="angstrom"
+            ),
+        ] = (3.4, 5.0),
+    ) -> None:
+        from kinema.model.selection.compounds import marks_of
+        from kinema.transforms.arguments import select_atoms
+
+        given = np.unique(select_atoms(trajectory, waters).indices)
+        chosen = None if select is None else select_atoms(trajectory, select)
+        of = np.arange(trajectory.n_atoms, dtype=np.uint32) if chosen is None else chosen.indices
+        solute = np.setdiff1d(of, given)
+        if not len(solute):
+            raise ArgumentError("the solute has no atoms besides the waters, expected at least one")
+        super().__init__(trajectory, solute if chosen is None or len(solute) < len(of) else chosen)
+        self.arguments = {"select": repr("all but waters" if chosen is None else chosen.description)}
+        self.arguments |= {"waters": repr(waters) if isinstance(waters, str) else counted(len(given), "atom")}
+        self._radii = _checked(radii)
+        self.arguments |= {"radii": repr(self._radii.tolist())}
+        topology = trajectory.topology
+        marks = marks_of(None if topology is None else topology.atoms, "residues", "waters")
+        self._waters = given
+        self._labels = np.unique(marks[given], return_inverse=True)[1].astype(np.uint32)
+        if chosen is not None and len(solute) < len(of):
+            n_left = len(of) - len(solute)
+            self._add_notes([f"{counted(n_left, 'atom')} of {chosen.description!r} are of waters, not of the solute"])
+
+    @property
+    def measures_whole_molecules(self) -> bool:
+        """See `DeclaredAnalysis`: nearest images are the same for broken molecules."""
+        return False
+
+    def notes_before(self, frames: FrameSelection) -> Sequence[str]:
+        from kinema.trajectory.changing_groups import no_cell_notes
+
+        return no_cell_notes(self.trajectory, frames)
+
+    @property
+    def subject(self) -> str:
+        return f"number of waters about {self.selection.count(self.trajectory.n_atoms)}"
+
+    @property
+    def summarised_over(self) -> str | None:
+        """See `DeclaredAnalysis`: shells are not alike."""
+        return None
+
+    def _rows(self) -> Rows:
+        return Rows(len(self._columns()), "int64")
+
+    def _kernel(self) -> _core.Kernel:
+        return _core.Kernel(
+            "shells",
+            self.trajectory.n_atoms,
+            solute=np.unique(self.selection.indices),
+            waters=self._waters,
+            labels=self._labels,
+            radii=self._radii,
+        )
+
+    def _columns(self) -> Sequence[tuple[str, Quantity]]:
+        shells, cumulative = self.quantities
+        edges = [f"{edge:g}" for edge in (0, *self._radii)]
+        alone = [(f"{low}-{high}", shells) for low, high in pairwise(edges)]
+        return [*alone, *((f"below_{radius}", cumulative) for radius in edges[1:])]
+
+
+def _checked(radii: Any) -> NDArray[np.float64]:
+    """Radii as an array. Raises ArgumentError unless they are ascending numbers above 0."""
+    try:
+        found = np.atleast_1d(np.asarray(radii, dtype=np.float64))
+    except (TypeError, ValueError):
+        found = np.empty(0)
+    ascending = found.ndim == 1 and len(found) and np.isfinite(found).all() and (np.diff(found) > 0).all()
+    if not ascending or found[0] <= 0:
+        raise ArgumentError(f"radii are ascending numbers above 0, angstrom, found {radii!r}")
+    return found

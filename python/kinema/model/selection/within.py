@@ -1,0 +1,56 @@
+"""`within`: atoms near others as an object, for `select` of analyses whose atoms may change with the frame."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from kinema.base.choices import COMPOUND, check_choice
+from kinema.base.errors import ArgumentError
+from kinema.base.frozen_dataclass import dataclass
+
+__all__ = ["Within", "within"]
+
+
+@dataclass(frozen=True, eq=False)
+class Within:
+    """Atoms near others; made by `within`, whose arguments it has."""
+
+    cutoff: float
+    of: Any
+    among: Any = None
+    whole: str | None = None
+
+
+def within(cutoff: float, of: Any, among: Any = None, whole: str | None = None) -> Within:
+    """Atoms within a distance of others in each frame, for `select` of an analysis.
+
+    Parameters
+    ----------
+    cutoff : float
+        Largest distance from the nearest atom of `of`, nearest images, angstrom; an equal distance counts.
+    of : as `Trajectory.select`, or atoms that change
+        The reference. Its own atoms are left out, as by `around`.
+    among : as `Trajectory.select`, or atoms that change
+        Atoms to choose from; None: all.
+    whole : {"residues", "segments"}, optional
+        Take all atoms of each residue or segment with such an atom, also atoms that are not `among`.
+
+    Raises
+    ------
+    ArgumentError
+        For a cutoff that is not above 0 and finite, and another word for `whole`.
+
+    Examples
+    --------
+    >>> near = kn.within(6.0, of="resid 1", among="name CA")
+    >>> kn.analysis.AtomCount(traj, select=near).run(stop=3).results.count
+    array([1, 1, 1])
+    """
+    if not (isinstance(cutoff, (int, float, np.number)) and cutoff > 0 and math.isfinite(cutoff)):
+        raise ArgumentError(f"cutoff of within must be a number above 0, finite, found {cutoff!r}")
+    if whole is not None:
+        check_choice("whole", whole, tuple(word for word in COMPOUND if word != "group"))
+    return Within(float(cutoff), of, among, whole)

@@ -1,0 +1,88 @@
+"""Neighbours: pairs of MDAnalysis on a solvated trajectory, excluded bonds, groups that share atoms, what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kinema as kn
+from kinema.testing.programs.imports import lazy
+
+mda_distances = lazy("MDAnalysis.lib.distances")
+
+Neighbors = kn.analysis.Neighbors
+
+
+def rows(found: Any, frame: int) -> tuple[Any, Any]:
+    """Pairs and distances of a frame."""
+    at = slice(found.first_row[frame], found.first_row[frame + 1])
+    return np.column_stack([found.i[at], found.j[at]]), found.distance[at]
+
+
+def in_order(pairs: Any, values: Any) -> tuple[Any, Any]:
+    order = np.lexsort(pairs.T[::-1])
+    return pairs[order], values[order]
+
+
+def test_two_groups_are_those_of_mdanalysis(periodic: Any) -> None:
+    words = "resid 1:100 and not name H*", "resid 101:100000 and name O*"
+    found = Neighbors(periodic.ours, words[0], words[1], cutoff=3.5).run(stop=2, workers=2).results
+    first, second = (periodic.universe.select_atoms(one) for one in words)
+    for frame, step in enumerate(periodic.universe.trajectory[:2]):
+        pairs, distances = mda_distances.capped_distance(first.positions, second.positions, 3.5, box=step.dimensions)
+        expected = in_order(np.column_stack([first.indices[pairs[:, 0]], second.indices[pairs[:, 1]]]), distances)
+        ours = rows(found, frame)
+        np.testing.assert_array_equal(ours[0], expected[0])
+        np.testing.assert_allclose(ours[1], expected[1], atol=2e-4)
+        assert len(pairs) > 4
+
+
+def test_one_group_is_that_of_mdanalysis(periodic: Any) -> None:
+    found = Neighbors(periodic.ours, "protein and not name H*", cutoff=4.5).run(stop=1).results
+    group = periodic.universe.select_atoms("protein and not name H*")
+    step = periodic.universe.trajectory[0]
+    pairs, distances = mda_distances.self_capped_distance(group.positions, 4.5, box=step.dimensions)
+    expected = in_order(np.sort(group.indices[pairs], axis=1), distances)
+    np.testing.assert_array_equal(rows(found, 0)[0], expected[0])
+    np.testing.assert_allclose(rows(found, 0)[1], expected[1], atol=2e-4)
+
+
+def test_pairs_that_bonds_connect_are_left_out(adk: Any) -> None:
+    every = Neighbors(adk.ours, "resid 1:20", cutoff=4.0).run(stop=1).results
+    kept = Neighbors(adk.ours, "resid 1:20", cutoff=4.0, exclude_bonds=2).run(stop=1).results
+    bonded = {atom.index: {other.index for other in atom.bonded_atoms} for atom in adk.universe.atoms[:400]}
+
+    def is_near(i: int, j: int) -> bool:
+        return j in bonded[i] or bool(bonded[i] & bonded[j])
+
+    expected = [pair for pair in rows(every, 0)[0].tolist() if not is_near(*pair)]
+    assert rows(kept, 0)[0].tolist() == expected and len(expected) < every.counts[0]
+
+
+def test_a_pair_of_groups_that_share_atoms_is_found_once(adk: Any) -> None:
+    both = Neighbors(adk.ours, "resid 1:20", "resid 10:30", cutoff=4.0).run(stop=1).results
+    every = Neighbors(adk.ours, "resid 1:30", cutoff=4.0).run(stop=1).results
+    resid = adk.universe.atoms.resids
+    first, second = resid <= 20, (resid >= 10) & (resid <= 30)
+    expected = {(i, j) for i, j in rows(every, 0)[0].tolist() if first[i] & second[j] or first[j] & second[i]}
+    found = [tuple(sorted(pair)) for pair in rows(both, 0)[0].tolist()]
+    assert len(found) == len({*found}) and {*found} == expected
+
+
+def test_refused(adk: Any) -> None:
+    for given, message in [
+        ({"cutoff": 0.0}, "cutoff is a finite number above 0, found 0"),
+        ({"cutoff": np.inf}, "cutoff is a finite number above 0, found inf"),
+        ({"cutoff": np.nan}, "cutoff is a finite number above 0, found nan"),
+        ({"other": "resname XYZ"}, "resname XYZ"),
+    ]:
+        with pytest.raises(kn.ArgumentError, match=message):
+            Neighbors(adk.ours, **given)
+
+
+def test_bonds_are_needed_to_exclude_them(small: Any) -> None:
+    trajectory = kn.open(small.paths[0], topology=kn.Atoms(15, names=["C"] * 15), stored=False)
+    with pytest.raises(kn.ArgumentError, match=r"has no bonds, which exclude_bonds=2 needs; give a topology"):
+        Neighbors(trajectory, exclude_bonds=2)
