@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from kinema.base.choices import PARTS
 from kinema.base.errors import ArgumentError
+from kinema.base.printable import counted
 from kinema.report.quantities import rank_quantities
 from kinema.report.scaling import ScalingPoint, group_reports, mean_and_deviation
 from kinema.report.stragglers import THRESHOLD
@@ -383,7 +384,7 @@ def _origin_of(report: Report) -> SeriesOrigin:
     emulated = report.run.get("emulated")
     if emulated is None:
         words: list[Any] = [machine.get("host"), machine.get("processor")]
-        words += [f"{machine['allowed_cores']} cores"] if "allowed_cores" in machine else []
+        words += [counted(machine["allowed_cores"], "core")] if "allowed_cores" in machine else []
         words += report.input.get("file_systems", ())
     else:
         # the machine is that of the simulation, not one that was measured
