@@ -38,7 +38,7 @@ class MinimumDistance(ListAnalysis):
     ----------
     trajectory : Trajectory
     select : as `Trajectory.select`
-        The first group; None: all atoms, with `own_images`.
+        The first group; None: all atoms that are not in `other`.
     other : as `Trajectory.select`
         The second group, which shares no atom with the first.
     cutoff : float
@@ -86,9 +86,7 @@ class MinimumDistance(ListAnalysis):
         self,
         trajectory: Trajectory,
         select: AtomChoice = None,
-        other: Annotated[
-            Any, Option("--other", "Second group.", takes="atoms", example="not (index 0:9 or name CA)")
-        ] = None,
+        other: Annotated[Any, Option("--other", "Second group.", takes="atoms", example="resid 6")] = None,
         cutoff: Annotated[
             float, Option("--cutoff", "Count pairs of atoms up to this distance.", unit="angstrom", least=0)
         ] = 4.5,
@@ -105,6 +103,8 @@ class MinimumDistance(ListAnalysis):
         }
         self.check_arguments({name: value for name, value in given.items() if value is not None})
         second = None if other is None else trajectory.select(other)
+        if select is None and second is not None:
+            select = np.setdiff1d(np.arange(trajectory.n_atoms, dtype=np.uint32), second.indices)
         super().__init__(
             trajectory,
             select,
