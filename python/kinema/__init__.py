@@ -56,8 +56,8 @@ if TYPE_CHECKING:
     from kinema.model.frame import Block, Frame, Gap, Part
     from kinema.model.selection.atoms import Selection
     from kinema.model.selection.frames import FrameSelection
-    from kinema.model.selection.within import within
     from kinema.model.topology import Topology
+    from kinema.model.within import within
     from kinema.runners import Timings
     from kinema.storage import tables as output
     from kinema.trajectory import Trajectory
@@ -175,7 +175,7 @@ _NAMES = {
     "kinema.model.atom_table": ("Atoms",),
     "kinema.model.selection.atoms": ("Selection",),
     "kinema.model.selection.frames": ("FrameSelection",),
-    "kinema.model.selection.within": ("within",),
+    "kinema.model.within": ("within",),
     "kinema.trajectory.time_range": ("frames_between",),
     "kinema.model.topology": ("Topology",),
     "kinema.base.tracing.recording": ("trace",),

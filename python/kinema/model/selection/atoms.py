@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError, OutOfRangeError
 from kinema.base.frozen_dataclass import dataclass
-from kinema.model.selection.within import Within
 from kinema.model.topology import CHANGING_HINT, Topology, has_changing_words, is_atom_group, is_updating
+from kinema.model.within import Within
 
 __all__ = ["AtomChoice", "Selection"]
 

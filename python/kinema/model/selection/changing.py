@@ -13,9 +13,9 @@ from kinema.base.frozen_dataclass import dataclass
 from kinema.model.selection import atoms as fixed_atoms
 from kinema.model.selection.atoms import AtomChoice, Selection
 from kinema.model.selection.compounds import marks_of
-from kinema.model.selection.within import Within
 from kinema.model.selection_tree import Expression, fixed, intersection, labels_of
 from kinema.model.topology import Topology, is_atom_group, is_updating
+from kinema.model.within import Within
 
 __all__ = ["ChangingSelection", "resolve"]
 
