@@ -1,4 +1,4 @@
-"""Least distances of groups: those of all distances of MDAnalysis, by residues, own images, what is refused."""
+"""Least distances of groups, compared with MDAnalysis' distances; by residues, own images, what is refused."""
 
 from __future__ import annotations
 

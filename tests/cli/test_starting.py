@@ -34,6 +34,12 @@ LINES = {
     "angles": "a.dcd --triples triples.txt -o angles.csv",
     "dihedrals": "a.dcd --quadruples quadruples.txt -o dihedrals.csv",
     "ramachandran": "-f DCD -s PSF --stop 3 --no-stored -o ramachandran.csv",
+    "neighbors": "-f DCD -s PSF --select 'name CA' --cutoff 6 --stop 3 --no-stored -o neighbors.csv",
+    "mindist": "-f DCD -s PSF --select 'resid 3' --other 'resid 9' --stop 3 --no-stored -o mindist.csv",
+    "hbonds": "-f DCD -s PSF --stop 3 --no-stored -o hbonds.csv",
+    "water-bridges": "-f DCD -s PSF --water-selection 'resname SER' --stop 3 --no-stored -o water.csv",
+    "count": "-f DCD -s PSF --select 'around 8 resid 56' --stop 3 --no-stored -o count.csv",
+    "shells": "-f DCD -s PSF --select 'resid 56' --waters 'resname SER' --stop 3 --no-stored -o shells.csv",
     "native-contacts": "a.dcd --radius 30 --method radius_cut -o contacts.csv",
     "residue-contacts": "-f DCD -s PSF --stop 3 --no-stored -o residues.csv",
     "residue-distances": "-f DCD -s PSF --stop 3 --no-stored --scheme ca -o distances_ca.csv",
@@ -90,7 +96,7 @@ def test_each_command_is_called() -> None:
 @pytest.mark.parametrize("command", LINES)
 def test_it_starts(command: str, folder: Path, adk_dcd: Any, environment: dict[str, str]) -> None:
     real = {"DCD": adk_dcd.trajectory, "PSF": adk_dcd.topology}
-    words = [real.get(word, word) for word in f"{command} {LINES[command]}".split()]
+    words = [real.get(word, word) for word in shlex.split(f"{command} {LINES[command]}")]
     done = subprocess.run(
         [sys.executable, "-m", "kinema", *words],
         cwd=folder,

@@ -81,7 +81,7 @@ def test_every_geometric_keyword_of_mdanalysis_is_refused():
 
     from MDAnalysis.core import selection
 
-    from kinema.model.topology import GEOMETRIC_KEYWORDS
+    from kinema.model.selection_tree import GEOMETRIC_KEYWORDS
 
     geometry = {"positions", "distances", "capped_distance", "center_of_geometry", "self.ref", "dimensions"}
     for token, cls in selection._SELECTIONDICT.items():

@@ -26,7 +26,7 @@ from kinema.cli.options.analyses import (
 )
 from kinema.cli.periodic.inputs import UnselectedInputs
 from kinema.cli.stopping import Terminated
-from kinema.storage.tables import PER_UNIT
+from kinema.storage.tables import NO_UNIT, PER_UNIT
 from kinema.trajectory.time_range import frames_between, frames_listed
 
 # coordinates are stored with three decimals of a nm, or better
@@ -339,8 +339,9 @@ def lines_of(
     # each frame is read in every round
     rounds = f", {len(timings.passes)} rounds" if len(timings.passes) > 1 else ""
     found = ", ".join(f"{name} {value:.{_DECIMALS.get(unit, 4)}f}" for name, value in values.items())
+    of_unit = "" if unit == NO_UNIT else f" {unit}"
     lines = [
-        f"{analysis.subject}: {found} {unit} over {analysis.summarised_over}" if values else analysis.subject,
+        f"{analysis.subject}: {found}{of_unit} over {analysis.summarised_over}" if values else analysis.subject,
         f"{counted(timings.frames, 'frame')} of {counted(trajectory.n_atoms, 'atom')} ({trajectory.format}){rounds} in "
         f"{timings.wall:.2f} s, {timings.frames_per_second:,.0f} frames/s on {counted(timings.n_workers, 'worker')}",
     ]

@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError
-from kinema.model.topology import GEOMETRIC_KEYWORDS
 
-__all__ = ["COORDINATES", "NO_LABEL", "Expression", "changing_part", "expression_of", "fixed"]
+__all__ = ["COORDINATES", "GEOMETRIC_KEYWORDS", "NO_LABEL", "Expression", "changing_part", "expression_of", "fixed"]
 
+#: words of the selection language whose atoms depend on coordinates
+GEOMETRIC_KEYWORDS = frozenset({"around", "sphlayer", "isolayer", "sphzone", "cyzone", "cylayer", "point"})
 #: nested tuples, as `_core.ChangingGroup` takes them
 Expression = tuple[Any, ...]
 #: label of an atom that shares with no other

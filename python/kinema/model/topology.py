@@ -12,7 +12,7 @@ import re
 import sys
 import time
 import warnings
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,16 +23,13 @@ from kinema.base.input_files import check_lines, check_regular, open_regular
 from kinema.base.notes import emit
 from kinema.base.resources import physical_memory
 from kinema.model.atom_table import Atoms
+from kinema.model.selection_tree import GEOMETRIC_KEYWORDS, Expression, changing_part, expression_of
 from kinema.model.stored_topology import StoredTopology
 from kinema.model.universe import import_mdanalysis, universe_of
-
-if TYPE_CHECKING:
-    from kinema.model.selection_tree import Expression
 
 __all__ = [
     "BINARY",
     "CHANGING_HINT",
-    "GEOMETRIC_KEYWORDS",
     "AtomsSource",
     "Topology",
     "TopologySnapshot",
@@ -63,8 +60,7 @@ CHANGING_HINT = (
     "shapes take such atoms, but whatever has a column for each atom, residue or pair, read and convert need the same "
     "atoms in all frames; select(..., frame=0) of the trajectory takes the atoms of one frame"
 )
-# keywords of the selection language whose atoms depend on coordinates, and those that may
-GEOMETRIC_KEYWORDS = frozenset({"around", "sphlayer", "isolayer", "sphzone", "cyzone", "cylayer", "point"})
+# words of the selection language whose atoms may depend on coordinates
 _POSSIBLY_CHANGING = GEOMETRIC_KEYWORDS | {"prop", "same"}
 
 
@@ -315,8 +311,6 @@ class Topology:
 
     def expression(self, selection: str, tree: Any, base: Expression | None = None) -> Expression:
         """The expression of MDAnalysis' tree of a selection, applied to the atoms of `base` (None: all)."""
-        from kinema.model.selection_tree import expression_of
-
         try:
             return expression_of(tree, self._loaded(), base)
         except ArgumentError as error:
@@ -377,8 +371,6 @@ def _parsed(selection: str) -> tuple[Any, str | None]:
     """MDAnalysis' tree of a selection string, and its first part that depends on coordinates."""
     import_mdanalysis()
     from MDAnalysis.core.selection import Parser
-
-    from kinema.model.selection_tree import changing_part
 
     try:
         tree = Parser.parse(selection, {}, periodic=True)

@@ -44,7 +44,7 @@ class MinimumDistance(ListAnalysis):
     cutoff : float
         Pairs of atoms up to this distance are counted, angstrom.
     compound : {"group", "residues", "segments", "molecules", "fragments"}
-        What each group is divided into.
+        Parts of each group that distances are taken of.
     own_images : bool
         The group and its own images, instead of a second group. The cell must be known in all frames.
     minimum_image : bool
@@ -90,7 +90,9 @@ class MinimumDistance(ListAnalysis):
         cutoff: Annotated[
             float, Option("--cutoff", "Count pairs of atoms up to this distance.", unit="angstrom", least=0)
         ] = 4.5,
-        compound: Annotated[str, Option("--compound", "What each group is divided into.", choices=COMPOUND)] = "group",
+        compound: Annotated[
+            str, Option("--compound", "Parts of each group that distances are taken of.", choices=COMPOUND)
+        ] = "group",
         own_images: Annotated[
             bool, Option("--own-images", "The group and its own images, instead of --other.")
         ] = False,

@@ -42,7 +42,7 @@ class Neighbors(ListAnalysis):
     cutoff : float
         Largest distance of a pair, angstrom; a distance equal to it counts.
     exclude_bonds : int
-        Leaves out pairs that up to so many bonds connect; 0: none.
+        Leaves out pairs that at most this number of bonds connects; 0: none.
     minimum_image : bool
         Distances of the nearest images; False: use the positions as stored. Without a cell both are the same.
 
@@ -85,7 +85,7 @@ class Neighbors(ListAnalysis):
         ] = None,
         cutoff: Annotated[float, Option("--cutoff", "Largest distance of a pair.", unit="angstrom", least=0)] = 3.5,
         exclude_bonds: Annotated[
-            int, Option("--exclude-bonds", "Leave out pairs that up to so many bonds connect.", least=0)
+            int, Option("--exclude-bonds", "Leave out pairs that at most this number of bonds connects.", least=0)
         ] = 0,
         minimum_image: MinimumImage = True,
     ) -> None:

@@ -17,7 +17,7 @@ use crate::geometry::cell_list::{CellList, FoundPair, PairImages};
 use crate::partials::lists::{ListChunk, ListColumn};
 use crate::registry::KernelInfo;
 
-/// Up to so many pairs of atoms, two groups are compared without a search.
+/// Two groups with at most this number of pairs of atoms are compared without a search.
 const FEW_PAIRS: usize = 4096;
 /// Growth of the distance within which own images are looked for.
 const GROWTH: f64 = 1.5;

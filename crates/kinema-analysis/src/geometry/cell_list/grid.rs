@@ -55,9 +55,9 @@ impl Grid {
         let mut range = [[f64::INFINITY, f64::NEG_INFINITY]; 3];
         if self.rank < 3 {
             for point in sets.iter().flat_map(|set| set.as_chunks::<3>().0) {
-                for direction in self.rank..3 {
-                    let at = dot(self.dual[direction], point.map(f64::from));
-                    range[direction] = [range[direction][0].min(at), range[direction][1].max(at)];
+                for (range, dual) in range.iter_mut().zip(&self.dual).skip(self.rank) {
+                    let at = dot(*dual, point.map(f64::from));
+                    *range = [range[0].min(at), range[1].max(at)];
                 }
             }
         }
@@ -145,7 +145,7 @@ impl Grid {
         for direction in 0..3 {
             let mut at = dot(self.dual[direction], point) - self.origin[direction];
             if direction < self.rank {
-                if !(at.abs() < FARTHEST) {
+                if at.is_nan() || at.abs() >= FARTHEST {
                     return Err(unusable());
                 }
                 let count = at.floor();
