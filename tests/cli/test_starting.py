@@ -5,6 +5,7 @@ Only a new process shows that a command imports what it needs, in an order that 
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
