@@ -8,6 +8,9 @@ use pyo3::prelude::*;
 
 use crate::errors::{invalid, to_python};
 
+/// Pairs, (m, 2), and their distances, (m,).
+type PairsAndDistances<'py> = (Bound<'py, PyArray2<u32>>, Bound<'py, PyArray1<f64>>);
+
 /// Pairs of an atom of `first` and one of `second`, (n, 3), at most `cutoff` apart: (m, 2) numbers, and (m,) distances.
 /// Nearest images in a cell, (3, 3), whose edges `periodic` repeat.
 #[pyfunction]
@@ -18,7 +21,7 @@ pub fn near_pairs<'py>(
     cell: [[f64; 3]; 3],
     periodic: [bool; 3],
     cutoff: f64,
-) -> PyResult<(Bound<'py, PyArray2<u32>>, Bound<'py, PyArray1<f64>>)> {
+) -> PyResult<PairsAndDistances<'py>> {
     let row = |positions: &PyReadonlyArray2<'py, f32>| match positions.as_slice() {
         Ok(row) if positions.as_array().ncols() == 3 => Ok(row.to_vec()),
         _ => Err(invalid("positions must be C-contiguous, (n, 3)")),

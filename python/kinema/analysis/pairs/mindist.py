@@ -20,6 +20,7 @@ from kinema.base.choices import COMPOUND
 from kinema.base.errors import ArgumentError
 from kinema.base.printable import counted
 from kinema.model.selection.compounds import GroupedAtoms, groups_of
+from kinema.transforms.arguments import select_atoms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,7 +39,7 @@ class MinimumDistance(ListAnalysis):
     ----------
     trajectory : Trajectory
     select : as `Trajectory.select`
-        The first group; None: all atoms that are not in `other`.
+        The first group; None or all atoms: those that are not in `other`.
     other : as `Trajectory.select`
         The second group, which shares no atom with the first.
     cutoff : float
@@ -105,7 +106,7 @@ class MinimumDistance(ListAnalysis):
         }
         self.check_arguments({name: value for name, value in given.items() if value is not None})
         second = None if other is None else trajectory.select(other)
-        if select is None and second is not None:
+        if second is not None and select_atoms(trajectory, select).n_atoms == trajectory.n_atoms:
             select = np.setdiff1d(np.arange(trajectory.n_atoms, dtype=np.uint32), second.indices)
         super().__init__(
             trajectory,
