@@ -9,6 +9,7 @@ cells, which shows a cell that is too small. Source: `gmx mindist`, also `-pi`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -25,8 +26,11 @@ from kinema.transforms.arguments import select_atoms
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from matplotlib.figure import Figure
+
     from kinema.model.selection.atoms import AtomChoice, Selection
     from kinema.model.selection.frames import FrameSelection
+    from kinema.storage.tables import Table
     from kinema.trajectory import Trajectory
 
 __all__ = ["MinimumDistance"]
@@ -169,6 +173,15 @@ class MinimumDistance(ListAnalysis):
     def summarised(self) -> tuple[Any, Quantity]:
         """See `DeclaredAnalysis`: the distances."""
         return np.asarray(self.results.distance)[:, None], self.quantities[0]
+
+    def _figure(self, table: Table) -> Figure:
+        if (np.asarray(self.results.counts) != 1).any():
+            return super()._figure(table)
+        from kinema.analysis.plotting import draw
+
+        # one row a frame: the distance over time says more than the atoms that are nearest
+        wanted = ("frame", "time", self.quantities[0].name)
+        return draw(replace(table, columns=tuple(one for one in table.columns if one.name in wanted)))
 
     def _kernel(self) -> _core.Kernel:
         second: Mapping[str, Any] = {}
