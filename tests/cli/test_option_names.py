@@ -47,8 +47,11 @@ datafiles = lazy("MDAnalysisTests.datafiles")
         (["distances", "-f", "a.dcd", "--pairs", "far.txt"], "kinema: --pairs: atom "),
         (["rmsf", "-f", "a.dcd", "--ref-frame", "0"], "--align average, iterative or reference"),
         # words that are not commands here, and what the message says
-        (["hbond"], "'hbond' is not a command, as kinema computes no hydrogen bonds yet; it computes rmsd, "),
-        (["hbonds", "-f", "a.dcd"], "computes no hydrogen bonds yet"),
+        (
+            ["rdf"],
+            "'rdf' is not a command, as kinema computes no radial distribution functions yet; it computes rmsd, ",
+        ),
+        (["hbond", "-f", "a.dcd"], "'hbond' is not a command; here it is hbonds"),
         (["cluster"], "computes no clusters of structures yet"),
         (["trjconv", "-f", "a.dcd"], "'trjconv' is not a command; here it is convert"),
         (["gyrate"], "here it is rgyr (see kinema --help)\n"),

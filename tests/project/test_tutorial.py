@@ -37,6 +37,7 @@ WITH_COMMANDS = ("README.md", "docs/tutorial.md", "docs/phrasebook.md", "docs/re
 
 # Each note that these commands print. A new one must say what users can do, or what they should know.
 NOTES = (
+    r".*: frame 0 has no periodic cell, so that distances are not those of nearest images",
     r".*\.dcd: the header says 500 frames, the file holds 98",
     r".*1\.xtc: 10 of 120 frames are those of a neighbouring part",
     r"time goes back from 98 to 1 ps before frame 98",
@@ -179,6 +180,11 @@ def test_the_phrasebooks_selections(here: Path) -> None:
     selections = re.findall(r'`"([^"`]+)"`', atoms)
     assert len(selections) >= 8
     for selection in selections:
+        if "around" in selection:
+            # atoms are chosen in each frame; this file has nothing but the protein
+            with pytest.raises(kn.ArgumentError, match="no atoms in any frame"):
+                traj.select(selection, frame=0)
+            continue
         assert 0 < traj.select(selection).n_atoms < traj.n_atoms, selection
     np.testing.assert_array_equal(traj.select("index 0:99").indices, traj.select("bynum 1:100").indices)
 

@@ -41,6 +41,10 @@ _CALLED_OTHERWISE = {
     "angle": "angles", "gangle": "angles",
     "dihedral": "dihedrals", "chi": "dihedrals", "torsion": "dihedrals", "torsions": "dihedrals",
     "rama": "ramachandran",
+    "hbond": "hbonds", "hydrogenbonds": "hbonds", "hbondanalysis": "hbonds", "waterbridge": "water-bridges",
+    "covar": "pca", "anaeig": "pca", "dodssp": "dssp", "secstruct": "dssp", "helix": "dssp",
+    "contacts": "native-contacts", "contact": "native-contacts", "saltbr": "salt-bridges", "watershell": "shells",
+    "neighbours": "neighbors", "mdmat": "residue-distances",
     "trjconv": "convert, to which --pbc, --fit, --select, -b, -e and --dt belong", "trajout": "convert",
     "mdconvert": "convert", "catdcd": "convert or join", "editconf": "convert", "write": "convert",
     "strip": "convert --select",
@@ -55,14 +59,10 @@ _CALLED_OTHERWISE = {
 }  # fmt: skip
 # quantities without a command
 _ABSENT = {
-    "hydrogen bonds": ("hbond", "hbonds", "hydrogenbonds", "hbondanalysis"),
     "clusters of structures": ("cluster", "clustering", "cluster2"),
     "radial distribution functions": ("rdf", "radial", "gofr"),
     "mean square displacements": ("msd", "diffusion"),
     "surfaces": ("sasa", "surf", "molsurf"),
-    "principal components": ("pca", "covar", "anaeig"),
-    "secondary structure": ("dssp", "dodssp", "secstruct", "helix"),
-    "contacts": ("contacts", "nativecontacts", "mindist", "contact"),
     "densities": ("density", "densmap", "spatial", "volmap"),
     "pairwise RMSD": ("rms2d", "2drms", "rmsdist"),
     "energies": ("energy", "eneconv"),
