@@ -36,13 +36,13 @@ def test_the_script_works_in_bash(tmp_path: Path) -> None:
     script.write_text(call_kinema("--show-completion", "bash").stdout)
     # in place of the command, what it prints for this line
     answer = call_kinema(
-        environment={"_KINEMA_COMPLETE": "complete_bash", "COMP_WORDS": "kinema re", "COMP_CWORD": "1"}
+        environment={"_KINEMA_COMPLETE": "complete_bash", "COMP_WORDS": "kinema rep", "COMP_CWORD": "1"}
     )
     (tmp_path / "kinema").write_text(f"#!/bin/sh\ncat <<'END'\n{answer.stdout}END\n")
     (tmp_path / "kinema").chmod(0o755)
     bash = shutil.which("bash")
     assert bash is not None
-    call = f"COMP_WORDS=(kinema re); COMP_CWORD=1; _kinema_completion {tmp_path}/kinema; echo ${{COMPREPLY[@]}}"
+    call = f"COMP_WORDS=(kinema rep); COMP_CWORD=1; _kinema_completion {tmp_path}/kinema; echo ${{COMPREPLY[@]}}"
     done = subprocess.run([bash, "--norc", "-c", f". {script}; {call}"], capture_output=True, text=True, timeout=60)
     assert done.stdout.split() == ["repack", "report"], done.stderr
 
