@@ -47,7 +47,7 @@ def within(cutoff: float, of: Any, among: Any = None, whole: str | None = None) 
     --------
     >>> near = kn.within(6.0, of="resid 1", among="name CA")
     >>> kn.analysis.AtomCount(traj, select=near).run(stop=3).results.count
-    array([1, 1, 1])
+    array([11, 10, 10])
     """
     if not (isinstance(cutoff, (int, float, np.number)) and cutoff > 0 and math.isfinite(cutoff)):
         raise ArgumentError(f"cutoff of within must be a number above 0, finite, found {cutoff!r}")

@@ -73,8 +73,8 @@ class TrajectoryReading(TrajectoryDescription):
         (214, [4, 21, 45])
         >>> traj.select([4, 21]).n_atoms
         2
-        >>> traj.select("name CA and around 6 resid 1", frame=0).indices
-        array([21], dtype=uint32)
+        >>> traj.select("name CA and around 4 resid 1", frame=0).indices
+        array([  21, 1213], dtype=uint32)
         """
         if index_file is not None or group is not None:
             check_not_last("a group of an index file, which names atoms,", self)

@@ -44,7 +44,7 @@ class AtomCount(PerFrameAnalysis):
     --------
     >>> count = kn.analysis.AtomCount(traj, select="name CA and around 8 resid 1").run(stop=3)
     >>> count.results.count
-    array([2, 2, 2])
+    array([18, 18, 17])
     """
 
     command_name = "count"

@@ -83,7 +83,7 @@ class HydrogenBondAnalysis(BondAnalysis):
     --------
     >>> hbonds = kn.analysis.HydrogenBondAnalysis(traj, between=["protein", "protein"]).run()
     >>> hbonds.results.hbonds.shape
-    (21715, 6)
+    (21690, 6)
     """
 
     command_name = "hbonds"
