@@ -46,7 +46,7 @@ pub(super) struct Grid {
 }
 
 impl Grid {
-    /// Makes cells of half the cutoff, or larger ones if there are few points.
+    /// Makes cells of half the cutoff, or of the cutoff or more if there are few points.
     pub(super) fn set(&mut self, lattice: &Lattice, cutoff: f64, sets: [&[f32]; 2]) -> Result<()> {
         self.basis = *lattice.basis();
         self.rank = self.basis.iter().filter(|vector| **vector != [0.0; 3]).count();
@@ -61,7 +61,7 @@ impl Grid {
                 }
             }
         }
-        let n_points: usize = sets.iter().map(|set| set.len() / 3).sum();
+        let n_points = sets[0].len().max(sets[1].len()) / 3;
         let mut lengths = [0.0; 3];
         for direction in 0..3 {
             let dual = self.dual[direction];
@@ -101,7 +101,10 @@ impl Grid {
 
     fn choose_cells(&mut self, lengths: Vector, cutoff: f64, n_points: usize) {
         let most = CELLS_A_POINT * n_points as f64 + 8.0;
-        let mut width = 0.5 * cutoff * (1.0 + ROUNDING);
+        let half = 0.5 * cutoff * (1.0 + ROUNDING);
+        // points of the five cells of a row, which are estimated together
+        let in_row = 5.0 * half.powi(3) * n_points as f64 / lengths.iter().product::<f64>();
+        let mut width = if in_row >= LANES as f64 { half } else { 2.0 * half };
         let cells = |width: f64| lengths.map(|length| (length / width).floor().clamp(1.0, 1e6));
         while cells(width).iter().product::<f64>() > most {
             width *= 1.26;
@@ -195,21 +198,8 @@ pub(super) struct Sorted {
 }
 
 impl Sorted {
-    /// Sorts all points.
-    pub(super) fn sort(&mut self, grid: &Grid, points: &[f32]) -> Result<()> {
-        self.locate(grid, points, |_| true)?;
-        self.fill(grid);
-        Ok(())
-    }
-
-    /// Sorts the points in the marked cells.
-    pub(super) fn sort_some(&mut self, grid: &Grid, points: &[f32], marked: &[bool]) -> Result<()> {
-        self.locate(grid, points, |cell| marked[cell])?;
-        self.fill(grid);
-        Ok(())
-    }
-
-    fn locate(&mut self, grid: &Grid, points: &[f32], is_wanted: impl Fn(usize) -> bool) -> Result<()> {
+    /// Sorts the points in the cells that are wanted.
+    pub(super) fn sort(&mut self, grid: &Grid, points: &[f32], is_wanted: impl Fn(usize) -> bool) -> Result<()> {
         self.located.clear();
         for (number, stored) in points.as_chunks::<3>().0.iter().enumerate() {
             let (cell, counts) = grid.locate(stored.map(f64::from))?;
@@ -217,17 +207,19 @@ impl Sorted {
                 self.located.push((cell as u32, Point { stored: *stored, counts, number: number as u32 }));
             }
         }
+        self.fill(grid);
         Ok(())
     }
 
     fn fill(&mut self, grid: &Grid) {
         let n = self.located.len();
+        // one number more: that of a cell first counts its points, then is where the next of them goes
         self.starts.clear();
-        self.starts.resize(grid.n_cells() + 1, 0);
+        self.starts.resize(grid.n_cells() + 2, 0);
         for (cell, _) in &self.located {
-            self.starts[*cell as usize + 1] += 1;
+            self.starts[*cell as usize + 2] += 1;
         }
-        for cell in 0..grid.n_cells() {
+        for cell in 1..=grid.n_cells() {
             self.starts[cell + 1] += self.starts[cell];
         }
         self.points.resize(n, Point { stored: [0.0; 3], counts: [0; 3], number: 0 });
@@ -235,28 +227,23 @@ impl Sorted {
             coordinates.clear();
             coordinates.resize(n + LANES, f32::INFINITY);
         }
-        // backwards, so that the start of each cell ends where it belongs, and points keep their order
-        for (cell, point) in self.located.iter().rev() {
-            let at = &mut self.starts[*cell as usize + 1];
-            *at -= 1;
-            let at = *at as usize;
+        for (cell, point) in &self.located {
+            let next = &mut self.starts[*cell as usize + 1];
+            let at = *next as usize;
+            *next += 1;
             self.points[at] = *point;
             let place = grid.in_cell(point);
             for (coordinates, x) in self.coordinates.iter_mut().zip(place) {
                 coordinates[at] = x as f32;
             }
         }
-        // each start now stands one cell later
-        self.starts.remove(0);
-        self.starts.push(n as u32);
+        self.starts.truncate(grid.n_cells() + 1);
     }
 
     /// Cells with points.
-    pub(super) fn occupied(&self) -> impl Iterator<Item = usize> + use<> {
-        let cells: Vec<usize> = (0..self.starts.len().saturating_sub(1))
-            .filter(|&cell| self.starts[cell] < self.starts[cell + 1])
-            .collect();
-        cells.into_iter()
+    pub(super) fn occupied(&self) -> impl Iterator<Item = usize> {
+        let bounds = self.starts.windows(2).enumerate();
+        bounds.filter(|(_, bounds)| bounds[0] < bounds[1]).map(|(cell, _)| cell)
     }
 
     pub(super) fn in_cell(&self, cell: usize) -> Range<usize> {
@@ -336,8 +323,8 @@ impl Stencil {
             for direction in 0..2 {
                 let at = home[direction] + steps[direction];
                 if direction < grid.rank {
-                    counts[direction] = at.div_euclid(n[direction]) as i32;
-                    places[direction] = at.rem_euclid(n[direction]) as usize;
+                    let (count, place) = wrapped(at, n[direction]);
+                    (counts[direction], places[direction]) = (count as i32, place as usize);
                 } else {
                     is_there &= (0..n[direction]).contains(&at);
                     places[direction] = at.max(0) as usize;
@@ -352,9 +339,9 @@ impl Stencil {
                 (at, end) = (at.max(0), end.min(n[2]));
             }
             while at < end {
-                let count = at.div_euclid(n[2]);
+                let (count, place) = wrapped(at, n[2]);
                 let until = end.min((count + 1) * n[2]);
-                places[2] = (at - count * n[2]) as usize;
+                places[2] = place as usize;
                 counts[2] = count as i32;
                 let first = grid.cell_at(places);
                 see(first..first + (until - at) as usize, counts, is_home);
@@ -386,6 +373,13 @@ impl Stencil {
             self.visit(grid, cell, |cells, _, _| near[cells].fill(true));
         }
     }
+}
+
+/// How many times a place is past the `n` cells of the lattice, and the rest.
+#[inline(always)]
+fn wrapped(at: i64, n: i64) -> (i64, i64) {
+    // a division takes longer than the comparison, and most cells are not at a face
+    if (0..n).contains(&at) { (0, at) } else { (at.div_euclid(n), at.rem_euclid(n)) }
 }
 
 fn most_of(range: [f64; 2]) -> f64 {

@@ -10,12 +10,14 @@ mod scan;
 #[cfg(test)]
 mod tests;
 
+use std::cell::Cell;
+
 use kinema_core::frame::Lattice;
 use kinema_core::{Error, ErrorKind, Result};
 
 use crate::cpu::Cpu;
 use grid::{Grid, Run, Sorted, Stencil};
-use scan::{Estimate, candidates};
+use scan::{Scan, estimate};
 
 /// Distance within which the search for the nearest pair begins, angstrom.
 const FIRST_CUTOFF: f64 = 4.0;
@@ -50,12 +52,19 @@ pub struct CellList {
     second: Sorted,
     stencil: Stencil,
     runs: Vec<Run>,
-    /// Points of a run that may be near the current one.
-    candidates: Vec<u32>,
+    /// Places of a home and of a point of a run that may be near each other.
+    candidates: Vec<[u32; 2]>,
     near_cells: Vec<bool>,
     unsorted: Vec<FoundPair>,
     starts: Vec<u32>,
     examined: u64,
+}
+
+/// The points from whose cells a search starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Homes {
+    First,
+    Second,
 }
 
 impl CellList {
@@ -133,28 +142,10 @@ impl CellList {
             return Ok(());
         }
         self.grid.set(lattice, cutoff, [first, second])?;
-        self.first.sort(&self.grid, first)?;
-        self.second.sort(&self.grid, second)?;
+        self.first.sort(&self.grid, first, |_| true)?;
+        self.second.sort(&self.grid, second, |_| true)?;
         self.stencil.set(&self.grid, false);
-        let estimate = Estimate::new(&self.grid, cutoff);
-        let cpu = Cpu::detect();
-        for cell in self.first.occupied() {
-            let homes = self.first.in_cell(cell);
-            self.stencil.find_runs(&self.grid, &self.second, cell, &mut self.runs);
-            for run in &self.runs {
-                for home in homes.clone() {
-                    self.examined += run.points.len() as u64;
-                    let place = self.first.position(home, run.shift);
-                    candidates(cpu, &self.second, run.points.clone(), place, &estimate, &mut self.candidates);
-                    for &other in &self.candidates {
-                        let near = self.grid.decide(&self.first, home, &self.second, other as usize, run.counts);
-                        if near.distance <= cutoff {
-                            see(near);
-                        }
-                    }
-                }
-            }
-        }
+        self.search(cutoff, Homes::First, |_| true, &mut see);
         Ok(())
     }
 
@@ -174,29 +165,9 @@ impl CellList {
             return Ok(());
         }
         self.grid.set(lattice, cutoff, [points, &[]])?;
-        self.second.sort(&self.grid, points)?;
+        self.second.sort(&self.grid, points, |_| true)?;
         self.stencil.set(&self.grid, true);
-        let estimate = Estimate::new(&self.grid, cutoff);
-        let cpu = Cpu::detect();
-        for cell in self.second.occupied() {
-            let homes = self.second.in_cell(cell);
-            self.stencil.find_runs(&self.grid, &self.second, cell, &mut self.runs);
-            for run in &self.runs {
-                for home in homes.clone() {
-                    // of the cell itself only the points after this one
-                    let points = if run.is_home { home + 1..run.points.end } else { run.points.clone() };
-                    self.examined += points.len() as u64;
-                    let place = self.second.position(home, run.shift);
-                    candidates(cpu, &self.second, points, place, &estimate, &mut self.candidates);
-                    for &other in &self.candidates {
-                        let near = self.grid.decide(&self.second, home, &self.second, other as usize, run.counts);
-                        if near.distance <= cutoff {
-                            see(near);
-                        }
-                    }
-                }
-            }
-        }
+        self.search(cutoff, Homes::Second, |_| true, &mut see);
         Ok(())
     }
 
@@ -220,33 +191,38 @@ impl CellList {
             return Ok(());
         }
         self.grid.set(lattice, cutoff, [reference, points])?;
-        self.second.sort(&self.grid, reference)?;
+        self.second.sort(&self.grid, reference, |_| true)?;
         self.stencil.set(&self.grid, false);
         self.stencil.mark_near(&self.grid, &self.second, &mut self.near_cells);
-        // only points in cells near the reference are compared; the others need no place in the grid
-        self.first.sort_some(&self.grid, points, &self.near_cells)?;
-        let estimate = Estimate::new(&self.grid, cutoff);
-        let cpu = Cpu::detect();
-        for cell in self.first.occupied() {
-            let homes = self.first.in_cell(cell);
+        // points that are in no cell near the reference are left out
+        self.first.sort(&self.grid, points, |cell| self.near_cells[cell])?;
+        let near = Cell::from_mut(near).as_slice_of_cells();
+        self.search(
+            cutoff,
+            Homes::First,
+            |point| !near[point as usize].get(),
+            |pair| near[pair.first as usize].set(true),
+        );
+        Ok(())
+    }
+
+    /// Calls `see` with the pairs of the sorted points at most `cutoff` apart: each of a home and one of the second set.
+    /// Homes that are not `wanted` are left out.
+    fn search(&mut self, cutoff: f64, homes: Homes, wanted: impl Fn(u32) -> bool, mut see: impl FnMut(Near)) {
+        let homes = if homes == Homes::First { &self.first } else { &self.second };
+        let scan = Scan { cpu: Cpu::detect(), homes, others: &self.second, limit: estimate(&self.grid, cutoff) };
+        for cell in homes.occupied() {
             self.stencil.find_runs(&self.grid, &self.second, cell, &mut self.runs);
             for run in &self.runs {
-                for home in homes.clone() {
-                    let at = self.first.number(home);
-                    if near[at as usize] {
-                        continue;
+                self.examined += scan.candidates(homes.in_cell(cell), run, &wanted, &mut self.candidates);
+                for &[home, other] in &self.candidates {
+                    let near = self.grid.decide(homes, home as usize, &self.second, other as usize, run.counts);
+                    if near.distance <= cutoff {
+                        see(near);
                     }
-                    self.examined += run.points.len() as u64;
-                    let place = self.first.position(home, run.shift);
-                    candidates(cpu, &self.second, run.points.clone(), place, &estimate, &mut self.candidates);
-                    near[at as usize] = self.candidates.iter().any(|&other| {
-                        let near = self.grid.decide(&self.first, home, &self.second, other as usize, run.counts);
-                        near.distance <= cutoff
-                    });
                 }
             }
         }
-        Ok(())
     }
 
     /// The pair of a point of `first` and one of `second` with the least distance; the first such pair if several have
