@@ -325,6 +325,15 @@ impl Arguments {
         number.filter(|number| number.is_finite()).ok_or_else(|| self.wrong(name, "a finite number"))
     }
 
+    /// A number above 0.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for anything else.
+    pub fn positive(&self, name: &'static str) -> Result<f64> {
+        let number = self.number(name)?;
+        if number > 0.0 { Ok(number) } else { Err(self.wrong(name, "above 0")) }
+    }
+
     /// A whole number of at least `least`.
     ///
     /// # Errors

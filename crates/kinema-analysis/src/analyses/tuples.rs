@@ -87,15 +87,8 @@ impl<T: TupleNumber<N>, const N: usize> Tuples<T, N> {
         for (points, column) in atoms.iter_mut().zip(&self.tuples.columns) {
             *points = Points::picked(row, column)?;
         }
-        let (images, none);
-        let lattice = if self.minimum_image {
-            images = frame.lattice()?;
-            &*images
-        } else {
-            none = Lattice::open();
-            &none
-        };
-        let finite = T::numbers(self.cpu, atoms, lattice, Results::Double(values))?;
+        let lattice = frame.lattice_if(self.minimum_image)?;
+        let finite = T::numbers(self.cpu, atoms, &lattice, Results::Double(values))?;
         // atoms at one place or in a line do not have an angle; this is not an error
         if !finite && row.iter().any(|value| !value.is_finite()) {
             return Err(frame.not_finite(Fields::POSITIONS, 0));

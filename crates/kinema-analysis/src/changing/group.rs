@@ -86,11 +86,7 @@ impl ChangingGroup {
     /// `Corrupt`, with the atom, for positions that are not finite; errors of the frame's cell; `InvalidArgument` for a
     /// cylinder that does not fit into the cell.
     pub fn members<'a>(&self, frame: &Frame<'_>, set: usize, scratch: &'a mut GroupScratch) -> Result<&'a [u32]> {
-        let row = frame.positions(set);
-        // a product with a value that is not finite is not 0
-        if row.iter().map(|x| x * 0.0).sum::<f32>() != 0.0 {
-            return Err(frame.not_finite(Fields::POSITIONS, set));
-        }
+        let row = frame.finite_positions(set)?;
         if !self.needs_cell {
             return self.members_at(row, &Lattice::open(), &NO_CELL, scratch);
         }

@@ -246,6 +246,17 @@ impl<'a> Frame<'a> {
         self.vectors(Fields::POSITIONS, set)
     }
 
+    /// The positions of a set, which are finite.
+    ///
+    /// # Errors
+    /// [`Frame::not_finite`].
+    pub fn finite_positions(&self, set: usize) -> Result<&'a [f32]> {
+        let positions = self.positions(set);
+        // a product with a value that is not finite is not zero, nor is a sum that has it
+        let zeros: f32 = positions.chunks(8).map(|some| some.iter().map(|x| x * 0.0).sum::<f32>()).sum();
+        if zeros == 0.0 { Ok(positions) } else { Err(self.not_finite(Fields::POSITIONS, set)) }
+    }
+
     /// Vectors of any field: velocities in angstrom/ps, forces in kJ/(mol angstrom); empty if the kernel does not need
     /// the field.
     ///
@@ -272,6 +283,14 @@ impl<'a> Frame<'a> {
             return Err(Error::new(ErrorKind::Internal, "a kernel asks for a cell that is not among its needs"));
         }
         self.frames.workspace.lattice(self.number, self.stamp).map_err(|error| error.with_frame(self.number))
+    }
+
+    /// The same, or a lattice without periodic edges if nearest images do not count.
+    ///
+    /// # Errors
+    /// As [`Frame::lattice`].
+    pub fn lattice_if(&self, nearest_images: bool) -> Result<Arc<Lattice>> {
+        if nearest_images { self.lattice() } else { Ok(Arc::new(Lattice::open())) }
     }
 
     /// The error for vectors of a set that are not finite, which names the first such atom of the trajectory.

@@ -4,8 +4,7 @@
 //! set, which has all atoms that take part.
 
 use kinema_core::Result;
-use kinema_core::frame::{Fields, Lattice};
-use kinema_core::reduce::Frame;
+use kinema_core::frame::Lattice;
 use kinema_core::selection::AtomSelection;
 
 use crate::arguments::Arguments;
@@ -28,10 +27,7 @@ const RULES: [(&str, Rule); 6] = [
 /// `InvalidArgument` for a distance that is not above 0, and an angle beyond 0 to 180.
 pub(super) fn criterion(arguments: &Arguments) -> Result<Criterion> {
     let rule = arguments.choice("criterion", &RULES)?;
-    let (distance, angle) = (arguments.number("distance")?, arguments.number("angle")?);
-    if distance <= 0.0 {
-        return Err(arguments.wrong("distance", "above 0"));
-    }
+    let (distance, angle) = (arguments.positive("distance")?, arguments.number("angle")?);
     if !(0.0..=180.0).contains(&angle) {
         return Err(arguments.wrong("angle", "from 0 to 180"));
     }
@@ -112,10 +108,7 @@ impl Participants {
             pairs.dedup();
         } else {
             let (donors, hydrogens) = others.split_at(n_donors);
-            let cutoff = arguments.number("d_h_cutoff")?;
-            if cutoff <= 0.0 {
-                return Err(arguments.wrong("d_h_cutoff", "above 0"));
-            }
+            let cutoff = arguments.positive("d_h_cutoff")?;
             near = Some((ascending(donors), ascending(hydrogens), cutoff));
         }
         let atoms = AtomSelection::union(n_atoms, [&selection]);
@@ -257,17 +250,6 @@ impl Finder {
         }
         Ok(())
     }
-}
-
-/// The positions of a frame, of set 0.
-///
-/// # Errors
-/// `Corrupt` for positions that are not finite, with the atom.
-pub(super) fn finite_row<'a>(frame: &Frame<'a>) -> Result<&'a [[f32; 3]]> {
-    let values = frame.positions(0);
-    // a sum of zeros, or NaN
-    let zeros = values.chunks(8).fold(0.0_f32, |sum, some| sum + some.iter().map(|value| value * 0.0).sum::<f32>());
-    if zeros.is_nan() { Err(frame.not_finite(Fields::POSITIONS, 0)) } else { Ok(values.as_chunks::<3>().0) }
 }
 
 fn gather(row: &[[f32; 3]], places: &[u32], points: &mut Vec<f32>) {

@@ -9,7 +9,7 @@ use kinema_core::Result;
 use kinema_core::frame::Fields;
 use kinema_core::reduce::{Frame, Needs, Values};
 
-use super::bond_finder::{Finder, FoundBond, Participants, criterion, finite_row};
+use super::bond_finder::{Finder, FoundBond, Participants, criterion};
 use crate::analyses::lists_per_frame::{ListPerFrame, ListRows};
 use crate::arguments::Arguments;
 use crate::geometry::hydrogen_bond::Criterion;
@@ -103,7 +103,7 @@ impl ListPerFrame for HydrogenBonds {
     }
 
     fn list(&self, frame: &Frame<'_>, Scratch { finder, bonds }: &mut Scratch, rows: &mut ListChunk) -> Result<()> {
-        let (lattice, row) = (frame.lattice()?, finite_row(frame)?);
+        let (lattice, row) = (frame.lattice()?, frame.finite_positions(0)?.as_chunks::<3>().0);
         bonds.clear();
         finder.prepare(&self.atoms, &lattice, row)?;
         for search in &self.searches {

@@ -10,7 +10,7 @@ use kinema_core::reduce::{Frame, Needs, Values};
 use kinema_core::selection::AtomSelection;
 use kinema_core::{Error, ErrorKind, Result};
 
-use super::neighbors::{cutoff, explained};
+use super::neighbors::explained;
 use crate::analyses::lists_per_frame::{ListPerFrame, ListRows};
 use crate::arguments::{Arguments, GroupedAtoms};
 use crate::geometry::cell_list::{CellList, FoundPair, PairImages};
@@ -32,7 +32,7 @@ pub const KERNEL: KernelInfo = KernelInfo {
         let first = Partition::from_arguments(arguments, "atoms", "ends")?;
         let second = arguments.has("other").then(|| Partition::from_arguments(arguments, "other", "other_ends"));
         let second = second.transpose()?;
-        let (cutoff, minimum_image) = (cutoff(arguments)?, arguments.flag("minimum_image", true)?);
+        let (cutoff, minimum_image) = (arguments.positive("cutoff")?, arguments.flag("minimum_image", true)?);
         if second.is_none() && !minimum_image {
             return Err(arguments.wrong("minimum_image", "true for own images"));
         }
@@ -135,9 +135,7 @@ impl ListPerFrame for MinimumDistance {
     }
 
     fn list(&self, frame: &Frame<'_>, scratch: &mut Scratch, rows: &mut ListChunk) -> Result<()> {
-        let of_frame = self.minimum_image.then(|| frame.lattice()).transpose()?;
-        let open = Lattice::open();
-        let lattice = of_frame.as_deref().unwrap_or(&open);
+        let lattice = &*frame.lattice_if(self.minimum_image)?;
         let searched = match &self.second {
             Some(second) => self.of_groups(second, lattice, [frame.positions(0), frame.positions(1)], scratch),
             None => self.of_own_images(lattice, frame.positions(0), scratch),

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use kinema_core::Result;
-use kinema_core::frame::{Fields, Lattice};
+use kinema_core::frame::Fields;
 use kinema_core::reduce::{Frame, Needs};
 use kinema_core::selection::AtomSelection;
 
@@ -60,20 +60,16 @@ impl NativeContacts {
         if distances.len() != pairs.len || distances.iter().any(|r| !r.is_finite() || *r < 0.0) {
             return Err(arguments.wrong("distances", &format!("{} numbers from 0 on", pairs.len)));
         }
-        let positive = |name| {
-            let number = arguments.number(name)?;
-            if number > 0.0 { Ok(number) } else { Err(arguments.wrong(name, "above 0")) }
-        };
         let words = [("hard_cut", Method::Hard), ("soft_cut", Method::Soft), ("radius_cut", Method::Radius)];
         let rule = match arguments.choice("method", &words)? {
             Method::Hard => ContactRule::Hard,
             Method::Soft => {
-                let lambda = positive("lambda_constant")?;
+                let lambda = arguments.positive("lambda_constant")?;
                 distances.iter_mut().for_each(|r| *r *= lambda);
-                ContactRule::Soft { beta: positive("beta")? }
+                ContactRule::Soft { beta: arguments.positive("beta")? }
             }
             Method::Radius => {
-                distances.fill(positive("radius")?);
+                distances.fill(arguments.positive("radius")?);
                 ContactRule::Hard
             }
         };
@@ -107,12 +103,11 @@ impl PerFrame for NativeContacts {
     }
 
     fn row(&self, frame: &Frame<'_>, scratch: &mut ContactScratch, values: &mut [f64]) -> Result<()> {
-        let (row, open) = (frame.positions(0), Lattice::open());
-        let finite = if self.minimum_image {
-            self.contacts.shares(self.cpu, row, &*frame.lattice()?, scratch, values)?
+        let lattice = frame.lattice_if(self.minimum_image)?;
+        if self.contacts.shares(self.cpu, frame.positions(0), &lattice, scratch, values)? {
+            Ok(())
         } else {
-            self.contacts.shares(self.cpu, row, &open, scratch, values)?
-        };
-        if finite { Ok(()) } else { Err(frame.not_finite(Fields::POSITIONS, 0)) }
+            Err(frame.not_finite(Fields::POSITIONS, 0))
+        }
     }
 }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use kinema_core::frame::{Fields, Lattice};
+use kinema_core::frame::Fields;
 use kinema_core::reduce::{Frame, Needs, Values};
 use kinema_core::selection::AtomSelection;
 use kinema_core::{Error, Result};
@@ -28,7 +28,7 @@ pub const KERNEL: KernelInfo = KernelInfo {
         let excluded = excluded.map(|pairs| ExcludedPairs::new(arguments.n_atoms(), pairs));
         let excluded = excluded.transpose().map_err(|expected| arguments.wrong("excluded", &expected))?;
         let shared = other.as_ref().and_then(|other| SharedAtoms::new(arguments.n_atoms(), [&atoms, other]));
-        let (cutoff, minimum_image) = (cutoff(arguments)?, arguments.flag("minimum_image", true)?);
+        let (cutoff, minimum_image) = (arguments.positive("cutoff")?, arguments.flag("minimum_image", true)?);
         Ok(Arc::new(ListRows(Neighbors { atoms, other, excluded, shared, cutoff, minimum_image })))
     },
     examples: |n_atoms, _| {
@@ -38,12 +38,6 @@ pub const KERNEL: KernelInfo = KernelInfo {
         vec![of(6.0).with("excluded", next), of(15.0).with("other", every(3)).with("minimum_image", false)]
     },
 };
-
-/// The argument `cutoff`: finite, above 0.
-pub(super) fn cutoff(arguments: &Arguments) -> Result<f64> {
-    let cutoff = arguments.number("cutoff")?;
-    if cutoff > 0.0 && cutoff.is_finite() { Ok(cutoff) } else { Err(arguments.wrong("cutoff", "finite and above 0")) }
-}
 
 /// The error of a search in a frame: it names the first atom whose position is not finite.
 #[cold]
@@ -121,9 +115,7 @@ impl ListPerFrame for Neighbors {
     }
 
     fn list(&self, frame: &Frame<'_>, (cells, found): &mut Self::Scratch, rows: &mut ListChunk) -> Result<()> {
-        let of_frame = self.minimum_image.then(|| frame.lattice()).transpose()?;
-        let open = Lattice::open();
-        let (lattice, first) = (of_frame.as_deref().unwrap_or(&open), frame.positions(0));
+        let (lattice, first) = (&*frame.lattice_if(self.minimum_image)?, frame.positions(0));
         let searched = match &self.other {
             None => cells.within(lattice, first, self.cutoff, PairImages::Minimum, found),
             Some(_) => cells.between(lattice, first, frame.positions(1), self.cutoff, PairImages::Minimum, found),

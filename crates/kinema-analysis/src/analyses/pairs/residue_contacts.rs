@@ -35,10 +35,7 @@ pub const KERNEL: KernelInfo = KernelInfo {
             places: numbers("places")?,
             separation: u32::try_from(arguments.count("separation", 0)?).unwrap_or(u32::MAX),
         };
-        let cutoff = arguments.number("cutoff")?;
-        if cutoff <= 0.0 {
-            return Err(arguments.wrong("cutoff", "above 0"));
-        }
+        let cutoff = arguments.positive("cutoff")?;
         Ok(Arc::new(ListRows(ResidueContacts { residues, separation, cutoff })))
     },
     examples: |n_atoms, _| {
@@ -96,9 +93,11 @@ impl Residues {
     /// # Errors
     /// Errors of `see` and of the cell; `Corrupt` for a position that is not finite.
     pub(super) fn see(&self, frame: &Frame<'_>, see: impl FnOnce(&[f32], &Lattice) -> Result<bool>) -> Result<()> {
-        let row = frame.positions(0);
-        let finite = if self.minimum_image { see(row, &*frame.lattice()?)? } else { see(row, &Lattice::open())? };
-        if finite { Ok(()) } else { Err(frame.not_finite(Fields::POSITIONS, 0)) }
+        if see(frame.positions(0), &*frame.lattice_if(self.minimum_image)?)? {
+            Ok(())
+        } else {
+            Err(frame.not_finite(Fields::POSITIONS, 0))
+        }
     }
 }
 

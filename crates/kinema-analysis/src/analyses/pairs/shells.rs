@@ -83,14 +83,9 @@ impl PerFrame for Shells {
 
     fn row(&self, frame: &Frame<'_>, scratch: &mut Scratch, values: &mut [i64]) -> Result<()> {
         let Scratch { cells, points, labels, near, seen } = scratch;
-        for set in [0, 1] {
-            if frame.positions(set).iter().any(|x| !x.is_finite()) {
-                return Err(frame.not_finite(Fields::POSITIONS, set));
-            }
-        }
-        let (lattice, solute) = (frame.lattice()?, frame.positions(0));
+        let (lattice, solute) = (frame.lattice()?, frame.finite_positions(0)?);
         points.clear();
-        points.extend_from_slice(frame.positions(1));
+        points.extend_from_slice(frame.finite_positions(1)?);
         labels.clear();
         labels.extend_from_slice(&self.labels);
         let (alone, within) = values.split_at_mut(self.radii.len());

@@ -10,7 +10,7 @@ use kinema_core::Result;
 use kinema_core::frame::{Fields, Lattice};
 use kinema_core::reduce::{Frame, Needs, Values};
 
-use super::bond_finder::{Finder, FoundBond, Participants, criterion, finite_row};
+use super::bond_finder::{Finder, FoundBond, Participants, criterion};
 use super::bridge_paths::{Edge, Paths};
 use crate::analyses::lists_per_frame::{ListPerFrame, ListRows};
 use crate::arguments::{Argument, Arguments};
@@ -216,7 +216,7 @@ impl ListPerFrame for WaterBridges {
     }
 
     fn list(&self, frame: &Frame<'_>, scratch: &mut Scratch, rows: &mut ListChunk) -> Result<()> {
-        let (lattice, row) = (frame.lattice()?, finite_row(frame)?);
+        let (lattice, row) = (frame.lattice()?, frame.finite_positions(0)?.as_chunks::<3>().0);
         self.search(scratch, (&lattice, row))?;
         // a bridge whose ends are in both groups is found from both sides, and counts once
         let either = |atom: u32| self.first[atom as usize] && self.second[atom as usize];

@@ -70,10 +70,7 @@ impl PerFrame for Dssp {
     }
 
     fn row(&self, frame: &Frame<'_>, (backbone, patterns): &mut Self::Scratch, letters: &mut [u8]) -> Result<()> {
-        let positions = frame.positions(0);
-        if !positions.iter().all(|value| value.is_finite()) {
-            return Err(frame.not_finite(Fields::POSITIONS, 0));
-        }
+        let positions = frame.finite_positions(0)?;
         let lattice: Arc<Lattice> = frame.lattice()?;
         self.gather(positions, backbone)?;
         backbone.find_bonds(&lattice, self.placed.then_some(&self.donors[..]));
