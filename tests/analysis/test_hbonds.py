@@ -85,6 +85,23 @@ def test_donors_by_distance_as_mdanalysis(peptide: tuple[Path, Path], update: bo
     assert assert_as_mdanalysis(peptide, d_a_cutoff=3.6, d_h_a_angle_cutoff=110.0, **chosen) > 50
 
 
+def test_pairs_of_the_first_frame_are_found_for_each_run(peptide: tuple[Path, Path]) -> None:
+    chosen = {
+        "donors_sel": "name N* O*",
+        "hydrogens_sel": "name H* and not (name HA* HB* HG* HD1* HD2*)",
+        "acceptors_sel": "name O*",
+        "d_h_cutoff": 1.05,
+        "update_selections": False,
+    }
+    again = kn.analysis.HydrogenBondAnalysis(opened(peptide), **chosen)
+    first = again.run(stop=1).results.hydrogen
+    again.run(start=4)
+    alone = kn.analysis.HydrogenBondAnalysis(opened(peptide), **chosen).run(start=4)
+    np.testing.assert_array_equal(again.results.hbonds, alone.results.hbonds)
+    # atoms move, so that other hydrogens are near donors
+    assert set(again.results.hydrogen) != set(first)
+
+
 def test_triples_of_mdanalysis_in_water() -> None:
     files = (datafiles.TPR, datafiles.XTC)
     # guessing takes MDAnalysis long
@@ -206,9 +223,9 @@ def test_bad_input(tmp_path: Path) -> None:
     cell = np.diag([20.0, 21.0, 22.0]).astype(np.float32)[None]
     traj = water_dimer(tmp_path, np.array([dimer_at(2.9, 5.0)]), *EVERYTHING, cell=cell)
     for arguments, message in [
-        ({"d_a_cutoff": 0.0}, "d_a_cutoff is a number above 0, found 0.0"),
-        ({"d_a_cutoff": np.inf}, "d_a_cutoff is a number above 0, found inf"),
-        ({"d_h_cutoff": -1.0}, "d_h_cutoff is a number above 0"),
+        ({"d_a_cutoff": 0.0}, "d_a_cutoff is a finite number above 0, found 0.0"),
+        ({"d_a_cutoff": np.inf}, "d_a_cutoff is a finite number above 0, found inf"),
+        ({"d_h_cutoff": -1.0}, "d_h_cutoff is a finite number above 0"),
         ({"d_h_a_angle_cutoff": 181}, "d_h_a_angle_cutoff is an angle from 0 to 180 degrees, found 181"),
         (
             {"criterion": "wernet-nilsson", "d_h_a_angle_cutoff": 120},

@@ -23,14 +23,18 @@ from kinema import _core
 from kinema.analysis.declaration import Option, Quantity
 from kinema.analysis.lists import RowKey
 from kinema.analysis.pairs.bonding import (
+    AcceptorsSelect,
     BondAnalysis,
+    DonorHydrogenCutoff,
+    DonorsSelect,
+    HydrogensSelect,
+    Sulfur,
     atom_arguments,
     bonding_atoms_of,
     criterion_arguments,
     only_among,
-    positive,
 )
-from kinema.base.choices import HYDROGEN_BOND_CRITERION, check_choice
+from kinema.base.choices import HYDROGEN_BOND_CRITERION, check_choice, positive_number
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import collected
 from kinema.execution.computation import SideBySide
@@ -45,6 +49,9 @@ if TYPE_CHECKING:
     from kinema.trajectory import Trajectory
 
 __all__ = ["HydrogenBondAnalysis"]
+
+# arguments of the kernel that find the hydrogens of donors in each frame
+_NEAR = ("donors", "hydrogens", "d_h_cutoff")
 
 
 class HydrogenBondAnalysis(BondAnalysis):
@@ -99,13 +106,9 @@ class HydrogenBondAnalysis(BondAnalysis):
     def __init__(
         self,
         trajectory: Trajectory,
-        donors_sel: Annotated[Any, Option("--donors-sel", "Donors; by default guessed.", takes="atoms")] = None,
-        hydrogens_sel: Annotated[
-            Any, Option("--hydrogens-sel", "Hydrogens; by default guessed.", takes="atoms")
-        ] = None,
-        acceptors_sel: Annotated[
-            Any, Option("--acceptors-sel", "Acceptors; by default guessed.", takes="atoms")
-        ] = None,
+        donors_sel: DonorsSelect = None,
+        hydrogens_sel: HydrogensSelect = None,
+        acceptors_sel: AcceptorsSelect = None,
         between: Annotated[
             Any,
             Option(
@@ -114,10 +117,7 @@ class HydrogenBondAnalysis(BondAnalysis):
                 takes="list of atoms",
             ),
         ] = None,
-        d_h_cutoff: Annotated[
-            float,
-            Option("--d-h-cutoff", "Distance of hydrogens from donors without known bonds.", unit="angstrom", least=0),
-        ] = 1.2,
+        d_h_cutoff: DonorHydrogenCutoff = 1.2,
         d_a_cutoff: Annotated[
             float | None,
             Option(
@@ -149,13 +149,11 @@ class HydrogenBondAnalysis(BondAnalysis):
         criterion: Annotated[
             str, Option("--criterion", "Definition of a hydrogen bond.", choices=HYDROGEN_BOND_CRITERION)
         ] = "distance-angle",
-        sulfur: Annotated[
-            bool, Option("--sulfur", "S is a donor and an acceptor too, where these are by element.")
-        ] = False,
+        sulfur: Sulfur = False,
     ) -> None:
         select_atoms(trajectory, None)
         limits = _limits(criterion, d_a_cutoff, d_h_a_angle_cutoff)
-        d_h_cutoff = positive("d_h_cutoff", d_h_cutoff)
+        d_h_cutoff = positive_number("d_h_cutoff", d_h_cutoff)
         groups = _pairs_of_groups(trajectory, between)
         with collected() as notes:
             atoms = bonding_atoms_of(trajectory, donors_sel, hydrogens_sel, acceptors_sel, sulfur=sulfur)
@@ -180,6 +178,8 @@ class HydrogenBondAnalysis(BondAnalysis):
         self._add_notes(notes)
         self._arguments = limits | made
         self._pairs_of_first = not update_selections and atoms.pairs is None
+        #: pairs of donor and hydrogen in the first frame of the last run
+        self._pairs: NDArray[np.uint32] | None = None
         if groups:
             self._arguments["between"] = [[first.indices, second.indices] for first, second in groups]
 
@@ -190,17 +190,18 @@ class HydrogenBondAnalysis(BondAnalysis):
         super().check_arguments(given, followed=followed)
 
     def _kernel(self) -> _core.Kernel:
-        return _core.Kernel("hbonds", self.trajectory.n_atoms, **self._arguments)
+        arguments = self._arguments
+        if self._pairs is not None:
+            arguments = {name: one for name, one in arguments.items() if name not in _NEAR} | {"pairs": self._pairs}
+        return _core.Kernel("hbonds", self.trajectory.n_atoms, **arguments)
 
     def _passes(self, frames: FrameSelection) -> Passes:
         if self._pairs_of_first:
-            named = ("donors", "hydrogens", "d_h_cutoff")
-            near = [self._arguments.pop(name) for name in named]
+            near = [self._arguments[name] for name in _NEAR]
             first = _NearHydrogens(self.trajectory, *near).run(frames=frames.numbers()[:1], runner="serial").results
             if not len(first.donor):
                 raise ArgumentError(f"no hydrogen is within {near[2]:g} angstrom of a donor in the first frame")
-            self._arguments["pairs"] = np.column_stack([first.donor, first.acceptor])
-            self._pairs_of_first = False
+            self._pairs = np.column_stack([first.donor, first.acceptor])
         return (yield from super()._passes(frames))
 
     def _rows_of(self, found: Results) -> dict[str, Any]:
@@ -253,7 +254,7 @@ class _NearHydrogens(HydrogenBondAnalysis):
         self, trajectory: Trajectory, donors: NDArray[np.uint32], hydrogens: NDArray[np.uint32], d_h_cutoff: float
     ) -> None:
         BondAnalysis.__init__(self, trajectory, np.union1d(donors, hydrogens))
-        self._pairs_of_first = False
+        self._pairs_of_first, self._pairs = False, None
         self._arguments = {"pairs": np.column_stack([donors, donors]), "acceptors": hydrogens}
         self._arguments |= {"criterion": "heavy", "distance": d_h_cutoff, "angle": 0.0}
 
