@@ -163,4 +163,4 @@ def test_the_command_writes_the_occupancy(adk_dcd: Any, tmp_path: Path) -> None:
     assert head.startswith("acid,acid_name,acid_residue") and head.endswith("share (1),events,mean_distance (angstrom)")
     assert facts["outputs"] == ["often.csv"] and facts["rows"] >= len(rows) > 3
     refused = call_kinema(*words, "--by", "atom", cwd=tmp_path)
-    assert refused.returncode == 2 and "--by says what tells rows of --occupancy apart" in refused.stderr
+    assert refused.returncode == 2 and "--by says what distinguishes rows of --occupancy" in refused.stderr

@@ -156,7 +156,7 @@ def test_bad_input(tmp_path: Path) -> None:
     ends = {"selection1": "resname GLY", "selection2": "resname ALA", "water_selection": "resname SOL"}
     for arguments, message in [
         ({"order": 0}, "order is a whole number from 1 on, found 0"),
-        ({"distance": 0.0}, "distance is a number above 0"),
+        ({"distance": 0.0}, "distance is a finite number above 0"),
         ({"angle": -1.0}, "angle is an angle from 0 to 180"),
         ({"distance_type": "both"}, "distance_type must be 'hydrogen' or 'heavy'"),
         ({"distance_type": "heavy", "criterion": "gromacs"}, "exclude each other"),

@@ -344,7 +344,7 @@ def test_bad_selections(peptide, selection, reason):
 
 def test_bad_arguments_of_within(peptide):
     for cutoff in (0, -1.0, np.inf, np.nan, "3"):
-        with pytest.raises(kn.ArgumentError, match="cutoff of within must be a number above 0"):
+        with pytest.raises(kn.ArgumentError, match="cutoff of within is a finite number above 0"):
             kn.within(cutoff, "protein")
     with pytest.raises(kn.ArgumentError, match="whole"):
         kn.within(3.0, "protein", whole="atoms")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 import sys
 from types import SimpleNamespace
-from typing import Annotated, Any, Literal, get_args, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from kinema.base.choices import ALIGN, MATCH, WEIGHTS
 from kinema.base.frozen_dataclass import dataclass
@@ -190,20 +190,6 @@ Tolerance = Annotated[
 MostPasses = Annotated[
     int, Option("--most-passes", "With --align iterative: how many averages are taken at most.", least=1)
 ]
-# names of the shared arguments above
-_SHARED = (
-    "Align",
-    "AlignSelect",
-    "AlignWeights",
-    "MassWeights",
-    "Match",
-    "MinimumImage",
-    "MostPasses",
-    "ReferenceFrame",
-    "ReferenceStructure",
-    "Tolerance",
-    "Weights",
-)
 
 
 def arguments_of(analysis: type) -> list[Argument]:
@@ -226,10 +212,11 @@ def takes_select(analysis: type) -> bool:
 def _declared(annotation: Any, module: str) -> tuple[Option | None, Any]:
     """The option of an annotation, and its type. Other annotations may name unimported types and are not evaluated."""
     if isinstance(annotation, str):
-        if not (annotation.startswith("Annotated[") or annotation in _SHARED):
+        names = vars(sys.modules[module])
+        if not (annotation.startswith("Annotated[") or get_origin(names.get(annotation)) is Annotated):
             return None, None
         holder = SimpleNamespace(__annotations__={"it": annotation})
-        annotation = get_type_hints(holder, vars(sys.modules[module]), include_extras=True)["it"]
+        annotation = get_type_hints(holder, names, include_extras=True)["it"]
     of_type, *extras = get_args(annotation) or (annotation,)
     return next((one for one in extras if isinstance(one, Option)), None), of_type
 

@@ -56,14 +56,18 @@ class DeclaredAnalysis(Analysis):
     is_list: ClassVar[bool] = False
     #: the column of `results.values` that a command's summary covers; None: all
     summarised_column: ClassVar[int | None] = None
+    #: whether a run notes frames without a cell, which have no nearest images
+    notes_open_frames: ClassVar[bool] = False
+    #: whether distances are those of nearest images; instances set it
+    _minimum_image: bool = False
 
     @property
     def measures_whole_molecules(self) -> bool:
-        """Whether broken molecules make results wrong; if so, a run looks for them."""
-        return True
+        """Whether broken molecules make results wrong; if so, a run looks for them. Nearest images are the same."""
+        return not self._minimum_image
 
     def notes_before(self, frames: FrameSelection) -> Sequence[str]:
-        """See `Computation`: notes on broken molecules, and on atoms that change with the frame."""
+        """See `Computation`: notes on broken molecules, frames without a cell, atoms that change with the frame."""
         from kinema.trajectory.broken_molecules import broken_notes
 
         whole = self.measures_whole_molecules
@@ -72,6 +76,10 @@ class DeclaredAnalysis(Analysis):
             from kinema.trajectory.changing_groups import notes_on_group
 
             notes += notes_on_group(self.trajectory, self.selection, frames)
+        if self.notes_open_frames and self._minimum_image:
+            from kinema.trajectory.changing_groups import no_cell_notes
+
+            notes += no_cell_notes(self.trajectory, frames)
         return notes
 
     def __init__(self, trajectory: Trajectory, select: AtomChoice, **arguments: Any) -> None:

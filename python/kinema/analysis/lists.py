@@ -41,8 +41,8 @@ class RowKey:
     name : str
         Name of the result: "donor".
     of : {"atom", "residue", "number"}
-        Atoms and residues count from 0; tables name them. Other numbers are shown as they are, and do not tell rows
-        apart.
+        Atoms and residues count from 0; tables name them. Other numbers are shown as they are, and do not
+        distinguish rows.
     by_residue : bool
         Whether its residue is a part of the tuple in `occupancy(by="residue")`: a hydrogen's is that of its donor.
     """
@@ -160,7 +160,7 @@ class ListAnalysis(DeclaredAnalysis):
         return [Column(name, values)]
 
     def keys_of(self, by: str) -> list[RowKey]:
-        """The keys that tell rows apart, by atoms or by residues."""
+        """The keys that distinguish rows, by atoms or by residues."""
         return [one for one in self.keys if one.of != "number" and (by == "atom" or one.by_residue)]
 
     @classmethod
@@ -226,7 +226,7 @@ class ListAnalysis(DeclaredAnalysis):
         """The columns of `keys_of`, as atoms or as residues."""
         keys = self.keys_of(by)
         if by == "atom" and any(one.of == "residue" for one in keys):
-            raise ArgumentError(f"rows of {type(self).__name__} are of residues, so by='atom' cannot tell them apart")
+            raise ArgumentError(f"rows of {type(self).__name__} are of residues, so by='atom' cannot distinguish them")
         columns = [(one, np.asarray(self.results[one.name])) for one in keys]
         if by == "atom":
             return [values for _, values in columns]

@@ -22,7 +22,7 @@ _MANY_POINTS = 2000
 _MOST_LINES = 10
 # with more names, there is no room beside the lines
 _FEW_NAMES = 4
-# Okabe and Ito's colours, told apart by the colour-blind
+# Okabe and Ito's colours, which the colour-blind distinguish
 _STATE_COLOURS = ("#d55e00", "#009e73", "#0072b2", "#cc79a7", "#e69f00", "#56b4e9", "#f0e442")
 # up to this number each point is marked: a single point makes no line
 _FEW_POINTS = 30

@@ -98,11 +98,6 @@ class TupleAnalysis(PerFrameAnalysis):
         self._minimum_image = bool(minimum_image)
 
     @property
-    def measures_whole_molecules(self) -> bool:
-        """See `DeclaredAnalysis`: nearest images are the same for broken molecules."""
-        return not self._minimum_image
-
-    @property
     def subject(self) -> str:
         return f"{self.quantities[0].description} of {counted(len(self.tuples), self.tuple_name)}"
 

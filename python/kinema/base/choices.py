@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Collection
+from numbers import Real
 from typing import Any, Literal, ParamSpec, TypeVar, get_args
 
 from kinema import _core
@@ -124,6 +125,14 @@ def whole_number(name: str, value: Any) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < 1:
         raise ArgumentError(f"{name} is a whole number from 1 on, found {value!r}")
     return int(value)
+
+
+def positive_number(name: str, value: Any) -> float:
+    """`value` as a number; raises ArgumentError, which names the argument, unless it is finite and above 0."""
+    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else 0.0
+    if not 0 < number < float("inf"):
+        raise ArgumentError(f"{name} is a finite number above 0, found {value!r}")
+    return number
 
 
 def check_text(argument: str, value: object) -> None:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-import numpy as np
-
-from kinema.base.choices import COMPOUND, check_choice
-from kinema.base.errors import ArgumentError
+from kinema.base.choices import COMPOUND, check_choice, positive_number
 from kinema.base.frozen_dataclass import dataclass
 
 __all__ = ["Within", "within"]
@@ -49,8 +45,7 @@ def within(cutoff: float, of: Any, among: Any = None, whole: str | None = None) 
     >>> kn.analysis.AtomCount(traj, select=near).run(stop=3).results.count
     array([11, 10, 10])
     """
-    if not (isinstance(cutoff, (int, float, np.number)) and cutoff > 0 and math.isfinite(cutoff)):
-        raise ArgumentError(f"cutoff of within must be a number above 0, finite, found {cutoff!r}")
+    cutoff = positive_number("cutoff of within", cutoff)
     if whole is not None:
         check_choice("whole", whole, tuple(word for word in COMPOUND if word != "group"))
-    return Within(float(cutoff), of, among, whole)
+    return Within(cutoff, of, among, whole)

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kinema.analysis.declaration import Option
 from kinema.analysis.lists import ListAnalysis
+from kinema.base.choices import positive_number
 from kinema.base.errors import ArgumentError
 from kinema.base.printable import counted
 
 if TYPE_CHECKING:
     from kinema.model.selection.atoms import Selection
-    from kinema.model.selection.frames import FrameSelection
     from kinema.model.selection.hydrogen_bonds import BondingAtoms
     from kinema.trajectory import Trajectory
+
+#: arguments that analyses of hydrogen bonds share
+DonorsSelect = Annotated[Any, Option("--donors-sel", "Donors; by default guessed.", takes="atoms")]
+HydrogensSelect = Annotated[Any, Option("--hydrogens-sel", "Hydrogens; by default guessed.", takes="atoms")]
+AcceptorsSelect = Annotated[Any, Option("--acceptors-sel", "Acceptors; by default guessed.", takes="atoms")]
+DonorHydrogenCutoff = Annotated[
+    float,
+    Option("--d-h-cutoff", "Distance of hydrogens from donors without known bonds.", unit="angstrom", least=0),
+]
+Sulfur = Annotated[bool, Option("--sulfur", "S is a donor and an acceptor too, if these are by element.")]
 
 #: limits of each criterion: distance, angstrom, and angle, degrees; None: it has none
 _LIMITS: Mapping[str, tuple[float, float | None]] = {
@@ -40,7 +51,7 @@ def criterion_arguments(
     Raises ArgumentError for limits that it cannot have; `names` are those of the limits.
     """
     usual_distance, usual_angle = _LIMITS[criterion]
-    distance = positive(names[0], usual_distance if distance is None else distance)
+    distance = positive_number(names[0], usual_distance if distance is None else distance)
     if usual_angle is None:
         if angle is not None:
             raise ArgumentError(f"criterion={criterion!r} limits distances alone; leave out {names[1]}=")
@@ -49,13 +60,6 @@ def criterion_arguments(
     if not _is_number(angle) or not 0 <= angle <= 180:
         raise ArgumentError(f"{names[1]} is an angle from 0 to 180 degrees, found {angle!r}")
     return {"criterion": criterion, "distance": distance, "angle": float(angle)}
-
-
-def positive(name: str, value: Any) -> float:
-    """`value` as a number; raises ArgumentError, which names the argument, unless it is above 0 and finite."""
-    if not _is_number(value) or not 0 < value < np.inf:
-        raise ArgumentError(f"{name} is a number above 0, found {value!r}")
-    return float(value)
 
 
 def _is_number(value: Any) -> bool:
@@ -119,22 +123,14 @@ def only_among(atoms: BondingAtoms, groups: Sequence[Selection], named: str) -> 
 class BondAnalysis(ListAnalysis):
     """An analysis of hydrogen bonds: nearest images count, whether molecules are whole or not."""
 
+    notes_open_frames = True
+    _minimum_image = True
+
     def _result(self, name: str) -> NDArray[Any]:
         """A result in memory. Raises ArgumentError before `run`."""
         if not self.results:
             raise ArgumentError(f"{type(self).__name__} has no results yet; call run() first")
         return np.asarray(self.results[name])
-
-    @property
-    def measures_whole_molecules(self) -> bool:
-        """See `DeclaredAnalysis`: nearest images are the same for broken molecules."""
-        return False
-
-    def notes_before(self, frames: FrameSelection) -> Sequence[str]:
-        """See `Computation`: a note on frames without a cell."""
-        from kinema.trajectory.changing_groups import no_cell_notes
-
-        return no_cell_notes(self.trajectory, frames)
 
 
 def atom_arguments(atoms: BondingAtoms, d_h_cutoff: float) -> dict[str, Any]:

@@ -17,19 +17,18 @@ import numpy as np
 from kinema import _core
 from kinema.analysis.declaration import MinimumImage, Option, Quantity
 from kinema.analysis.lists import ListAnalysis, RowKey
-from kinema.base.choices import COMPOUND
+from kinema.base.choices import COMPOUND, positive_number
 from kinema.base.errors import ArgumentError
 from kinema.base.printable import counted
 from kinema.model.selection.compounds import GroupedAtoms, groups_of
 from kinema.transforms.arguments import select_atoms
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from matplotlib.figure import Figure
 
     from kinema.model.selection.atoms import AtomChoice, Selection
-    from kinema.model.selection.frames import FrameSelection
     from kinema.storage.tables import Table
     from kinema.trajectory import Trajectory
 
@@ -81,6 +80,7 @@ class MinimumDistance(ListAnalysis):
     """
 
     command_name = "mindist"
+    notes_open_frames = True
     summary = "Least distance of two groups, or of a group and its own images, in each frame."
     quantities = (Quantity("distance", "angstrom", "least distance"),)
     reference = "gmx mindist"
@@ -121,8 +121,6 @@ class MinimumDistance(ListAnalysis):
             own_images=own_images,
             minimum_image=minimum_image,
         )
-        if not 0 < cutoff < np.inf:
-            raise ArgumentError(f"cutoff is a finite number above 0, found {cutoff!r}")
         self.selection.check_unique()
         with self._noting():
             self._first = self._grouped(self.selection, compound)
@@ -134,7 +132,7 @@ class MinimumDistance(ListAnalysis):
                 raise ArgumentError(
                     f"the two groups share {counted(len(shared), 'atom')}, the first is {shared[0] + 1}"
                 )
-        self._cutoff, self._minimum_image = float(cutoff), bool(minimum_image)
+        self._cutoff, self._minimum_image = positive_number("cutoff", cutoff), bool(minimum_image)
 
     @classmethod
     def check_arguments(cls, given: Mapping[str, Any], *, followed: bool = False) -> None:
@@ -154,13 +152,6 @@ class MinimumDistance(ListAnalysis):
     def measures_whole_molecules(self) -> bool:
         """See `DeclaredAnalysis`: nearest images are the same for broken molecules, own images are not."""
         return self._second is None or not self._minimum_image
-
-    def notes_before(self, frames: FrameSelection) -> Sequence[str]:
-        """See `Computation`: also a note on frames without a cell."""
-        from kinema.trajectory.changing_groups import no_cell_notes
-
-        notes = super().notes_before(frames)
-        return [*notes, *no_cell_notes(self.trajectory, frames)] if self._minimum_image else notes
 
     @property
     def subject(self) -> str:

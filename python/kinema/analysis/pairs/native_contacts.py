@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from kinema import _core
 from kinema.analysis.declaration import Match, MinimumImage, Option, Quantity
 from kinema.analysis.declared import PerFrameAnalysis
-from kinema.base.choices import check_choice
+from kinema.base.choices import check_choice, positive_number
 from kinema.base.errors import ArgumentError
 from kinema.base.printable import counted
 from kinema.execution.computation import SideBySide
@@ -207,7 +207,7 @@ class Contacts(PerFrameAnalysis):
             if named is not None:
                 raise ArgumentError(f"{named}= is of method='soft_cut', found {given.get('method', 'hard_cut')!r}")
         for name in ("radius", *_SOFT):
-            _positive(name, given.get(name, 1.0))
+            positive_number(name, given.get(name, 1.0))
 
     @property
     def selections(self) -> Sequence[Selection]:
@@ -218,11 +218,6 @@ class Contacts(PerFrameAnalysis):
     def other_files(self) -> tuple[str, ...]:
         files = [name for pair in self._references for one in pair for name in one.files]
         return tuple(dict.fromkeys((*super().other_files, *files)))
-
-    @property
-    def measures_whole_molecules(self) -> bool:
-        """See `DeclaredAnalysis`: nearest images are the same for broken molecules."""
-        return not self._minimum_image
 
     @property
     def r0(self) -> list[NDArray[np.float64]]:
@@ -347,19 +342,8 @@ class _Method(NamedTuple):
         if unknown is not None:
             raise ArgumentError(f"kwargs of {method} are {', '.join(known) or 'none'}, found {unknown!r}")
         named = {"radius": radius, "beta": beta, "lambda_constant": lambda_constant} | given
-        numbers = {name: _positive(name, value) for name, value in named.items()}
-        return cls(method, _positive("radius", radius), {name: numbers[name] for name in known})
-
-
-def _positive(name: str, value: Any) -> float:
-    """Raises ArgumentError for anything but a finite number above 0."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = np.nan
-    if not 0 < number < np.inf:
-        raise ArgumentError(f"{name} is a finite number above 0, found {value!r}")
-    return number
+        numbers = {name: positive_number(name, value) for name, value in named.items()}
+        return cls(method, positive_number("radius", radius), {name: numbers[name] for name in known})
 
 
 def _two_groups(trajectory: Trajectory, select: Any, other: AtomChoice) -> tuple[Selection, Selection]:

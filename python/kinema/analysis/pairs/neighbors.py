@@ -11,19 +11,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
-
 from kinema import _core
 from kinema.analysis.declaration import MinimumImage, Option, Quantity
 from kinema.analysis.lists import ListAnalysis, RowKey
-from kinema.base.errors import ArgumentError
+from kinema.base.choices import positive_number
 from kinema.model.selection.bonded_pairs import pairs_by_bonds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from kinema.model.selection.atoms import AtomChoice
-    from kinema.model.selection.frames import FrameSelection
     from kinema.trajectory import Trajectory
 
 __all__ = ["Neighbors"]
@@ -70,6 +65,7 @@ class Neighbors(ListAnalysis):
     """
 
     command_name = "neighbors"
+    notes_open_frames = True
     summary = "Pairs of atoms within a cutoff, in each frame."
     quantities = (Quantity("distance", "angstrom", "distance"),)
     reference = "MDAnalysis.lib.distances.capped_distance, self_capped_distance"
@@ -97,29 +93,15 @@ class Neighbors(ListAnalysis):
             exclude_bonds=exclude_bonds,
             minimum_image=minimum_image,
         )
-        if not 0 < cutoff < np.inf:
-            raise ArgumentError(f"cutoff is a finite number above 0, found {cutoff!r}")
         self.selection.check_unique()
         self._other = None if other is None else trajectory.select(other)
         if self._other is not None:
             self._other.check_unique()
-        self._cutoff, self._minimum_image = float(cutoff), bool(minimum_image)
+        self._cutoff, self._minimum_image = positive_number("cutoff", cutoff), bool(minimum_image)
         self._exclude_bonds = int(exclude_bonds)
         with self._noting():
             atoms = trajectory.atoms if exclude_bonds else None
             self._excluded = pairs_by_bonds(atoms, exclude_bonds, "exclude_bonds") if exclude_bonds else None
-
-    @property
-    def measures_whole_molecules(self) -> bool:
-        """See `DeclaredAnalysis`: nearest images are the same for broken molecules."""
-        return not self._minimum_image
-
-    def notes_before(self, frames: FrameSelection) -> Sequence[str]:
-        """See `Computation`: also a note on frames without a cell."""
-        from kinema.trajectory.changing_groups import no_cell_notes
-
-        notes = super().notes_before(frames)
-        return [*notes, *no_cell_notes(self.trajectory, frames)] if self._minimum_image else notes
 
     @property
     def subject(self) -> str:

@@ -16,6 +16,7 @@ import numpy as np
 from kinema import _core
 from kinema.analysis.declaration import MinimumImage, Option, Quantity
 from kinema.analysis.lists import ListAnalysis, RowKey
+from kinema.base.choices import positive_number
 from kinema.base.errors import ArgumentError
 from kinema.base.printable import counted
 from kinema.model.selection.chains import places_in_chains
@@ -65,6 +66,7 @@ class ResidueContacts(ListAnalysis):
     """
 
     command_name = "residue-contacts"
+    notes_open_frames = True
     summary = "Pairs of residues that are near each other, in each frame."
     quantities = (Quantity("distance", "angstrom", "least distance"),)
     reference = "mdtraj.compute_contacts"
@@ -93,24 +95,17 @@ class ResidueContacts(ListAnalysis):
             minimum_image=minimum_image,
         )
         self.selection.check_unique()
-        if not 0 < cutoff < np.inf:
-            raise ArgumentError(f"cutoff is a finite number above 0, found {cutoff!r}")
         with self._noting():
             self._residues = residue_atoms(trajectory.atoms, self.selection.indices, scheme)
         if len(self._residues.residues) < 2:
             raise ArgumentError(f"the selection has one residue for scheme {scheme!r}, expected at least two")
-        self._cutoff, self._separation = float(cutoff), int(min_separation)
+        self._cutoff, self._separation = positive_number("cutoff", cutoff), int(min_separation)
         self._minimum_image = bool(minimum_image)
 
     @classmethod
     def default_by(cls) -> str:
-        """See `ListAnalysis`: residues tell rows apart."""
+        """See `ListAnalysis`: residues distinguish rows."""
         return "residue"
-
-    @property
-    def measures_whole_molecules(self) -> bool:
-        """See `DeclaredAnalysis`: nearest images are the same for broken molecules."""
-        return not self._minimum_image
 
     @property
     def subject(self) -> str:

@@ -113,11 +113,6 @@ class ResidueDistances(PerFrameAnalysis):
             raise ArgumentError("min_separation= says which pairs there are if pairs= does not; give one of them")
 
     @property
-    def measures_whole_molecules(self) -> bool:
-        """See `DeclaredAnalysis`: nearest images are the same for broken molecules."""
-        return not self._minimum_image
-
-    @property
     def subject(self) -> str:
         return f"least distance of {counted(len(self._pairs), 'pair')} of residues"
 

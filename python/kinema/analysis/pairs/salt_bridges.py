@@ -17,6 +17,7 @@ import numpy as np
 from kinema import _core
 from kinema.analysis.declaration import MinimumImage, Option, Quantity
 from kinema.analysis.lists import ListAnalysis, RowKey
+from kinema.base.choices import positive_number
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import collected
 from kinema.base.printable import counted
@@ -42,7 +43,7 @@ class SaltBridges(ListAnalysis):
     cutoff : float
         Largest distance of the nearest atoms of two groups, angstrom.
     acidic, basic : as `Trajectory.select`, optional
-        Charged atoms, instead of those that names and hydrogens of residues tell; the atoms of a residue are one group.
+        Charged atoms, instead of the guess by names and hydrogens of residues; the atoms of a residue are one group.
     minimum_image : bool
         Distances of the nearest images; False: use the positions as stored. Without a cell both are the same.
 
@@ -70,6 +71,7 @@ class SaltBridges(ListAnalysis):
     """
 
     command_name = "salt-bridges"
+    notes_open_frames = True
     summary = "Salt bridges of acidic and basic residues, in each frame."
     quantities = (Quantity("distance", "angstrom", "least distance"),)
     reference = "D. J. Barlow, J. M. Thornton, J. Mol. Biol. 168, 867 (1983)"
@@ -92,8 +94,6 @@ class SaltBridges(ListAnalysis):
         ] = None,
         minimum_image: MinimumImage = True,
     ) -> None:
-        if not 0 < cutoff < np.inf:
-            raise ArgumentError(f"cutoff is a finite number above 0, found {cutoff!r}")
         select_atoms(trajectory, None)
         with collected() as notes:
             acids = _groups(trajectory, acidic, ACIDIC)
@@ -111,17 +111,12 @@ class SaltBridges(ListAnalysis):
         self._n_groups = len(acids.ends), len(bases.ends)
         self._atoms = np.concatenate([acids.atoms, bases.atoms])
         self._ends = np.concatenate([acids.ends, acids.ends[-1] + bases.ends])
-        self._cutoff, self._minimum_image = float(cutoff), bool(minimum_image)
+        self._cutoff, self._minimum_image = positive_number("cutoff", cutoff), bool(minimum_image)
 
     @classmethod
     def default_by(cls) -> str:
-        """See `ListAnalysis`: residues tell rows apart."""
+        """See `ListAnalysis`: residues distinguish rows."""
         return "residue"
-
-    @property
-    def measures_whole_molecules(self) -> bool:
-        """See `DeclaredAnalysis`: nearest images are the same for broken molecules."""
-        return not self._minimum_image
 
     @property
     def subject(self) -> str:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kinema.model.selection.atoms import AtomChoice
-    from kinema.model.selection.frames import FrameSelection
     from kinema.trajectory import Trajectory
 
 __all__ = ["WaterShell"]
@@ -54,6 +53,8 @@ class WaterShell(PerFrameAnalysis):
     """
 
     command_name = "shells"
+    notes_open_frames = True
+    _minimum_image = True
     summary = "Number of waters in shells about a solute, for each frame."
     quantities = (
         Quantity("shells", "1", "number of waters in a shell", "one for each shell"),
@@ -95,16 +96,6 @@ class WaterShell(PerFrameAnalysis):
         if chosen is not None and len(solute) < len(of):
             n_left = len(of) - len(solute)
             self._add_notes([f"{counted(n_left, 'atom')} of {chosen.description!r} are of waters, not of the solute"])
-
-    @property
-    def measures_whole_molecules(self) -> bool:
-        """See `DeclaredAnalysis`: nearest images are the same for broken molecules."""
-        return False
-
-    def notes_before(self, frames: FrameSelection) -> Sequence[str]:
-        from kinema.trajectory.changing_groups import no_cell_notes
-
-        return no_cell_notes(self.trajectory, frames)
 
     @property
     def subject(self) -> str:

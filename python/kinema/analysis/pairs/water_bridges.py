@@ -20,14 +20,18 @@ from kinema import _core
 from kinema.analysis.declaration import Option, Quantity
 from kinema.analysis.lists import RowKey
 from kinema.analysis.pairs.bonding import (
+    AcceptorsSelect,
     BondAnalysis,
+    DonorHydrogenCutoff,
+    DonorsSelect,
+    HydrogensSelect,
+    Sulfur,
     atom_arguments,
     bonding_atoms_of,
     criterion_arguments,
     only_among,
-    positive,
 )
-from kinema.base.choices import DISTANCE_TYPE, HYDROGEN_BOND_CRITERION, check_choice, whole_number
+from kinema.base.choices import DISTANCE_TYPE, HYDROGEN_BOND_CRITERION, check_choice, positive_number, whole_number
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import collected
 from kinema.base.printable import counted
@@ -84,7 +88,10 @@ class WaterBridgeAnalysis(BondAnalysis):
 
     Examples
     --------
-    >>> traj = kn.open("md.xtc", topology="top.psf")
+    >>> rest = "protein and not resname SER"
+    >>> bridges = kn.analysis.WaterBridgeAnalysis(traj, rest, rest, water_selection="resname SER").run(stop=3)
+    >>> bridges.count_by_time()  # serines take the part of waters here
+    array([0, 0, 0])
     """
 
     command_name = "water-bridges"
@@ -142,24 +149,15 @@ class WaterBridgeAnalysis(BondAnalysis):
             str | None,
             Option("--criterion", "Instead: a criterion of hbonds.", choices=("none", *HYDROGEN_BOND_CRITERION)),
         ] = None,
-        donors_sel: Annotated[Any, Option("--donors-sel", "Donors; by default guessed.", takes="atoms")] = None,
-        hydrogens_sel: Annotated[
-            Any, Option("--hydrogens-sel", "Hydrogens; by default guessed.", takes="atoms")
-        ] = None,
-        acceptors_sel: Annotated[
-            Any, Option("--acceptors-sel", "Acceptors; by default guessed.", takes="atoms")
-        ] = None,
-        d_h_cutoff: Annotated[
-            float,
-            Option("--d-h-cutoff", "Distance of hydrogens from donors without known bonds.", unit="angstrom", least=0),
-        ] = 1.2,
-        sulfur: Annotated[
-            bool, Option("--sulfur", "S is a donor and an acceptor too, where these are by element.")
-        ] = False,
+        donors_sel: DonorsSelect = None,
+        hydrogens_sel: HydrogensSelect = None,
+        acceptors_sel: AcceptorsSelect = None,
+        d_h_cutoff: DonorHydrogenCutoff = 1.2,
+        sulfur: Sulfur = False,
     ) -> None:
         select_atoms(trajectory, None)
         limits = _limits(distance_type, distance, angle, criterion)
-        d_h_cutoff = positive("d_h_cutoff", d_h_cutoff)
+        d_h_cutoff = positive_number("d_h_cutoff", d_h_cutoff)
         order = whole_number("order", order)
         groups = [trajectory.select(one) for one in (selection1, selection2, water_selection)]
         with collected() as notes:

@@ -102,6 +102,7 @@ class DSSP(PerFrameAnalysis):
     quantities = (Quantity("dssp", "1", "secondary structure", "one letter for each residue"),)
     reference = "Kabsch and Sander, Biopolymers 22, 2577 (1983); mdtraj.compute_dssp"
     summarised_column = None
+    _minimum_image = True
 
     def __init__(
         self,
@@ -136,11 +137,6 @@ class DSSP(PerFrameAnalysis):
             raise ArgumentError(f"{atoms.name}: no residue has an atom H or HN; hydrogens='placed' places them")
         self._no_donors = np.flatnonzero(without).astype(np.uint32)
         self._pi, self._simplified, self._by = pi, bool(simplified), by
-
-    @property
-    def measures_whole_molecules(self) -> bool:
-        """See `DeclaredAnalysis`: nearest images are the same for broken molecules."""
-        return False
 
     @property
     def subject(self) -> str:

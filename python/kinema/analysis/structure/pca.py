@@ -230,8 +230,9 @@ class PCA(DeclaredAnalysis):
             if content > _RANDOM:
                 self._add_notes(
                     [
-                        f"the cosine content of the first component is {content:.2f}: such a motion is not told from "
-                        "random diffusion, and a longer simulation may have others (Hess, Phys. Rev. E 65, 031910)"
+                        f"the cosine content of the first component is {content:.2f}: such a motion cannot be "
+                        "distinguished from random diffusion, and a longer simulation may have others (Hess, Phys. "
+                        "Rev. E 65, 031910)"
                     ]
                 )
         return Results(**results)

@@ -456,7 +456,7 @@ class ListOutputs(SeriesOutputs):
 
     def check(self, inputs: Sequence[Path | None]) -> None:
         if self.by is not None and self.occupancy is None:
-            raise ArgumentError("--by says what tells rows of --occupancy apart; name its file")
+            raise ArgumentError("--by says what distinguishes rows of --occupancy; name its file")
         super().check(inputs)
         if self.occupancy is not None:
             from kinema.storage.tables import check_writable

@@ -43,9 +43,8 @@ def charged_groups(atoms: Atoms, kind: str) -> GroupedAtoms:
     """The charged atoms of a table, a group for each residue; `kind` is "acidic" or "basic".
 
     Residues are known by name, and left out if their hydrogens say that they are neutral: an acid with a hydrogen on
-    its oxygens, a lysine with two hydrogens on NZ, a histidine without both HD1 and HE2. Emits a note on neutral acids
-    and lysines.
-    Raises ArgumentError if the table has no names or residues.
+    its oxygens, a lysine with two hydrogens on NZ, a histidine without both HD1 and HE2. Emits notes on neutral acids
+    and lysines, and on histidines without hydrogens. Raises ArgumentError if the table has no names or residues.
     """
     check_choice("kind", kind, tuple(_ATOMS))
     names, resnames, of = atoms.names, atoms.resnames, atoms.resindices
@@ -53,19 +52,26 @@ def charged_groups(atoms: Atoms, kind: str) -> GroupedAtoms:
     for residue, charged_names in _ATOMS[kind].items():
         charged |= (resnames == residue) & np.isin(names, charged_names)
     neutral = _neutral(atoms, np.unique(of[charged]), kind)
+    of_histidines = np.isin(neutral, of[np.char.startswith(resnames, "H")])
     # histidines have one proton more often than two
-    unusual = (
-        neutral[[not label.startswith("H") for label in residue_labels(atoms, neutral)]] if len(neutral) else neutral
-    )
+    unusual = neutral[~of_histidines]
     if len(unusual):
-        labels = ", ".join(residue_labels(atoms, unusual[:6])) + (" and others" if len(unusual) > 6 else "")
-        what = counted(len(unusual), "residue")
-        emit([f"{what} without a charge, by hydrogens, left out of the {kind} groups: {labels}"])
+        emit([f"{_named(atoms, unusual)} without a charge, by hydrogens, left out of the {kind} groups"])
+    unknown = np.setdiff1d(neutral[of_histidines], of[np.isin(names, _HISTIDINE_HYDROGENS)])
+    if len(unknown):
+        what = f"{_named(atoms, unknown)} without hydrogens"
+        emit([f"{what}: whether they are charged is not known, and they are left out"])
     found = np.flatnonzero(charged & ~np.isin(of, neutral))
     found = found[np.argsort(of[found], kind="stable")]
     residues, sizes = np.unique(of[found], return_counts=True)
     labels_of = tuple(residue_labels(atoms, residues)) if len(residues) else ()
     return GroupedAtoms(found.astype(np.uint32), np.cumsum(sizes).astype(np.uint32), labels_of)
+
+
+def _named(atoms: Atoms, residues: NDArray[np.integer]) -> str:
+    """The number of residues and the first of them."""
+    labels = ", ".join(residue_labels(atoms, residues[:6])) + (" and others" if len(residues) > 6 else "")
+    return f"{counted(len(residues), 'residue')} ({labels})"
 
 
 def _neutral(atoms: Atoms, residues: NDArray[np.integer], kind: str) -> NDArray[np.integer]:
