@@ -129,7 +129,7 @@ def whole_number(name: str, value: Any) -> int:
 
 def positive_number(name: str, value: Any) -> float:
     """`value` as a number; raises ArgumentError, which names the argument, unless it is finite and above 0."""
-    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else 0.0
+    number = float(value) if not isinstance(value, bool) and isinstance(value, Real) else 0.0
     if not 0 < number < float("inf"):
         raise ArgumentError(f"{name} is a finite number above 0, found {value!r}")
     return number
