@@ -384,7 +384,8 @@ def _origin_of(report: Report) -> SeriesOrigin:
     emulated = report.run.get("emulated")
     if emulated is None:
         words: list[Any] = [machine.get("host"), machine.get("processor")]
-        words += [counted(machine["allowed_cores"], "core")] if "allowed_cores" in machine else []
+        cores = machine.get("allowed_cores")
+        words += [counted(cores, "core")] if isinstance(cores, int) else []
         words += report.input.get("file_systems", ())
     else:
         # the machine is that of the simulation, not one that was measured
