@@ -59,10 +59,11 @@ def _may_be(given: dict[str, Any], analysis: type[DeclaredAnalysis]) -> bool:
     return True
 
 
-def every_analysis(trajectory: Trajectory) -> list[DeclaredAnalysis]:
-    """All registered analyses with all of their examples; notes are left out."""
+def every_analysis(trajectory: Trajectory, *, options: bool = True) -> list[DeclaredAnalysis]:
+    """All registered analyses with all of their examples, or the first of each; notes are left out."""
+    most = None if options else 1
     with collected():
-        return [cls(trajectory, **given) for cls in ANALYSES.values() for given in examples_of(cls)]
+        return [cls(trajectory, **given) for cls in ANALYSES.values() for given in examples_of(cls)[:most]]
 
 
 def _values(argument: Argument) -> Iterator[Any]:
