@@ -91,7 +91,7 @@ class WaterBridgeAnalysis(BondAnalysis):
     >>> rest = "protein and not resname SER"
     >>> bridges = kn.analysis.WaterBridgeAnalysis(traj, rest, rest, water_selection="resname SER").run(stop=3)
     >>> bridges.count_by_time()  # serines take the part of waters here
-    array([0, 0, 0])
+    array([18, 12,  6])
     """
 
     command_name = "water-bridges"
