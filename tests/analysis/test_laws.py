@@ -28,7 +28,7 @@ from kinema.testing.analyses import every_analysis, examples_of, option_words, w
 from kinema.testing.programs.children import start_child
 from kinema.testing.runner_work import assert_same
 
-N_FRAMES = 1000
+N_FRAMES = 500
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:MDAnalysis")
 
@@ -122,7 +122,7 @@ from kinema.testing.analyses import every_analysis
 
 def slowly(done, total):
     # whoever kills this has the time to
-    if done > 500:
+    if done > 250:
         print("at work", flush=True)
         time.sleep(120)
 
