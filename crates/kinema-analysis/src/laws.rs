@@ -21,7 +21,7 @@ fn broken(id: &str, law: &str) -> Error {
 ///
 /// `empty` is neutral on both sides of `merge`. A leaf split into blocks gives the same bits as a single block. Bytes
 /// make the round trip, and are refused when truncated, too long or of another kernel. Blocks of one row and of none
-/// are accepted. `finish` without frames is an error. Partials of an exact kernel merge in any order. Rows in a buffer
+/// are accepted. `finish` without frames is an error. Sums of an exact kernel merge in any order. Rows in a buffer
 /// for all frames equal the rows of separate partials.
 ///
 /// # Errors
@@ -63,10 +63,15 @@ pub fn check(kernel: &dyn AnyKernel, block: &BlockView<'_>, atoms: &AtomSelectio
     kernel.merge(&mut travelled, kernel.from_bytes(&kernel.to_bytes(&one(middle..rows)?)?)?)?;
     law(kernel.to_bytes(&merged)? == kernel.to_bytes(&travelled)?, "merging bytes' partials gives the same bits")?;
     if kernel.is_exact() {
-        law(kernel.to_bytes(&merged)? == whole, "halves of an exact kernel make the whole")?;
-        let mut late = one(middle..rows)?;
-        kernel.merge(&mut late, one(0..middle)?)?;
-        law(kernel.to_bytes(&late)? == whole, "an exact kernel merges in any order")?;
+        let (mut first, mut second) = (one(0..middle)?, one(middle..rows)?);
+        let mut sum = kernel.take_sum(&mut second)?;
+        kernel.merge(&mut sum, kernel.take_sum(&mut first)?)?;
+        kernel.merge(&mut first, second)?;
+        kernel.merge(&mut first, sum)?;
+        law(
+            kernel.to_bytes(&first)? == whole,
+            "sums of an exact kernel merge in any order, the rest in that of frames",
+        )?;
     }
     check_row_buffer(kernel, block, atoms)?;
     let results = kernel.finish(travelled)?;

@@ -4,6 +4,7 @@
 
 pub mod analyses;
 pub mod arguments;
+mod bins;
 pub mod changing;
 pub mod cpu;
 pub mod geometry;

@@ -301,7 +301,7 @@ fn an_error_leaves_whole_leaves_and_the_others_complete_the_tree() {
     .unwrap();
     let frames: u64 = timings.workers.iter().map(|worker| worker.frames).sum();
     assert_eq!(frames, missing.iter().map(|leaf| plan.leaf(leaf.start).count() as u64).sum::<u64>());
-    assert_eq!(root(Outcome { nodes: tree.into_nodes(), timings }, 0), whole);
+    assert_eq!(root(Outcome { nodes: tree.into_nodes(&kernels).unwrap(), timings }, 0), whole);
     let full = |_: Node| Err(Error::new(ErrorKind::Io, "no space left"));
     let error = kernels::run_into(
         &trajectory,

@@ -81,7 +81,7 @@ impl PyMergeTree {
         Ok(Node { level, index, partials })
     }
 
-    fn checked(&self, outcome: Result<()>) -> PyResult<()> {
+    fn checked<T>(&self, outcome: Result<T>) -> PyResult<T> {
         self.or_raised(outcome.map_err(|error| to_python(&error)))
     }
 }
@@ -144,6 +144,8 @@ impl PyMergeTree {
         let tree = self.tree.lock().unwrap_or_else(PoisonError::into_inner).take();
         let tree = tree.ok_or_else(|| invalid("this tree was used up by take_nodes"))?;
         let tree = Arc::into_inner(tree).ok_or_else(|| invalid("this tree is being filled"))?;
-        Ok(tree.into_nodes().into_iter().map(|node| to_python_node(&self.kernels, node)).collect())
+        let kernels: Vec<&dyn AnyKernel> = self.kernels.iter().map(|kernel| &**kernel).collect();
+        let nodes = self.checked(tree.into_nodes(&kernels))?;
+        Ok(nodes.into_iter().map(|node| to_python_node(&self.kernels, node)).collect())
     }
 }

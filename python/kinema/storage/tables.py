@@ -22,7 +22,14 @@ from kinema.storage.provenance import Provenance
 # unit of a quantity whose unit is not known
 NO_UNIT = "1"
 # how much of a unit one of another is: dividing by it is exact to the last digit
-PER_UNIT = {("angstrom", "nm"): 10.0, ("angstrom^2", "nm^2"): 100.0, ("ps", "ns"): 1000.0}
+PER_UNIT = {
+    ("angstrom", "nm"): 10.0,
+    ("angstrom^2", "nm^2"): 100.0,
+    ("angstrom^-1", "nm^-1"): 0.1,
+    ("angstrom^-2", "nm^-2"): 0.01,
+    ("angstrom^-3", "nm^-3"): 0.001,
+    ("ps", "ns"): 1000.0,
+}
 
 
 @dataclass(frozen=True)
@@ -91,7 +98,8 @@ class Table:
         """
         check_choice("output_unit", output_unit, OUTPUT_UNIT)
         check_choice("output_time_unit", output_time_unit, OUTPUT_TIME_UNIT)
-        wanted = {"angstrom": output_unit, "angstrom^2": f"{output_unit}^2", "ps": output_time_unit}
+        lengths = {f"angstrom{power}": f"{output_unit}{power}" for power in ("", "^2", "^-1", "^-2", "^-3")}
+        wanted = {**lengths, "ps": output_time_unit}
         return replace(self, columns=tuple(column.change_unit(wanted.get(column.unit, "")) for column in self.columns))
 
     def from_one(self) -> Table:

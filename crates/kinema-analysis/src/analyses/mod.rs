@@ -9,4 +9,5 @@ mod of_members;
 pub mod pairs;
 pub mod per_frame;
 pub mod structure;
+pub mod sum_per_frame;
 mod tuples;

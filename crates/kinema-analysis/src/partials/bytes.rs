@@ -30,6 +30,12 @@ impl Writer {
         }
     }
 
+    /// The bytes of a part, after their number.
+    pub(crate) fn part(&mut self, bytes: &[u8]) {
+        self.u64(bytes.len() as u64);
+        self.0.extend_from_slice(bytes);
+    }
+
     pub(crate) fn finish(self) -> Vec<u8> {
         self.0
     }
@@ -76,6 +82,13 @@ impl<'a> Reader<'a> {
             return Err(self.wrong(what, "a length in memory", count));
         };
         Ok(self.take(length, what)?.chunks_exact(T::BYTES).map(T::from_bytes).collect())
+    }
+
+    /// The bytes of a part, as [`Writer::part`] writes them.
+    pub(crate) fn part(&mut self, what: &str) -> Result<&'a [u8]> {
+        let length = self.u64(what)?;
+        let length = usize::try_from(length).map_err(|_| self.wrong(what, "a length in memory", length))?;
+        self.take(length, what)
     }
 
     /// A number that must be the kernel's own, such as its number of atoms.

@@ -43,7 +43,7 @@ pub trait Kernel: Send + Sync {
     fn empty_in(&self, _buffer: &AnyRowBuffer, _frames: Range<usize>) -> Self::Partial {
         self.empty()
     }
-    /// Bytes of a partial, for any number of frames; 0 if they grow with the frames. Large partials are merged less
+    /// Bytes of a partial, for any number of frames; of an exact kernel, of its sum; 0 if they grow with the frames. Large partials are merged less
     /// often: the length of the kernel's leaves depends on this number, and so do the bits of its results.
     fn partial_bytes(&self) -> u64 {
         0
@@ -53,10 +53,15 @@ pub trait Kernel: Send + Sync {
     fn kept_bytes(&self) -> u64 {
         0
     }
-    /// Whether partials are sums of whole numbers, which are exact in any order. If so, one partial is gathered for all
-    /// leaves of a piece of work, beside the merge tree.
+    /// Whether partials, or a part of each, are sums of whole numbers, which are exact in any order. If so, one sum is
+    /// gathered for all leaves of a piece of work, beside the merge tree.
     fn is_exact(&self) -> bool {
         false
+    }
+    /// Takes the sum of an exact kernel out of a partial. What is left merges in the order of frames, and with the sum
+    /// of other leaves. By default all of the partial.
+    fn take_sum(&self, partial: &mut Self::Partial) -> Self::Partial {
+        std::mem::replace(partial, self.empty())
     }
     /// Adds frames, in order.
     ///
@@ -110,6 +115,11 @@ pub trait AnyKernel: Send + Sync {
     fn kept_bytes(&self) -> u64;
     /// As [`Kernel::is_exact`].
     fn is_exact(&self) -> bool;
+    /// As [`Kernel::take_sum`].
+    ///
+    /// # Errors
+    /// `Internal` when the partial is of another kernel.
+    fn take_sum(&self, partial: &mut AnyPartial) -> Result<AnyPartial>;
     /// An empty [`Kernel::Scratch`].
     fn scratch(&self) -> AnyScratch;
     /// As [`Kernel::accumulate`].
@@ -168,6 +178,10 @@ impl<K: Kernel> AnyKernel for K {
     }
     fn is_exact(&self) -> bool {
         Kernel::is_exact(self)
+    }
+    fn take_sum(&self, partial: &mut AnyPartial) -> Result<AnyPartial> {
+        let partial = partial.downcast_mut().ok_or_else(|| wrong_partial(Kernel::id(self)))?;
+        Ok(Box::new(Kernel::take_sum(self, partial)))
     }
     fn scratch(&self) -> AnyScratch {
         Box::new(K::Scratch::default())

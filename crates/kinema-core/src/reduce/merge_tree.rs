@@ -4,9 +4,8 @@
 //! unchanged. The shape depends only on the number of leaves, so the bits of the result do not depend on who finished
 //! when.
 //!
-//! Partials that are exact in any order ([`AnyKernel::is_exact`]) are not kept in the nodes: all are added to one sum,
-//! which is in the first of the nodes when they are taken. A sum and the nodes that it includes are always seen
-//! together.
+//! What is exact in any order ([`AnyKernel::take_sum`]) is not kept in the nodes: all is added to one sum, which is in
+//! the first of the nodes when they are taken. A sum and the nodes that it includes are always seen together.
 
 use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -71,16 +70,16 @@ impl MergeTree {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Moves the exact partials of a node into their sums.
+    /// Moves the exact parts of a node's partials into their sums.
     fn sum_up(&self, kernels: &[&dyn AnyKernel], partials: &mut [AnyPartial]) -> Result<()> {
         let mut sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
         sums.resize_with(kernels.len(), || None);
         for ((kernel, partial), sum) in kernels.iter().zip(partials).zip(sums.iter_mut()) {
             if kernel.is_exact() {
-                let partial = std::mem::replace(partial, kernel.empty());
+                let taken = kernel.take_sum(partial)?;
                 match sum {
-                    Some(sum) => kernel.merge(sum, partial)?,
-                    None => *sum = Some(partial),
+                    Some(sum) => kernel.merge(sum, taken)?,
+                    None => *sum = Some(taken),
                 }
             }
         }
@@ -191,11 +190,11 @@ impl MergeTree {
         };
         keys.sort_by_key(|&(level, index)| index << level);
         let outcome = self.sum_up_waiting(kernels, &keys);
-        let mut is_first = true;
         let outcome = outcome.and(keys.into_iter().try_for_each(|(level, index)| {
             // taken out, so that no worker waits while it is serialized
-            let Some(partials) = self.lock().waiting.remove(&(level, index)) else { return Ok(()) };
-            let serialized = self.to_bytes(kernels, &partials, std::mem::take(&mut is_first));
+            let Some(mut partials) = self.lock().waiting.remove(&(level, index)) else { return Ok(()) };
+            // the first node has the sums; when it is inserted again, they are taken out of it
+            let serialized = self.add_sums(kernels, &mut partials).and_then(|()| to_bytes(kernels, &partials));
             self.lock().waiting.insert((level, index), partials);
             emit(level, index, serialized?)
         }));
@@ -225,39 +224,38 @@ impl MergeTree {
         Ok(())
     }
 
-    /// The partials of a node as bytes; for the first node, with the sums of exact kernels.
-    fn to_bytes(&self, kernels: &[&dyn AnyKernel], partials: &[AnyPartial], is_first: bool) -> Result<Vec<Vec<u8>>> {
-        let each = kernels.iter().zip(partials).enumerate();
-        each.map(|(at, (kernel, partial))| {
-            // kernels that call other code, which may wait for other threads, have no sums
-            if is_first && kernel.is_exact() {
-                let sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
-                if let Some(Some(sum)) = sums.get(at) {
-                    return kernel.to_bytes(sum);
-                }
+    /// Adds the sums to the partials of a node; there are none afterwards.
+    fn add_sums(&self, kernels: &[&dyn AnyKernel], partials: &mut [AnyPartial]) -> Result<()> {
+        // kernels that call other code, which may wait for other threads, have no sums
+        let mut sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
+        for ((kernel, partial), sum) in kernels.iter().zip(partials).zip(sums.iter_mut()) {
+            if let Some(sum) = sum.take() {
+                kernel.merge(partial, sum)?;
             }
-            kernel.to_bytes(partial)
-        })
-        .collect()
+        }
+        Ok(())
     }
 
     /// The nodes that have not been merged: the root alone if all leaves were inserted. They are ordered by the leaves
     /// that they cover; the first holds the sums of exact kernels.
-    pub fn into_nodes(self) -> Vec<Node> {
-        let sums = self.sums.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+    ///
+    /// # Errors
+    /// Errors of [`AnyKernel::merge`] of exact kernels.
+    pub fn into_nodes(self, kernels: &[&dyn AnyKernel]) -> Result<Vec<Node>> {
+        let waiting = std::mem::take(&mut self.lock().waiting);
         let mut nodes: Vec<Node> =
-            state.waiting.into_iter().map(|((level, index), partials)| Node { level, index, partials }).collect();
+            waiting.into_iter().map(|((level, index), partials)| Node { level, index, partials }).collect();
         nodes.sort_by_key(|node| (node.index << node.level, node.level));
         if let Some(first) = nodes.first_mut() {
-            for (partial, sum) in first.partials.iter_mut().zip(sums) {
-                if let Some(sum) = sum {
-                    *partial = sum;
-                }
-            }
+            self.add_sums(kernels, &mut first.partials)?;
         }
-        nodes
+        Ok(nodes)
     }
+}
+
+/// The partials of a node as bytes.
+fn to_bytes(kernels: &[&dyn AnyKernel], partials: &[AnyPartial]) -> Result<Vec<Vec<u8>>> {
+    kernels.iter().zip(partials).map(|(kernel, partial)| kernel.to_bytes(partial)).collect()
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ pub fn run(
     let kernels: Vec<&dyn AnyKernel> = jobs.iter().map(|job| &*job.kernel).collect();
     let deliver = Deliver { leaf: &|node| tree.insert(&kernels, node), keeps: true };
     let timings = run_into(trajectory, plan, jobs, &[leaves], deliver, progress)?;
-    Ok(Outcome { nodes: tree.into_nodes(), timings })
+    Ok(Outcome { nodes: tree.into_nodes(&kernels)?, timings })
 }
 
 /// Destination of leaves.

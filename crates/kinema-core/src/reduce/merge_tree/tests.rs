@@ -94,15 +94,15 @@ fn exact_partials_of_all_leaves_are_one_sum_in_the_first_node() {
     let whole = merged(13, 0..13);
     let tree = MergeTree::new(13);
     [9, 2, 3, 12, 0].into_iter().for_each(|leaf| tree.insert(&kernels, pair(leaf)).unwrap());
-    let nodes = tree.into_nodes();
+    let nodes = tree.into_nodes(&kernels).unwrap();
     assert_eq!(sums(&nodes), [1 << 9 | 1 << 2 | 1 << 3 | 1 << 12 | 1, 0, 0, 0]);
     // these, and the rest of the leaves from another worker
     let (tree, other) = (MergeTree::new(13), MergeTree::new(13));
     [1, 4, 5, 6, 7, 8, 10, 11].into_iter().for_each(|leaf| other.insert(&kernels, pair(leaf)).unwrap());
-    for node in nodes.into_iter().chain(other.into_nodes()) {
+    for node in nodes.into_iter().chain(other.into_nodes(&kernels).unwrap()) {
         tree.insert(&kernels, node).unwrap();
     }
-    let root = tree.into_nodes();
+    let root = tree.into_nodes(&kernels).unwrap();
     assert_eq!((root.len(), sums(&root)), (1, vec![(1 << 13) - 1]));
     assert_eq!(*root[0].partials[0].downcast_ref::<String>().unwrap(), whole);
 }
@@ -150,7 +150,7 @@ fn a_serialized_sum_is_that_of_the_serialized_nodes_while_threads_insert() {
         }
     });
     assert!(times > 1);
-    assert_eq!(sums(&tree.into_nodes()), [(1 << N) - 1]);
+    assert_eq!(sums(&tree.into_nodes(&kernels).unwrap()), [(1 << N) - 1]);
 }
 
 /// Holds up every merge until it is let go.
@@ -240,7 +240,7 @@ fn merged(n_leaves: u64, order: impl Iterator<Item = u64>) -> String {
     for leaf in order {
         tree.insert(&[&Trace], Node { level: 0, index: leaf, partials: vec![Box::new(leaf.to_string())] }).unwrap();
     }
-    let mut nodes = tree.into_nodes();
+    let mut nodes = tree.into_nodes(&[&Trace]).unwrap();
     assert_eq!(nodes.len(), 1);
     *nodes.pop().unwrap().partials.pop().unwrap().downcast::<String>().unwrap()
 }
@@ -266,10 +266,10 @@ fn part_of_the_leaves_leaves_nodes_that_complete_another_tree() {
         tree.insert(&[&Trace], Node { level: 0, index: leaf, partials: vec![Box::new(leaf.to_string())] }).unwrap();
     }
     let tree = MergeTree::new(11);
-    for node in first.into_nodes().into_iter().chain(second.into_nodes()) {
+    for node in first.into_nodes(&[&Trace]).unwrap().into_iter().chain(second.into_nodes(&[&Trace]).unwrap()) {
         tree.insert(&[&Trace], node).unwrap();
     }
-    let root = tree.into_nodes().pop().unwrap().partials.pop().unwrap();
+    let root = tree.into_nodes(&[&Trace]).unwrap().pop().unwrap().partials.pop().unwrap();
     assert_eq!(*root.downcast::<String>().unwrap(), whole);
 }
 
@@ -297,7 +297,7 @@ fn a_serialized_tree_completes_another_tree_to_the_same_root() {
         let rest = if done == 0 { done } else { done + 1 };
         (rest..13).for_each(|index| tree.insert(&[&Trace], leaf(index)).unwrap());
         for tree in [tree, again] {
-            let mut nodes = tree.into_nodes();
+            let mut nodes = tree.into_nodes(&[&Trace]).unwrap();
             assert_eq!(nodes.len(), 1, "{done}");
             let root = nodes.pop().unwrap().partials.pop().unwrap();
             assert_eq!(*root.downcast::<String>().unwrap(), whole);
@@ -339,7 +339,7 @@ fn serializing_while_many_threads_insert_misses_no_finished_leaf() {
             }
         }
     });
-    let root = tree.into_nodes().pop().unwrap().partials.pop().unwrap();
+    let root = tree.into_nodes(&[&Trace]).unwrap().pop().unwrap().partials.pop().unwrap();
     assert_eq!(*root.downcast::<String>().unwrap(), whole);
 }
 
@@ -371,7 +371,7 @@ fn leaves_that_are_merged_within_a_longer_leaf_are_merged_as_the_tree_would() {
             let partials = vec![partial.finish(&Trace).unwrap()];
             tree.insert(&[&Trace], Node { level: 0, index, partials }).unwrap();
         }
-        *tree.into_nodes().pop().unwrap().partials.pop().unwrap().downcast::<String>().unwrap()
+        *tree.into_nodes(&[&Trace]).unwrap().pop().unwrap().partials.pop().unwrap().downcast::<String>().unwrap()
     };
     assert_eq!(whole(7, 1), "(((0 1) (2 3)) ((4 5) 6))");
     for n_leaves in 1..40 {
@@ -384,7 +384,8 @@ fn leaves_that_are_merged_within_a_longer_leaf_are_merged_as_the_tree_would() {
 #[test]
 fn a_failure_to_merge_is_an_error_and_costs_the_two_nodes() {
     let bad = || Node { level: 0, index: 1, partials: vec![Box::new(BAD.to_owned())] };
-    let kept = |tree: MergeTree| -> Vec<u64> { tree.into_nodes().iter().map(|node| node.index).collect() };
+    let kept =
+        |tree: MergeTree| -> Vec<u64> { tree.into_nodes(&[&Trace]).unwrap().iter().map(|node| node.index).collect() };
     let tree = MergeTree::new(4);
     [0, 2].into_iter().for_each(|index| tree.insert(&[&Trace], leaf(index)).unwrap());
     assert_eq!(tree.insert(&[&Trace], bad()).unwrap_err().kind(), ErrorKind::InvalidArgument);
@@ -405,6 +406,6 @@ fn a_failure_while_serializing_loses_nothing() {
     let full = || Error::new(ErrorKind::Io, "no space left");
     assert_eq!(tree.serialize(&[&Trace], |_, _, _| Err(full())).unwrap_err().kind(), ErrorKind::Io);
     tree.insert(&[&Trace], leaf(3)).unwrap();
-    let root = tree.into_nodes().pop().unwrap().partials.pop().unwrap();
+    let root = tree.into_nodes(&[&Trace]).unwrap().pop().unwrap().partials.pop().unwrap();
     assert_eq!(*root.downcast::<String>().unwrap(), "((0 1) (2 3))");
 }
