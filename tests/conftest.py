@@ -35,6 +35,9 @@ from kinema.cache.counts import emit_troubles  # noqa: E402
 from kinema.testing import random_walk, write_dcd  # noqa: E402
 from kinema.testing.amounts import wanted_kills  # noqa: E402
 from kinema.testing.programs.children import end_children, restore_sigint, start_child  # noqa: E402
+from kinema.testing.programs.dask_cluster import Cluster  # noqa: E402
+from kinema.testing.programs.dask_cluster import dask_forks as forks_of_dask  # noqa: E402
+from kinema.testing.programs.forks import Forks  # noqa: E402
 from kinema.testing.programs.standing_ranks import StandingRanks  # noqa: E402
 
 # -- how tests end -----------------------------------------------------------------------------------------------------
@@ -336,3 +339,21 @@ def mpi() -> Iterator[MPI]:
     found = MPI()
     yield found
     found.close()
+
+
+@pytest.fixture(scope="session")
+def dask_forks() -> Iterator[Forks]:
+    """Forks schedulers and workers of Dask."""
+    made = forks_of_dask()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def cluster(tmp_path_factory: pytest.TempPathFactory, dask_forks: Forks) -> Iterator[Cluster]:
+    """A Dask cluster without workers; `start` adds them."""
+    made = Cluster(tmp_path_factory.mktemp("dask"), dask_forks)
+    try:
+        yield made
+    finally:
+        made.end()

@@ -20,6 +20,8 @@ from kinema.base.notes import collected
 from kinema.testing import random_walk, write_dcd
 from kinema.testing.amounts import LONG, each
 from kinema.testing.programs.children import worker_processes
+from kinema.testing.programs.dask_cluster import Cluster
+from kinema.testing.programs.forks import Forks
 
 sys.path.insert(0, str(Path(__file__).parent))
 from runner_cases import STRATEGIES, converted, digest, expected, make_sources
@@ -35,14 +37,16 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Any]]:
 
 
 @pytest.fixture(scope="module")
-def dask() -> Iterator[Any]:
+def dask(tmp_path_factory: pytest.TempPathFactory, dask_forks: Forks) -> Iterator[Any]:
     """Three workers of Dask, which stay for the tests that kill none."""
     distributed = pytest.importorskip("distributed")
-    with (
-        distributed.LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=None) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield kn.runners.Dask(client)
+    made = Cluster(tmp_path_factory.mktemp("dask"), dask_forks)
+    try:
+        made.start(3)
+        with distributed.Client(scheduler_file=str(made.file), set_as_default=False) as client:
+            yield kn.runners.Dask(client)
+    finally:
+        made.end()
 
 
 @contextlib.contextmanager
@@ -239,7 +243,9 @@ def test_worker_processes_killed_at_random_moments(tmp_path: Path, kills: Callab
     assert not list(tmp_path.glob("*.part*")) and not (tmp_path / "a.ckpt").exists()
 
 
-def test_lost_dask_workers_killed_at_random_moments(tmp_path: Path, kills: Callable[..., int]) -> None:
+def test_lost_dask_workers_killed_at_random_moments(
+    tmp_path: Path, kills: Callable[..., int], cluster: Cluster
+) -> None:
     distributed = pytest.importorskip("distributed")
     write_dcd(tmp_path / "in.dcd", random_walk(1500, 60))
     targets = ("o.xtc", "o.dcd")
@@ -247,25 +253,23 @@ def test_lost_dask_workers_killed_at_random_moments(tmp_path: Path, kills: Calla
         converted(tmp_path, "in.dcd", f"whole{target[1:]}")
     moments = random.Random(seed := random.randrange(1 << 32))
     print("seed", seed)
-    for _ in range(0, kills(2), 2):
-        # one of three workers is left whether or not Dask starts others, which it does not always do
-        with (
-            distributed.LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=None) as cluster,
-            distributed.Client(cluster) as client,
-        ):
-            for target in targets:
-                hit: list[int] = []
-                at = moments.randrange(1300)
+    rounds = -(-kills(2) // len(targets))
+    # nobody starts a killed worker again; one is left after the last
+    cluster.start(1 + rounds * len(targets))
+    with distributed.Client(scheduler_file=str(cluster.file), set_as_default=False) as client:
+        for target in targets * rounds:
+            hit: list[int] = []
+            at = moments.randrange(1300)
 
-                def kill(done: int, _total: int, at: int = at, hit: list[int] = hit) -> None:
-                    if done >= at and not hit:
-                        ids = client.run(os.getpid, on_error="ignore")
-                        hit.append(moments.choice(sorted(ids.values())))
-                        os.kill(hit[0], signal.SIGKILL)
+            def kill(done: int, _total: int, at: int = at, hit: list[int] = hit) -> None:
+                if done >= at and not hit:
+                    ids = client.run(os.getpid, on_error="ignore")
+                    hit.append(moments.choice(sorted(ids.values())))
+                    os.kill(hit[0], signal.SIGKILL)
 
-                converted(tmp_path, "in.dcd", target, runner=kn.runners.Dask(client), progress=kill)
-                assert hit
-                assert digest(tmp_path / target) == digest(tmp_path / f"whole{target[1:]}")
+            converted(tmp_path, "in.dcd", target, runner=kn.runners.Dask(client), progress=kill)
+            assert hit
+            assert digest(tmp_path / target) == digest(tmp_path / f"whole{target[1:]}")
 
 
 def test_other_readers_read_what_processes_write(tmp_path: Path) -> None:
