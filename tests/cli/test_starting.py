@@ -35,6 +35,7 @@ LINES = {
     "angles": "a.dcd --triples triples.txt -o angles.csv",
     "dihedrals": "a.dcd --quadruples quadruples.txt -o dihedrals.csv",
     "ramachandran": "-f DCD -s PSF --stop 3 --no-stored -o ramachandran.csv",
+    "vectors": "a.dcd --weights none -o vectors.csv",
     "neighbors": "-f DCD -s PSF --select 'name CA' --cutoff 6 --stop 3 --no-stored -o neighbors.csv",
     "mindist": "-f DCD -s PSF --select 'resid 3' --other 'resid 9' --stop 3 --no-stored -o mindist.csv",
     "hbonds": "-f DCD -s PSF --stop 3 --no-stored -o hbonds.csv",

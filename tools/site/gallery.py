@@ -37,6 +37,7 @@ OPTIONS = {
     "angles": '--ag1 "name CA and resid 90" --ag2 "name CA and resid 115" --ag3 "name CA and resid 35"',
     "dihedrals": '--phi --psi --select "resid 50-52"',
     "ramachandran": "--select protein",
+    "vectors": '--axis "name CA and resid 13-24" --axis "name CA and resid 115-120"',
     "neighbors": '--select "name CA" --cutoff 6',
     "mindist": '--select "resid 30-59" --other "resid 122-161"',
     "hbonds": "",

@@ -14,6 +14,7 @@ from kinema.analysis.geometry.end_to_end import EndToEnd as EndToEnd
 from kinema.analysis.geometry.angles import Angles as Angles
 from kinema.analysis.geometry.dihedrals import Dihedrals as Dihedrals
 from kinema.analysis.geometry.ramachandran import Ramachandran as Ramachandran
+from kinema.analysis.geometry.vectors import Vectors as Vectors
 from kinema.analysis.pairs.hbonds import HydrogenBondAnalysis as HydrogenBondAnalysis
 from kinema.analysis.pairs.water_bridges import WaterBridgeAnalysis as WaterBridgeAnalysis
 from kinema.analysis.pairs.neighbors import Neighbors as Neighbors
