@@ -229,3 +229,32 @@ def draw_raster(
     )
     axes.tick_params(axis="y", labelsize=7)
     return figure
+
+
+def draw_matrix(
+    values: NDArray[np.float64],
+    labels: tuple[Sequence[str], Sequence[str]],
+    axis: str,
+    label: str,
+    title: str,
+    limits: tuple[float, float] | None = None,
+) -> Figure:
+    """A map of a matrix, with its first row on top; `limits` below and above 0 are drawn in two colours."""
+    n_rows, n_columns = values.shape
+    figure = Figure(figsize=(6.4, max(2.4, min(9.0, 0.8 + 5.0 * n_rows / max(n_columns, 1)))), layout="constrained")
+    axes = figure.subplots()
+    least, most = limits or (None, None)
+    colours = "RdBu_r" if limits is not None and limits[0] < 0 < limits[1] else "viridis"
+    image = axes.imshow(values, cmap=colours, vmin=least, vmax=most, interpolation="nearest", aspect="auto")
+    axes.set(xlabel=axis, ylabel=axis, title=title)
+    for one, names in ((axes.yaxis, labels[0]), (axes.xaxis, labels[1])):
+        one.set_major_locator(MaxNLocator(nbins=12, integer=True))
+        one.set_major_formatter(
+            lambda value, _position, names=names: (
+                plot_text(names[round(value)]) if 0 <= round(value) < len(names) and value == round(value) else ""
+            )
+        )
+    axes.tick_params(labelsize=7)
+    axes.tick_params(axis="x", rotation=45)
+    figure.colorbar(image, ax=axes, label=plot_text(label))
+    return figure
