@@ -28,6 +28,7 @@ LINES = {
     "rgyr": "a.dcd --weights none -o rgyr.csv",
     "gyration": "a.dcd --weights none -o gyration.csv",
     "pca": "a.dcd -o pca.csv",
+    "dccm": "a.dcd -o dccm.npy",
     "dssp": "-f DCD -s PSF --stop 3 --no-stored -o dssp.csv",
     "centers": "a.dcd --weights none -o centers.npy",
     "distances": "a.dcd --pairs pairs.txt -o distances.csv",

@@ -31,6 +31,7 @@ OPTIONS = {
     "gyration": "--select protein",
     "dssp": "",
     "pca": '--select "name CA" --align average --projections 3',
+    "dccm": '--select "name CA" --align average',
     "centers": '--select "resid 122-161"',
     "distances": '--ag1 "name CA and resid 56" --ag2 "name CA and resid 169"',
     "end-to-end": '--select "name CA"',

@@ -8,6 +8,7 @@ from kinema.analysis.structure.rgyr import RadiusOfGyration as RadiusOfGyration
 from kinema.analysis.structure.gyration import Gyration as Gyration
 from kinema.analysis.structure.dssp import DSSP as DSSP
 from kinema.analysis.structure.pca import PCA as PCA
+from kinema.analysis.structure.dccm import CrossCorrelation as CrossCorrelation
 from kinema.analysis.geometry.centers import Centers as Centers
 from kinema.analysis.geometry.distances import Distances as Distances
 from kinema.analysis.geometry.end_to_end import EndToEnd as EndToEnd

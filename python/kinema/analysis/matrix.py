@@ -32,7 +32,7 @@ class MatrixAnalysis(DeclaredAnalysis):
     #: the quantity's range in pictures; None: the range of the values
     limits: ClassVar[tuple[float, float] | None] = None
     #: what rows and columns are: "residue", "frame"
-    of: ClassVar[str]
+    of: str
 
     @abstractmethod
     def _matrix(self) -> NDArray[np.floating]:
@@ -48,9 +48,9 @@ class MatrixAnalysis(DeclaredAnalysis):
 
     @property
     def summarised_over(self) -> str | None:
-        """See `DeclaredAnalysis`: values of pairs; on a diagonal each is paired with itself."""
+        """See `DeclaredAnalysis`: "214 x 214 atoms"."""
         rows, columns = self._matrix().shape
-        return f"{counted(rows, self.of)} and {counted(columns, self.of)}"
+        return f"{rows:,} x {counted(columns, self.of)}"
 
     def _table(self) -> Table:
         rows, columns = self._labels()

@@ -43,6 +43,7 @@ _CALLED_OTHERWISE = {
     "dihedral": "dihedrals", "chi": "dihedrals", "torsion": "dihedrals", "torsions": "dihedrals",
     "rama": "ramachandran",
     "hbond": "hbonds", "hydrogenbonds": "hbonds", "hbondanalysis": "hbonds", "waterbridge": "water-bridges",
+    "correl": "dccm", "crosscorrelation": "dccm",
     "covar": "pca", "anaeig": "pca", "dodssp": "dssp", "secstruct": "dssp", "helix": "dssp",
     "contacts": "native-contacts", "contact": "native-contacts", "saltbr": "salt-bridges", "watershell": "shells",
     "neighbours": "neighbors", "mdmat": "residue-distances",
