@@ -25,6 +25,7 @@ LINES = {
     "info": "a.dcd",
     "rmsd": "a.dcd -o rmsd.csv",
     "rmsf": "a.dcd -o rmsf.csv",
+    "average": "a.dcd -o average.csv",
     "rgyr": "a.dcd --weights none -o rgyr.csv",
     "gyration": "a.dcd --weights none -o gyration.csv",
     "pca": "a.dcd -o pca.csv",

@@ -27,6 +27,7 @@ KEPT = ROOT / "dist" / "gallery"
 OPTIONS = {
     "rmsd": '--select "protein and name CA" --rmsd-select "resid 122-161"',
     "rmsf": '--select "name CA" --align average',
+    "average": '--select "name CA" --align average',
     "rgyr": "--select protein",
     "gyration": "--select protein",
     "dssp": "",

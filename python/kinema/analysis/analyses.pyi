@@ -4,6 +4,7 @@
 
 from kinema.analysis.structure.rmsd import RMSD as RMSD
 from kinema.analysis.structure.rmsf import RMSF as RMSF
+from kinema.analysis.structure.average import AverageStructure as AverageStructure
 from kinema.analysis.structure.rgyr import RadiusOfGyration as RadiusOfGyration
 from kinema.analysis.structure.gyration import Gyration as Gyration
 from kinema.analysis.structure.dssp import DSSP as DSSP

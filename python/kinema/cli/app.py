@@ -33,6 +33,7 @@ _RENAMED = {(command, "--group"): "--particles" for command in ("info", "repack"
 _CALLED_OTHERWISE = {
     "analyze": "the command of a quantity, such as rmsd", "trajectory": "info", "dump": "info", "stat": "info",
     "rms": "rmsd", "rmsdtraj": "rmsd", "rmsfluct": "rmsf", "fluct": "rmsf", "atomicfluct": "rmsf", "bfactor": "rmsf",
+    "averagestructure": "average", "mean": "average",
     "gyrate": "rgyr", "radgyr": "rgyr", "rg": "rgyr", "radiusofgyration": "rgyr",
     "principal": "gyration", "inertia": "gyration", "shape": "gyration", "asphericity": "gyration",
     "traj": "centers", "com": "centers", "cog": "centers", "centre": "centers", "centerofmass": "centers",
