@@ -44,6 +44,7 @@ OPTIONS = {
     "mindist": '--select "resid 30-59" --other "resid 122-161"',
     "hbonds": "",
     "water-bridges": '--water-selection "resname SER" --selection2 "protein and not resname SER"',
+    "rdf": '--select "name CA" --range 2 20 --norm none',
     "count": '--select "name CA and around 8 resid 56"',
     "shells": '--select "resid 56" --waters "resname SER"',
     "native-contacts": '--select "name CA" --method soft_cut --radius 8 --min-separation 4',

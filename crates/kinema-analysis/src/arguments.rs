@@ -270,6 +270,17 @@ impl Arguments {
         }
     }
 
+    /// A table of whole numbers, (n, m) with its shape.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for anything else.
+    pub fn index_table(&self, name: &'static str) -> Result<([usize; 2], &[u32])> {
+        match self.get(name) {
+            Argument::Atoms { shape, indices } if shape.len() == 2 => Ok(([shape[0], shape[1]], indices)),
+            _ => Err(self.wrong(name, "whole numbers (n, m)")),
+        }
+    }
+
     /// Numbers, one dimension.
     ///
     /// # Errors

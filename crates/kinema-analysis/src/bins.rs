@@ -32,6 +32,12 @@ impl Bins {
         Ok(Self { least, most, n })
     }
 
+    /// `n` bins from `least` to `most`.
+    #[cfg(test)]
+    pub(crate) fn new(least: f64, most: f64, n: usize) -> Self {
+        Self { least, most, n }
+    }
+
     /// Number of bins.
     pub(crate) fn len(&self) -> usize {
         self.n

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use kinema_core::reduce::AnyKernel;
 use kinema_core::{Error, ErrorKind, Result};
 
+use crate::analyses::density::rdf;
 use crate::analyses::geometry::{angles, axis_angles, centers, dihedrals, distances};
 use crate::analyses::motion::{displacements, jumps, rotations};
 use crate::analyses::pairs::{
@@ -70,6 +71,7 @@ pub static KERNELS: &[KernelInfo] = &[
     residue_contacts::KERNEL,
     residue_distances::KERNEL,
     projections::KERNEL,
+    rdf::KERNEL,
     rgyr::KERNEL,
     rmsd::KERNEL,
     rmsf::KERNEL,

@@ -25,5 +25,6 @@ from kinema.analysis.pairs.native_contacts import Contacts as Contacts
 from kinema.analysis.pairs.residue_contacts import ResidueContacts as ResidueContacts
 from kinema.analysis.pairs.residue_distances import ResidueDistances as ResidueDistances
 from kinema.analysis.pairs.salt_bridges import SaltBridges as SaltBridges
+from kinema.analysis.density.rdf import InterRDF as InterRDF
 from kinema.analysis.pairs.count import AtomCount as AtomCount
 from kinema.analysis.pairs.shells import WaterShell as WaterShell

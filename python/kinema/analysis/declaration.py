@@ -21,8 +21,10 @@ from kinema.base.frozen_dataclass import dataclass
 _LARGEST = (1 << 63) - 1
 
 #: Kinds of arguments: a flag, numbers, one of several names, the name of an input file, atoms as `select` takes them, a
-#: list of these or of numbers, or tuples of `atoms_each` atoms (an array of atom numbers, or a file of them).
-Kind = Literal["flag", "integer", "number", "choice", "file", "atoms", "list of atoms", "list of numbers", "tuples"]
+#: list of these or of numbers, two numbers, or tuples of `atoms_each` atoms (an array of atom numbers, or its file).
+Kind = Literal[
+    "flag", "integer", "number", "choice", "file", "atoms", "list of atoms", "list of numbers", "two numbers", "tuples"
+]
 _PANEL = Literal["Frames", "Reading", "Output"]
 
 

@@ -258,3 +258,24 @@ def draw_matrix(
     axes.tick_params(axis="x", rotation=45)
     figure.colorbar(image, ax=axes, label=plot_text(label))
     return figure
+
+
+def draw_functions(
+    x: Column,
+    panels: Sequence[tuple[str, Sequence[Column]]],
+    title: str,
+    error: Column | None = None,
+) -> Figure:
+    """Functions of `x`, a panel for each group of columns; `error` is a band about the first of the first panel."""
+    figure = Figure(figsize=(7.0, 2.8 * len(panels)), layout="constrained")
+    all_axes = figure.subplots(len(panels), sharex=True, squeeze=False)[:, 0]
+    for axes, (label, columns) in zip(all_axes, panels, strict=True):
+        _draw_lines(axes, x, list(columns))
+        unit = columns[0].unit.replace("angstrom", "Å")
+        axes.set_ylabel(plot_text(label if unit in ("", NO_UNIT) else f"{label} ({unit})"))
+    if error is not None:
+        values = panels[0][1][0].values
+        all_axes[0].fill_between(x.values, values - error.values, values + error.values, alpha=0.3, linewidth=0)
+    all_axes[0].set_title(title)
+    all_axes[-1].set_xlabel(plot_text(x.label.replace("angstrom", "Å")))
+    return figure

@@ -47,7 +47,7 @@ _CALLED_OTHERWISE = {
     "correl": "dccm", "crosscorrelation": "dccm",
     "covar": "pca", "anaeig": "pca", "dodssp": "dssp", "secstruct": "dssp", "helix": "dssp",
     "contacts": "native-contacts", "contact": "native-contacts", "saltbr": "salt-bridges", "watershell": "shells",
-    "neighbours": "neighbors", "mdmat": "residue-distances",
+    "radial": "rdf", "gofr": "rdf", "interrdf": "rdf", "neighbours": "neighbors", "mdmat": "residue-distances",
     "trjconv": "convert, to which --pbc, --fit, --select, -b, -e and --dt belong", "trajout": "convert",
     "mdconvert": "convert", "catdcd": "convert or join", "editconf": "convert", "write": "convert",
     "strip": "convert --select",
@@ -63,7 +63,6 @@ _CALLED_OTHERWISE = {
 # quantities without a command
 _ABSENT = {
     "clusters of structures": ("cluster", "clustering", "cluster2"),
-    "radial distribution functions": ("rdf", "radial", "gofr"),
     "mean square displacements": ("msd", "diffusion"),
     "surfaces": ("sasa", "surf", "molsurf"),
     "densities": ("density", "densmap", "spatial", "volmap"),

@@ -83,6 +83,8 @@ def _values(argument: Argument) -> Iterator[Any]:
             yield [SOME_ATOMS, "name CA"]
         case "list of numbers":
             yield [2.5, 6.0]
+        case "two numbers":
+            yield (2.0, 9.0)
         case "tuples":
             # neighbours in the chain, overlapping
             each = argument.option.atoms_each
@@ -101,6 +103,8 @@ def option_words(analysis: type[DeclaredAnalysis], given: dict[str, Any], folder
                 words += [one.flag] if value else [one.option.flag.partition("/")[2]]
             case "list of atoms":
                 words += [word for text in value for word in (one.flag, text)]
+            case "two numbers":
+                words += [one.flag, *map(str, value)]
             case "list of numbers":
                 words += [word for number in value for word in (one.flag, str(number))]
             case "tuples":

@@ -39,6 +39,7 @@ _TYPES: dict[str, Any] = {
     "atoms": str,
     "list of atoms": list[str],
     "list of numbers": list[float],
+    "two numbers": tuple[float, float],
 }
 
 
@@ -87,7 +88,7 @@ def _parameters(argument: Argument) -> Iterator[inspect.Parameter]:
         shown |= options.one_of(option.choices)
     elif kind == "integer":
         shown |= numbers.whole(int(option.least), int(option.most))
-    elif kind in ("number", "list of numbers"):
+    elif kind in ("number", "list of numbers", "two numbers"):
         shown |= numbers.decimal(option.least, option.most)
     of_type = _TYPES[kind]
     if argument.required:

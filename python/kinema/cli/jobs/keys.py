@@ -112,6 +112,15 @@ def _numbers(least: float, most: float) -> Callable[[Any], list[float]]:
     return lambda value: [checked(one) for one in (value if isinstance(value, list) else [value])]
 
 
+def _two(convert: Callable[[Any], list[float]]) -> Callable[[Any], tuple[float, ...]]:
+    def two(value: Any) -> tuple[float, ...]:
+        if not isinstance(value, list) or len(value) != 2:
+            raise _refuse("a list of two numbers", value)
+        return tuple(convert(value))
+
+    return two
+
+
 def _selections(value: Any) -> list[Any]:
     """Texts as `select` takes them, and names of groups of the index file: {group = "C-alpha"}."""
     found = []
@@ -201,6 +210,7 @@ def _argument_key(argument: Argument) -> Key:
         "atoms": (_text, "protein and name CA"),
         "list of atoms": (_selections, ["protein and name CA", {"group": "C-alpha"}]),
         "list of numbers": (_numbers(option.least, option.most), [3.4, 5.0]),
+        "two numbers": (_two(_numbers(option.least, option.most)), [0.0, 10.0]),
         "tuples": (_tuples(option.atoms_each), [list(range(option.atoms_each))]),
     }
     convert, example = checks[kind]

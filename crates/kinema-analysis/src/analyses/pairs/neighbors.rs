@@ -41,19 +41,19 @@ pub const KERNEL: KernelInfo = KernelInfo {
 
 /// The error of a search in a frame: it names the first atom whose position is not finite.
 #[cold]
-pub(super) fn explained(frame: &Frame<'_>, n_sets: usize, error: Error) -> Error {
+pub(crate) fn explained(frame: &Frame<'_>, n_sets: usize, error: Error) -> Error {
     let is_bad = |set: &usize| frame.positions(*set).iter().any(|x| !x.is_finite());
     (0..n_sets).find(is_bad).map_or(error, |set| frame.not_finite(Fields::POSITIONS, set))
 }
 
 /// Pairs that are left out, by their lower atom.
-struct ExcludedPairs {
+pub(crate) struct ExcludedPairs {
     starts: Vec<u32>,
     higher: Vec<u32>,
 }
 
 impl ExcludedPairs {
-    fn new(n_atoms: u32, pairs: &[[u32; 2]]) -> std::result::Result<Self, String> {
+    pub(crate) fn new(n_atoms: u32, pairs: &[[u32; 2]]) -> std::result::Result<Self, String> {
         if pairs.as_flattened().iter().any(|atom| *atom >= n_atoms) {
             return Err(format!("atoms below {n_atoms}, (n, 2)"));
         }
@@ -69,9 +69,35 @@ impl ExcludedPairs {
         Ok(Self { starts, higher: ordered.into_iter().map(|[_, higher]| higher).collect() })
     }
 
-    fn contains(&self, a: u32, b: u32) -> bool {
+    #[inline]
+    pub(crate) fn contains(&self, a: u32, b: u32) -> bool {
         let (lower, higher) = (a.min(b) as usize, a.max(b));
         self.higher[self.starts[lower] as usize..self.starts[lower + 1] as usize].contains(&higher)
+    }
+
+    /// Calls `see` with the places of each ordered pair of atoms of two sets that is excluded; `numbers` are those of their
+    /// atoms, each once.
+    pub(crate) fn each_within(&self, numbers: &[Vec<u32>; 2], mut see: impl FnMut(u32, u32)) {
+        let n_atoms = self.starts.len() - 1;
+        let places = numbers.each_ref().map(|numbers| {
+            let mut places = vec![u32::MAX; n_atoms];
+            (0..).zip(numbers).for_each(|(place, number)| places[*number as usize] = place);
+            places
+        });
+        for lower in 0..n_atoms {
+            let mut before = u32::MAX;
+            for &higher in &self.higher[self.starts[lower] as usize..self.starts[lower + 1] as usize] {
+                if std::mem::replace(&mut before, higher) == higher {
+                    continue;
+                }
+                let orders = [[lower, higher as usize], [higher as usize, lower]];
+                for [i, j] in &orders[..if lower == higher as usize { 1 } else { 2 }] {
+                    if places[0][*i] != u32::MAX && places[1][*j] != u32::MAX {
+                        see(places[0][*i], places[1][*j]);
+                    }
+                }
+            }
+        }
     }
 }
 

@@ -15,9 +15,10 @@ use std::cell::Cell;
 use kinema_core::frame::Lattice;
 use kinema_core::{Error, ErrorKind, Result};
 
+use crate::bins::Bins;
 use crate::cpu::Cpu;
 use grid::{Grid, Run, Sorted, Stencil};
-use scan::{Scan, estimate};
+use scan::{Binning, Scan, estimate};
 
 /// Distance within which the search for the nearest pair begins, angstrom.
 const FIRST_CUTOFF: f64 = 4.0;
@@ -58,6 +59,8 @@ pub struct CellList {
     unsorted: Vec<FoundPair>,
     starts: Vec<u32>,
     examined: u64,
+    /// Loops of the baseline build, whatever the processor has.
+    is_plain: bool,
 }
 
 /// The points from whose cells a search starts.
@@ -68,6 +71,16 @@ enum Homes {
 }
 
 impl CellList {
+    /// A list whose loops are those of the baseline build.
+    #[cfg(test)]
+    fn plain() -> Self {
+        Self { is_plain: true, ..Self::default() }
+    }
+
+    fn cpu(&self) -> Cpu {
+        if self.is_plain { Cpu::baseline() } else { Cpu::detect() }
+    }
+
     /// Number of pairs whose distance was estimated, since it was made.
     pub fn examined(&self) -> u64 {
         self.examined
@@ -171,6 +184,74 @@ impl CellList {
         Ok(())
     }
 
+    /// Counts the pairs of a point of `first` and one of `second`, and each of their images, in bins of their distance.
+    /// `row` is where the bins of a pair begin in `counts`, given the places of both points; `None` if it does not count.
+    ///
+    /// # Errors
+    /// As [`CellList::between`].
+    pub(crate) fn count_between(
+        &mut self,
+        lattice: &Lattice,
+        [first, second]: [&[f32]; 2],
+        bins: &Bins,
+        row: impl Fn(u32, u32) -> Option<usize>,
+        counts: &mut [u64],
+    ) -> Result<()> {
+        if first.is_empty() || second.is_empty() {
+            return Ok(());
+        }
+        self.grid.set(lattice, bins.edge(bins.len()), [first, second])?;
+        self.first.sort(&self.grid, first, |_| true)?;
+        self.second.sort(&self.grid, second, |_| true)?;
+        self.stencil.set(&self.grid, false);
+        self.count(bins, Homes::First, row, counts);
+        Ok(())
+    }
+
+    /// Counts the pairs of two of `points`, each once, as [`CellList::count_between`]; also a point with its own images.
+    ///
+    /// # Errors
+    /// As [`CellList::between`].
+    pub(crate) fn count_within(
+        &mut self,
+        lattice: &Lattice,
+        points: &[f32],
+        bins: &Bins,
+        row: impl Fn(u32, u32) -> Option<usize>,
+        counts: &mut [u64],
+    ) -> Result<()> {
+        if points.is_empty() {
+            return Ok(());
+        }
+        self.grid.set(lattice, bins.edge(bins.len()), [points, &[]])?;
+        self.second.sort(&self.grid, points, |_| true)?;
+        self.stencil.set(&self.grid, true);
+        self.count(bins, Homes::Second, row, counts);
+        Ok(())
+    }
+
+    /// Counts the pairs of the sorted points: of a home and one of the second set.
+    fn count(&mut self, bins: &Bins, homes: Homes, row: impl Fn(u32, u32) -> Option<usize>, counts: &mut [u64]) {
+        let cpu = self.cpu();
+        let homes = if homes == Homes::First { &self.first } else { &self.second };
+        let limit = estimate(&self.grid, bins.edge(bins.len()));
+        let scan = Scan { cpu, homes, others: &self.second, limit };
+        let binning = Binning::new(&self.grid, bins);
+        for cell in homes.occupied() {
+            self.stencil.find_runs(&self.grid, &self.second, cell, &mut self.runs);
+            for run in &self.runs {
+                let unsure = &mut self.candidates;
+                self.examined += scan.count(homes.in_cell(cell), run, &binning, &row, counts, unsure);
+                for &[home, other] in unsure.iter() {
+                    let near = self.grid.decide(homes, home as usize, &self.second, other as usize, run.counts);
+                    if let (Some(bin), Some(row)) = (bins.number(near.distance), row(near.first, near.second)) {
+                        counts[row + bin as usize] += 1;
+                    }
+                }
+            }
+        }
+    }
+
     /// Which of `points` have a point of `reference` at most `cutoff` away. A point that is one of the reference has.
     ///
     /// # Errors
@@ -209,8 +290,9 @@ impl CellList {
     /// Calls `see` with the pairs of the sorted points at most `cutoff` apart: each of a home and one of the second set.
     /// Homes that are not `wanted` are left out.
     fn search(&mut self, cutoff: f64, homes: Homes, wanted: impl Fn(u32) -> bool, mut see: impl FnMut(Near)) {
+        let cpu = self.cpu();
         let homes = if homes == Homes::First { &self.first } else { &self.second };
-        let scan = Scan { cpu: Cpu::detect(), homes, others: &self.second, limit: estimate(&self.grid, cutoff) };
+        let scan = Scan { cpu, homes, others: &self.second, limit: estimate(&self.grid, cutoff) };
         for cell in homes.occupied() {
             self.stencil.find_runs(&self.grid, &self.second, cell, &mut self.runs);
             for run in &self.runs {

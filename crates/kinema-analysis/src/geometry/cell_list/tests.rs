@@ -3,6 +3,7 @@
 use kinema_core::frame::Lattice;
 
 use super::{CellList, FoundPair, PairImages, is_usable};
+use crate::bins::Bins;
 
 const OPEN: [f64; 3] = [0.0; 3];
 
@@ -210,4 +211,60 @@ fn work_is_in_proportion_to_what_is_found() {
     let mut found = Vec::new();
     list.within(&lattice, &all, 10.0, PairImages::All, &mut found).unwrap();
     assert!(list.examined() <= 8 * found.len() as u64, "{} for {}", list.examined(), found.len());
+}
+
+#[test]
+fn the_baseline_build_finds_the_same_pairs() {
+    let mut random = Random::new(17);
+    let (mut list, mut plain) = (CellList::default(), CellList::plain());
+    for (kind, cell) in cells() {
+        let lattice = Lattice::from_cell(&cell).unwrap();
+        let points = points(&mut random, 200, 25.0);
+        let (mut found, mut expected) = (Vec::new(), Vec::new());
+        list.within(&lattice, &points, 3.0, PairImages::All, &mut found).unwrap();
+        plain.within(&lattice, &points, 3.0, PairImages::All, &mut expected).unwrap();
+        assert_eq!(found, expected, "{kind}");
+        assert_eq!(list.examined(), plain.examined(), "{kind}");
+    }
+}
+
+#[test]
+fn counts_of_bins_are_those_of_brute_force_in_every_cell() {
+    let mut random = Random::new(23);
+    for (kind, cell) in cells() {
+        let lattice = Lattice::from_cell(&cell).unwrap();
+        for (least, most, n_bins, n, spread) in [
+            (0.0, 4.0, 40, 150, 14.0),
+            (1.5, 4.9, 7, 60, 30.0),
+            (0.0, 13.0, 1000, 20, 80.0),
+            // so narrow that no estimate is sure
+            (0.0, 3.0, 3_000_000, 60, 14.0),
+        ] {
+            let bins = Bins::new(least, most, n_bins);
+            let (first, second) = (points(&mut random, n, spread), points(&mut random, n / 2 + 1, spread));
+            // pairs of even and of odd points count in rows of their own, others do not count
+            let row = |i: u32, j: u32| (i % 2 == j % 2).then_some((i % 2) as usize * n_bins);
+            let counted = |pairs: &[FoundPair]| {
+                let mut counts = vec![0_u64; 2 * n_bins];
+                for pair in pairs {
+                    if let (Some(row), Some(bin)) = (row(pair.first, pair.second), bins.number(pair.distance)) {
+                        counts[row + bin as usize] += 1;
+                    }
+                }
+                counts
+            };
+            let between = counted(&brute_force(&lattice, &first, &second, most));
+            let mut pairs = Vec::new();
+            CellList::default().within(&lattice, &first, most, PairImages::All, &mut pairs).unwrap();
+            let within = counted(&pairs);
+            for mut list in [CellList::default(), CellList::plain()] {
+                let mut counts = vec![0; 2 * n_bins];
+                list.count_between(&lattice, [&first, &second], &bins, row, &mut counts).unwrap();
+                assert_eq!(counts, between, "{kind}, {most}");
+                counts.fill(0);
+                list.count_within(&lattice, &first, &bins, row, &mut counts).unwrap();
+                assert_eq!(counts, within, "{kind}, {most}");
+            }
+        }
+    }
 }

@@ -1,0 +1,1 @@
+"""Counts on axes and grids: radial distribution functions, densities."""

@@ -1,0 +1,226 @@
+"""Radial distribution functions: against brute force, MDAnalysis, a crystal and an ideal gas."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import kinema as kn
+from kinema.testing import write_dcd
+from kinema.testing.analyses import write_solvated_peptide
+
+TILTED = np.array([[9.0, 0, 0], [3.0, 8.0, 0], [-2.0, 3.5, 7.0]])
+
+
+@pytest.fixture(scope="module")
+def peptide(tmp_path_factory: pytest.TempPathFactory) -> kn.Trajectory:
+    topology, trajectory = write_solvated_peptide(tmp_path_factory.mktemp("rdf"), 6)
+    return kn.open(trajectory, topology=topology)
+
+
+def written(folder: Path, positions: NDArray[Any], cell: NDArray[Any] | None) -> kn.Trajectory:
+    path = folder / "a.dcd"
+    cells = None if cell is None else np.broadcast_to(cell, (len(positions), 3, 3)).astype(np.float32)
+    write_dcd(path, positions.astype(np.float32), cell=cells)
+    return kn.open(path)
+
+
+def brute_force(frame: NDArray[Any], cell: NDArray[Any], most: float) -> NDArray[np.float64]:
+    """Distances of all ordered pairs of atoms and their images, but not of an atom and itself."""
+    frame = frame.astype(np.float64)
+    found = []
+    for shift in product(range(-8, 9), repeat=3):
+        apart = frame[None] - frame[:, None] + np.array(shift) @ cell
+        distances = np.sqrt((apart**2).sum(axis=2))
+        keep = np.ones_like(distances, bool) if any(shift) else ~np.eye(len(frame), dtype=bool)
+        found.append(distances[keep])
+    distances = np.concatenate(found)
+    return distances[distances <= most]
+
+
+def test_counts_are_those_of_all_images_beyond_the_cell(tmp_path: Path) -> None:
+    positions = np.random.default_rng(3).uniform(-10, 10, (3, 15, 3))
+    trajectory = written(tmp_path, positions, TILTED)
+    # as they are read
+    frames, cells = trajectory.read(fields=["positions"])["positions"], trajectory.read(fields=["positions"])["cells"]
+    found = kn.analysis.InterRDF(trajectory, nbins=120, range=(0, 12)).run()
+    distances = np.concatenate([brute_force(*one, 12.0) for one in zip(frames, cells, strict=True)])
+    expected, edges = np.histogram(distances, bins=120, range=(0, 12))
+    np.testing.assert_array_equal(found.results.count, expected)
+    np.testing.assert_allclose(found.results.edges, edges)
+    volume = abs(np.linalg.det(TILTED))
+    np.testing.assert_allclose(found.results.volume, volume, rtol=1e-6)
+    shells = 4 / 3 * np.pi * np.diff(edges**3)
+    np.testing.assert_allclose(found.results.rdf, expected / (shells * 3 * 15 * 14 / volume), rtol=1e-6)
+    np.testing.assert_allclose(found.results.coordination, np.cumsum(expected) / (3 * 15))
+
+
+def differ(found: Any, expected: Any) -> int:
+    """Number of counts that differ: MDAnalysis' distances and edges are in single precision."""
+    return int(np.abs(found.results.count.astype(int) - expected.results.count.astype(int)).sum())
+
+
+def test_mdanalysis_has_the_same_counts(peptide: kn.Trajectory) -> None:
+    import MDAnalysis
+    from MDAnalysis.analysis.rdf import InterRDF
+
+    universe = MDAnalysis.Universe(peptide.topology_name, peptide.paths[0])
+    oxygens, hydrogens = (universe.select_atoms(f"name {name}") for name in ("OH2", "H1"))
+    given: Any = {"nbins": 40, "range": (0.5, 9.0)}
+    for groups, names in (((oxygens, oxygens), ("name OH2", None)), ((oxygens, hydrogens), ("name OH2", "name H1"))):
+        for exclude in (None, "residue"):
+            expected = InterRDF(*groups, exclude_same=exclude, **given).run()
+            more: Any = {"exclude_same": exclude, "images": "minimum", "mean_volume": True, **given}
+            found = kn.analysis.InterRDF(peptide, *names, **more).run()
+            assert differ(found, expected) <= 4
+            if exclude is None and names[1] is not None:
+                np.testing.assert_allclose(found.results.rdf, expected.results.rdf, rtol=0.05)
+    # theirs counts an atom and itself, and takes the exclusion of a block off the number of pairs
+    expected = InterRDF(oxygens, oxygens, nbins=40, range=(0.0, 9.0)).run()
+    found = kn.analysis.InterRDF(peptide, "name OH2", nbins=40, range=(0, 9), count_self=True, images="minimum").run()
+    assert differ(found, expected) <= 4
+    np.testing.assert_allclose(found.results.rdf, expected.results.rdf, rtol=0.05)
+    expected = InterRDF(oxygens, oxygens, exclusion_block=(1, 1), **given).run()
+    found = kn.analysis.InterRDF(peptide, "name OH2", images="minimum", **given).run()
+    np.testing.assert_allclose(found.results.rdf, expected.results.rdf, rtol=0.05)
+    density = InterRDF(oxygens, oxygens, norm="density", exclusion_block=(1, 1), **given).run().results.rdf
+    found = kn.analysis.InterRDF(peptide, "name OH2", norm="density", images="minimum", **given).run()
+    np.testing.assert_allclose(found.results.rdf, density, rtol=0.05)
+
+
+def test_shells_of_a_cubic_lattice(tmp_path: Path) -> None:
+    places = np.array(list(product(range(3), repeat=3)), float) * 2.0
+    trajectory = written(tmp_path, places[None], np.eye(3) * 6.0)
+    found = kn.analysis.InterRDF(trajectory, nbins=50, range=(0.0, 5.0)).run().results
+    neighbours = {2.0: 6, 8**0.5: 12, 12**0.5: 8, 4.0: 6, 20**0.5: 24, 24**0.5: 24}
+    expected = np.zeros(50, int)
+    for distance, number in neighbours.items():
+        expected[int(np.searchsorted(found.edges, distance + 1e-6)) - 1] += 27 * number
+    np.testing.assert_array_equal(found.count, expected)
+    assert found.coordination[-1] == sum(neighbours.values())
+
+
+def test_an_ideal_gas_has_no_structure(tmp_path: Path) -> None:
+    from scipy.stats import chisquare
+
+    positions = np.random.default_rng(11).uniform(0, 1, (60, 60, 3)) @ TILTED
+    found = kn.analysis.InterRDF(written(tmp_path, positions, TILTED), nbins=20, range=(0.0, 3.0)).run().results
+    # each pair once: its two orders are not independent
+    shells = np.diff(found.edges**3) / found.edges[-1] ** 3
+    counts = found.count / 2
+    assert chisquare(counts, shells * counts.sum()).pvalue > 1e-4
+    assert abs(found.rdf[5:].mean() - 1) < 0.02
+
+
+def test_what_is_left_out_is_left_out_of_the_number_of_pairs(peptide: kn.Trajectory) -> None:
+    atoms = peptide.atoms
+    water = peptide.select("resname TIP3").indices
+    of = atoms.resindices[water]
+    same = of[:, None] == of[None]
+    n = len(water)
+    every = kn.analysis.InterRDF(peptide, "resname TIP3", nbins=30, range=(0, 6)).run().results
+    parts = {}
+    for intra in ("only", "none"):
+        parts[intra] = kn.analysis.InterRDF(peptide, "resname TIP3", nbins=30, range=(0, 6), intra=intra).run().results
+    assert every.n_pairs == [n * (n - 1)]
+    assert parts["only"].n_pairs == [same.sum() - n] and parts["none"].n_pairs == [n * n - same.sum()]
+    np.testing.assert_array_equal(parts["only"].count + parts["none"].count, every.count)
+    bonds = kn.analysis.InterRDF(peptide, "resname TIP3", nbins=30, range=(0, 6), exclude_bonds=2).run().results
+    np.testing.assert_array_equal(bonds.n_pairs, parts["none"].n_pairs)
+    np.testing.assert_array_equal(bonds.count, parts["none"].count)
+    blocks = kn.analysis.InterRDF(peptide, "resname TIP3", nbins=30, range=(0, 6), exclusion_block=(3, 3)).run().results
+    np.testing.assert_array_equal(blocks.count, parts["none"].count)
+    shared = kn.analysis.InterRDF(peptide, "resname TIP3", "name OH2", nbins=30, range=(0, 6)).run().results
+    uneven = kn.analysis.InterRDF(peptide, "name OH2", nbins=30, range=(0, 6), exclusion_block=(1, 2)).run().results
+    oxygens = n // 3
+    # (0, 0), (0, 1), (1, 2), (1, 3) and so on: the first is an atom and itself
+    assert uneven.n_pairs == [oxygens**2 - oxygens - oxygens + 1]
+    assert shared.n_pairs == [n * n // 3 - n // 3] and shared.count[0] == 0
+
+
+def test_a_column_for_each_pair_of_types(peptide: kn.Trajectory) -> None:
+    given: Any = {"nbins": 20, "range": (0, 7)}
+    found = kn.analysis.InterRDF(peptide, "resname TIP3", by="name", **given).run()
+    columns = [one.name for one in found.table().columns]
+    assert columns[1:7] == ["H1 - H1", "H1 - H2", "H1 - OH2", "H2 - H2", "H2 - OH2", "OH2 - OH2"]
+    for k, (first, second) in enumerate((("H1", None), ("H1", "H2"), ("H1", "OH2"))):
+        other = None if second is None else f"name {second}"
+        alone = kn.analysis.InterRDF(peptide, f"resname TIP3 and name {first}", other, **given).run().results
+        np.testing.assert_array_equal(found.results.count[:, k], alone.count)
+        np.testing.assert_allclose(found.results.rdf[:, k], alone.rdf)
+        np.testing.assert_allclose(found.results.coordination[:, k], alone.coordination)
+
+
+def test_errors_from_blocks_are_those_of_runs_of_the_parts(peptide: kn.Trajectory) -> None:
+    given: Any = {"select": "name OH2", "nbins": 10, "range": (2.0, 8.0)}
+    found = kn.analysis.InterRDF(peptide, n_blocks=3, **given).run().results
+    parts = [kn.analysis.InterRDF(peptide, **given).run(start=i, stop=i + 2).results.rdf for i in (0, 2, 4)]
+    np.testing.assert_allclose(found.rdf_error, np.std(parts, axis=0, ddof=1) / 3**0.5)
+    np.testing.assert_array_equal(found.count, kn.analysis.InterRDF(peptide, **given).run().results.count)
+    elements = kn.analysis.InterRDF(peptide, by="element", nbins=5).run().table()
+    assert "O - O" in [one.name for one in elements.columns]
+    with pytest.raises(kn.ArgumentError, match="n_blocks=7 needs as many frames"):
+        kn.analysis.InterRDF(peptide, n_blocks=7, **given).run()
+
+
+def test_rings_in_a_plane(tmp_path: Path) -> None:
+    positions = np.random.default_rng(5).uniform(0, 6.9, (2, 30, 3))
+    cell = np.diag([9.0, 8.0, 7.0])
+    trajectory = written(tmp_path, positions, cell)
+    found = kn.analysis.InterRDF(trajectory, nbins=12, range=(0.0, 6.0), dimensions="xy").run().results
+    flat = positions.astype(np.float32) * np.array([1, 1, 0], np.float32)
+    plane = np.diag([9.0, 8.0, 1e6])
+    distances = np.concatenate([brute_force(frame, plane, 6.0) for frame in flat])
+    expected, edges = np.histogram(distances, bins=12, range=(0, 6))
+    np.testing.assert_array_equal(found.count, expected)
+    np.testing.assert_allclose(found.rdf, expected / (np.pi * np.diff(edges**2) * 2 * 30 * 29 / 72), rtol=1e-6)
+    # atoms outside of the cell along an edge that leans over count where they are in it
+    leaning = np.array([[9.0, 0, 0], [0, 8.0, 0], [2.0, 1.0, 7.0]])
+    moved = positions + np.array([-1, 2] * 15)[:, None] * leaning[2]
+    again = kn.analysis.InterRDF(written(tmp_path, moved, leaning), nbins=12, range=(0.0, 6.0), dimensions="xy").run()
+    assert np.abs(again.results.count.astype(int) - expected).sum() <= 4
+
+
+def test_cells_without_a_volume_are_refused_unless_it_does_not_matter(tmp_path: Path) -> None:
+    trajectory = written(tmp_path, np.random.default_rng(1).uniform(0, 9, (2, 20, 3)), None)
+    with pytest.raises(kn.ArgumentError, match=r"a.dcd: the cell of frame 0 has no volume, which norm='rdf' needs"):
+        kn.analysis.InterRDF(trajectory).run()
+    counts = kn.analysis.InterRDF(trajectory, norm="none").run().results
+    assert counts.count.sum() > 0 and (counts.rdf * 2 == counts.count).all()
+    given = kn.analysis.InterRDF(trajectory, volume=729.0).run().results.rdf
+    assert np.isfinite(given).all()
+
+
+def test_the_first_shell(peptide: kn.Trajectory) -> None:
+    distances = np.linspace(0.1, 12, 120)
+    wave = np.where(distances < 2, 0, 1 + 2 * np.exp(-distances / 3) * np.cos(2 * np.pi * (distances - 2.8) / 3))
+    place = kn.analysis.density.rdf.first_shell(wave)
+    assert place is not None and abs(distances[place] - 4.3) < 0.2
+    assert kn.analysis.density.rdf.first_shell(np.ones(50)) is None
+    nothing = kn.analysis.InterRDF(peptide, "name OH2", range=(0, 1)).run()
+    assert np.isnan(nothing.first_shell).all()
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"range": (3, 3)}, "range must be two finite distances"),
+        ({"range": (0, np.inf)}, "range must be two finite distances"),
+        ({"range": (0, 1, 2)}, "range must be two finite distances"),
+        ({"nbins": 0}, "nbins is a whole number from 1 on"),
+        ({"nbins": 2**32}, "nbins must be below"),
+        ({"norm": "g"}, "norm must be one of"),
+        ({"exclusion_block": (1.5, 2)}, "exclusion_block is two whole numbers"),
+        ({"exclude_same": "residue", "intra": "none"}, "exclude_same and intra exclude each other"),
+        ({"volume": 0.0}, "volume must be finite and above 0"),
+        ({"by": "resname", "select": None, "exclude_same": "chain", "exclusion_block": (1, 1)}, "exclude each other"),
+    ],
+)
+def test_bad_arguments_are_refused(peptide: kn.Trajectory, given: dict[str, Any], words: str) -> None:
+    with pytest.raises(kn.ArgumentError, match=words):
+        kn.analysis.InterRDF(peptide, **{"select": "name OH2", **given})
