@@ -179,7 +179,7 @@ def test_rings_in_a_plane(tmp_path: Path) -> None:
     expected, edges = np.histogram(distances, bins=12, range=(0, 6))
     np.testing.assert_array_equal(found.count, expected)
     np.testing.assert_allclose(found.rdf, expected / (np.pi * np.diff(edges**2) * 2 * 30 * 29 / 72), rtol=1e-6)
-    # atoms outside of the cell along an edge that leans over count where they are in it
+    # atoms outside of the cell along an edge that leans over count at their place in it
     leaning = np.array([[9.0, 0, 0], [0, 8.0, 0], [2.0, 1.0, 7.0]])
     moved = positions + np.array([-1, 2] * 15)[:, None] * leaning[2]
     again = kn.analysis.InterRDF(written(tmp_path, moved, leaning), nbins=12, range=(0.0, 6.0), dimensions="xy").run()
