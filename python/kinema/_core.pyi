@@ -1109,13 +1109,28 @@ class BrokenCounter:
 
 def near_pairs(
     first: NDArray[np.float32],
-    second: NDArray[np.float32],
+    second: NDArray[np.float32] | None,
     cell: NDArray[np.float64],
     periodic: tuple[bool, bool, bool],
     cutoff: float,
 ) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
-    """Pairs of an atom of `first` and one of `second`, (n, 3), at most `cutoff` apart: (m, 2) numbers, and (m,) distances.
+    """Pairs of an atom of `first` and one of `second`, (n, 3), at most `cutoff` apart: (m, 2) numbers, ascending, and
+    (m,) distances. Without `second` pairs of two of `first`, each once. Nearest images in a cell, (3, 3), whose edges
+    `periodic` repeat."""
+
+def pair_distances(
+    first: NDArray[np.float32],
+    second: NDArray[np.float32],
+    cell: NDArray[np.float64],
+    periodic: tuple[bool, bool, bool],
+) -> NDArray[np.float64]:
+    """The distance of each atom of `first` from the same one of `second`, (n, 3), as kernels of given pairs compute it.
     Nearest images in a cell, (3, 3), whose edges `periodic` repeat."""
+
+def nearest_images(
+    vectors: NDArray[np.float64], cell: NDArray[np.float64], periodic: tuple[bool, bool, bool]
+) -> NDArray[np.float64]:
+    """The shortest image of each vector, (n, 3), in a cell, (3, 3), whose edges `periodic` repeat."""
 
 class Partial:
     """What a kernel has gathered from some leaves."""

@@ -22,6 +22,7 @@ from kinema.base.serialisation import serialize
 from kinema.execution.checkpoint.value_bytes import from_bytes, to_bytes
 from kinema.execution.results_file import ResultDataset
 from kinema.model.frame import Block
+from kinema.model.frame_atoms import FrameAtoms
 from kinema.model.selection.atoms import AtomChoice
 from kinema.model.selection.frames import FrameSelection
 from kinema.runners.base import Rows
@@ -54,7 +55,8 @@ class PythonKernel(ABC):
         """The partial with the frames of a block added, in order; the method may change and return it.
 
         `block.positions` is (frames, atoms, 3) float32 in angstrom, atoms in the order of the selection. The block has
-        velocities and forces if `fields` names them, and always cells.
+        velocities and forces if `fields` names them, and always cells. Frames of it, `block[i]`, have pairs within a
+        cutoff, groups and nearest images: see `Frame.pairs`, `Frame.groups` and `Frame.nearest_images`.
         """
 
     @abstractmethod
@@ -87,6 +89,7 @@ class Custom(Analysis):
         selection = select_atoms(trajectory, select)
         super().__init__(trajectory, selection, {"kernel": type(kernel).__qualname__, "select": describe(selection)})
         self._kernel = kernel
+        self._frame_atoms = trajectory.atoms_of_frames(selection.indices)
         trajectory.check_fields(kernel.fields)
 
     def _passes(self, frames: FrameSelection) -> Passes:
@@ -95,14 +98,14 @@ class Custom(Analysis):
 
     def __getstate__(self) -> dict[str, Any]:
         """The state with the kernel as workers get it: the pickle includes code of the script or session."""
-        return self.__dict__ | {"_kernel": Adapter(self._kernel)}
+        return self.__dict__ | {"_kernel": Adapter(self._kernel, self._frame_atoms)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state | {"_kernel": state["_kernel"].kernel})
 
     def _pass(self) -> Pass:
-        adapter = Adapter(self._kernel)
         atoms, fields = self.selection.indices, self._kernel.fields
+        adapter = Adapter(self._kernel, self._frame_atoms)
         return Pass(_core.Kernel("python", self.trajectory.n_atoms, atoms=atoms, fields=fields, adapter=adapter))
 
     def _table(self) -> Table:
@@ -173,8 +176,10 @@ def from_function(
     ----------
     function : callable
         over="frames": takes a `Frame` and returns a number, an array of one shape, or a dict of these by name; each
-        entry of a dict is a result, and a column of tables, under its name. over="blocks": takes a `Block` and returns
-        an array with one row per frame of the block, or a dict of such arrays; blocks differ in length.
+        entry of a dict is a result, and a column of tables, under its name. `Frame.pairs` finds near atoms,
+        `Frame.groups` residues and other groups, `Frame.nearest_images` vectors in the cell. over="blocks": takes a
+        `Block` and returns an array with one row per frame of the block, or a dict of such arrays; blocks differ in
+        length.
     trajectory : Trajectory
     select : as `Trajectory.select`
         Atoms in the vectors; None: all.
@@ -305,8 +310,9 @@ def _name_of(code: Any) -> str:
 class Adapter:
     """The object that the core calls for a `PythonKernel`: turns arrays into blocks, and partials into bytes."""
 
-    def __init__(self, kernel: PythonKernel) -> None:
+    def __init__(self, kernel: PythonKernel, atoms: FrameAtoms | None = None) -> None:
         self.kernel = kernel
+        self.atoms = atoms
 
     def empty(self) -> Any:
         """See `PythonKernel`."""
@@ -314,7 +320,7 @@ class Adapter:
 
     def accumulate(self, partial: Any, arrays: dict[str, NDArray[Any]]) -> Any:
         """See `PythonKernel`; an exception gets a note that names the frames."""
-        block = Block.from_arrays(arrays, self.kernel.fields)
+        block = Block.from_arrays(arrays, self.kernel.fields, self.atoms)
         try:
             gathered = self.kernel.accumulate(partial, block)
         except Exception as error:
@@ -360,7 +366,7 @@ class Adapter:
     def __reduce__(self) -> tuple[Any, ...]:
         """Sends the kernel to other processes with the code of the script or session, for any pickler."""
         try:
-            return _deserialized, (serialize(self.kernel),)
+            return _deserialized, (serialize(self.kernel), self.atoms)
         except Exception as error:
             # the user's objects may raise anything
             raise ArgumentError(
@@ -369,5 +375,5 @@ class Adapter:
             ) from error
 
 
-def _deserialized(packed: bytes) -> Adapter:
-    return Adapter(pickle.loads(packed))
+def _deserialized(packed: bytes, atoms: FrameAtoms | None) -> Adapter:
+    return Adapter(pickle.loads(packed), atoms)

@@ -15,6 +15,7 @@ from kinema.base.resources import worker_count
 from kinema.base.timings import Timings
 from kinema.formats import h5md
 from kinema.model.atom_table import Atoms
+from kinema.model.frame_atoms import FrameAtoms
 from kinema.model.topology import Topology
 from kinema.trajectory.files import OpenedFiles
 
@@ -104,6 +105,10 @@ class TrajectoryDescription(OpenedFiles):
                 )
             self._topology_fits = True
         return self._topology
+
+    def atoms_of_frames(self, indices: NDArray[np.uint32] | None = None) -> FrameAtoms:
+        """The atoms of frames that have only these (None: all); it reads no topology."""
+        return FrameAtoms(indices, self.n_atoms, self._topology)
 
     @property
     def atoms(self) -> Atoms:

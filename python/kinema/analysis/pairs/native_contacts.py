@@ -247,7 +247,10 @@ class Contacts(PerFrameAnalysis):
             reference.check(group, whole=not self._minimum_image)
         rows = [one.positions(group).astype(np.float32) for one, group in zip(references, self._groups, strict=True)]
         cell, periodic = references[0].cell() if self._minimum_image else (np.zeros((3, 3)), (False, False, False))
-        places, distances = _core.near_pairs(rows[0], rows[1], cell, periodic, self._method.radius)
+        places, _ = _core.near_pairs(rows[0], rows[1], cell, periodic, self._method.radius)
+        # as the kernel computes them, so that in the reference itself all pairs are in contact
+        first, second = (np.ascontiguousarray(rows[i][places[:, i]]) for i in (0, 1))
+        distances = _core.pair_distances(first, second, cell, periodic)
         pairs = np.column_stack([group.indices[places[:, i]] for i, group in enumerate(self._groups)])
         kept = self._kept(pairs)
         if not len(kept):
