@@ -85,6 +85,50 @@ def test_donors_by_distance_as_mdanalysis(peptide: tuple[Path, Path], update: bo
     assert assert_as_mdanalysis(peptide, d_a_cutoff=3.6, d_h_a_angle_cutoff=110.0, **chosen) > 50
 
 
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {"acceptors_sel": "name O* and around 4 resid 2:4", "hydrogens_sel": "name HN H1 H2"},
+        {"hydrogens_sel": "name H1 H2 and around 3.5 protein", "acceptors_sel": "name O* and not prop z < 0"},
+        {
+            "donors_sel": "name N O* and around 8 resid 2",
+            "hydrogens_sel": "name HN H1 H2 and not around 3 resid 1",
+            "acceptors_sel": "name O* and sphzone 9 protein",
+        },
+    ],
+)
+def test_groups_that_change_as_mdanalysis(peptide: tuple[Path, Path], chosen: dict[str, str]) -> None:
+    n_bonds = assert_as_mdanalysis(peptide, d_a_cutoff=3.6, d_h_a_angle_cutoff=110.0, **chosen)
+    assert n_bonds > 5
+    everywhere = {name: one.split(" and ")[0] for name, one in chosen.items()}
+    wide = kn.analysis.HydrogenBondAnalysis(
+        opened(peptide), d_a_cutoff=3.6, d_h_a_angle_cutoff=110.0, **everywhere
+    ).run()
+    assert len(wide.results.hbonds) > n_bonds
+
+
+def test_groups_of_between_may_change(peptide: tuple[Path, Path]) -> None:
+    traj, limits = opened(peptide), {"d_a_cutoff": 3.6, "d_h_a_angle_cutoff": 110.0}
+    near = "resname TIP3 and byres around 2.2 resid 1:4"
+    found = kn.analysis.HydrogenBondAnalysis(traj, between=[near, "protein"], **limits).run()
+    whole = kn.analysis.HydrogenBondAnalysis(traj, between=["resname TIP3", "protein"], **limits).run().results
+    universe = MDAnalysis.Universe(*map(str, peptide))
+    group = universe.select_atoms(near, updating=True)
+    members = [set(group.indices.tolist()) for _ in universe.trajectory]
+    waters = set(universe.select_atoms("resname TIP3").indices.tolist())
+    kept = [row for row in triples(whole) if {row[1], row[3]} & waters <= members[row[0]]]
+    assert triples(found.results) == kept and 0 < len(kept) < len(whole.hbonds)
+    alike = kn.analysis.HydrogenBondAnalysis(traj, between=[near, near], **limits).run().results
+    inside = kn.analysis.HydrogenBondAnalysis(traj, donors_sel=None, acceptors_sel=None, **limits).run().results
+    assert triples(alike) == [row for row in triples(inside) if {row[1], row[3]} <= members[row[0]]]
+    with pytest.raises(kn.ArgumentError, match=r"update_selections=False needs the same atoms .* frame=0"):
+        kn.analysis.HydrogenBondAnalysis(traj, between=[near, near], update_selections=False)
+    with pytest.raises(kn.ArgumentError, match="native contacts are pairs of the reference"):
+        kn.analysis.Contacts(traj, (near, "protein"))
+    with pytest.raises(kn.ArgumentError, match="depends on coordinates"):
+        kn.analysis.WaterBridgeAnalysis(traj, near, "protein")
+
+
 def test_pairs_of_the_first_frame_are_found_for_each_run(peptide: tuple[Path, Path]) -> None:
     chosen = {
         "donors_sel": "name N* O*",

@@ -60,10 +60,11 @@ class HydrogenBondAnalysis(BondAnalysis):
     Parameters
     ----------
     trajectory : Trajectory
-    donors_sel, hydrogens_sel, acceptors_sel : as `Trajectory.select`
+    donors_sel, hydrogens_sel, acceptors_sel : as `Trajectory.select`, or atoms that change with the frame
         None: guessed from masses and charges. Without charges N and O (and S with `sulfur`) are donors and acceptors.
-    between : two groups as `Trajectory.select`, or a list of such pairs
-        Bonds with the donor in one of the two and the acceptor in the other; None: all bonds.
+    between : two groups as `donors_sel`, or a list of such pairs
+        Bonds with the donor in one of the two and the acceptor in the other; None: all bonds. MDAnalysis takes the
+        atoms that such a group has in the first frame; here the group changes.
     d_h_cutoff : float, angstrom
         Greatest distance of a hydrogen from its donor, with donors_sel or if the topology has no bonds.
     d_a_cutoff : float, angstrom
@@ -71,7 +72,8 @@ class HydrogenBondAnalysis(BondAnalysis):
     d_h_a_angle_cutoff : float, degrees
         Angle of the criterion, by default that of its source: D-H-A, with "gromacs" H-D-A.
     update_selections : bool
-        Look for the hydrogens that are near donors in each frame; False: in the first frame of the run alone.
+        Look for the hydrogens that are near donors in each frame; False: in the first frame of the run alone, and all
+        groups must have the same atoms in all frames.
     criterion : {"distance-angle", "gromacs", "baker-hubbard", "wernet-nilsson"}
     sulfur : bool
         S is a donor and an acceptor too, if these are by element.
@@ -94,6 +96,7 @@ class HydrogenBondAnalysis(BondAnalysis):
     """
 
     command_name = "hbonds"
+    takes_changing = True
     summary = "Hydrogen bonds, for each frame."
     quantities = (
         Quantity("distance", "angstrom", "distance of donor and acceptor"),
@@ -156,10 +159,20 @@ class HydrogenBondAnalysis(BondAnalysis):
         d_h_cutoff = positive_number("d_h_cutoff", d_h_cutoff)
         groups = _pairs_of_groups(trajectory, between)
         with collected() as notes:
-            atoms = bonding_atoms_of(trajectory, donors_sel, hydrogens_sel, acceptors_sel, sulfur=sulfur)
+            atoms = bonding_atoms_of(
+                trajectory, donors_sel, hydrogens_sel, acceptors_sel, sulfur=sulfur, may_change=True
+            )
         if groups:
             atoms = only_among(atoms, [one for pair in groups for one in pair], "between=")
         made = atom_arguments(atoms, d_h_cutoff)
+        only = _changing(trajectory, donors_sel, hydrogens_sel, acceptors_sel)
+        self._changing = [*only.values(), *(one for pair in groups for one in pair if one.changes)]
+        if self._changing and not update_selections:
+            raise ArgumentError(
+                f"update_selections=False needs the same atoms in all frames, but those of "
+                f"{self._changing[0].description!r} change; select(..., frame=0) of the trajectory takes the atoms of "
+                "one frame"
+            )
         taking_part = np.unique(np.concatenate([one.ravel() for one in made.values() if isinstance(one, np.ndarray)]))
         super().__init__(
             trajectory,
@@ -176,18 +189,23 @@ class HydrogenBondAnalysis(BondAnalysis):
             sulfur=sulfur,
         )
         self._add_notes(notes)
-        self._arguments = limits | made
+        self._arguments = limits | made | {name: one.expression for name, one in only.items()}
         self._pairs_of_first = not update_selections and atoms.pairs is None
         #: pairs of donor and hydrogen in the first frame of the last run
         self._pairs: NDArray[np.uint32] | None = None
         if groups:
-            self._arguments["between"] = [[first.indices, second.indices] for first, second in groups]
+            self._arguments["between"] = [[one.expression or one.indices for one in pair] for pair in groups]
 
     @classmethod
     def check_arguments(cls, given: Mapping[str, Any], *, followed: bool = False) -> None:
         names = ("d_a_cutoff", "d_h_a_angle_cutoff")
         _limits(given.get("criterion", "distance-angle"), *(given.get(name) for name in names))
         super().check_arguments(given, followed=followed)
+
+    @property
+    def selections(self) -> Sequence[Selection]:
+        """The atoms that can take part, and the groups that change with the frame."""
+        return (self.selection, *self._changing)
 
     def _kernel(self) -> _core.Kernel:
         arguments = self._arguments
@@ -254,7 +272,7 @@ class _NearHydrogens(HydrogenBondAnalysis):
         self, trajectory: Trajectory, donors: NDArray[np.uint32], hydrogens: NDArray[np.uint32], d_h_cutoff: float
     ) -> None:
         BondAnalysis.__init__(self, trajectory, np.union1d(donors, hydrogens))
-        self._pairs_of_first, self._pairs = False, None
+        self._pairs_of_first, self._pairs, self._changing = False, None, []
         self._arguments = {"pairs": np.column_stack([donors, donors]), "acceptors": hydrogens}
         self._arguments |= {"criterion": "heavy", "distance": d_h_cutoff, "angle": 0.0}
 
@@ -262,6 +280,17 @@ class _NearHydrogens(HydrogenBondAnalysis):
 def _limits(criterion: str, distance: float | None, angle: float | None) -> dict[str, Any]:
     check_choice("criterion", criterion, HYDROGEN_BOND_CRITERION)
     return criterion_arguments(criterion, distance, angle, ("d_a_cutoff", "d_h_a_angle_cutoff"))
+
+
+def _changing(trajectory: Trajectory, *chosen: Any) -> dict[str, Selection]:
+    """The selections of donors, hydrogens and acceptors that change with the frame, by the kernel's names."""
+    names = ("donors_group", "hydrogens_group", "acceptors_group")
+    given = {
+        name: select_atoms(trajectory, one, may_change=True)
+        for name, one in zip(names, chosen, strict=True)
+        if one is not None
+    }
+    return {name: one for name, one in given.items() if one.changes}
 
 
 def _pairs_of_groups(trajectory: Trajectory, between: Any) -> list[tuple[Selection, Selection]]:
@@ -280,5 +309,5 @@ def _pairs_of_groups(trajectory: Trajectory, between: Any) -> list[tuple[Selecti
         flat = [one for pair in between for one in pair]
     if len(flat) % 2:
         raise ArgumentError(f"between names groups in pairs, found {len(flat)}")
-    groups = [trajectory.select(one) for one in flat]
+    groups = [select_atoms(trajectory, one, may_change=True) for one in flat]
     return list(zip(groups[::2], groups[1::2], strict=True))

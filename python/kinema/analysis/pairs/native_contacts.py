@@ -357,8 +357,14 @@ def _two_groups(trajectory: Trajectory, select: Any, other: AtomChoice) -> tuple
     if is_pair and other is not None:
         raise ArgumentError("select is a pair of groups already; leave out other=")
     first, second = select if is_pair else (select, select if other is None else other)
-    groups = select_atoms(trajectory, first), select_atoms(trajectory, second)
+    groups = select_atoms(trajectory, first, may_change=True), select_atoms(trajectory, second, may_change=True)
     for group in groups:
+        if group.changes:
+            raise ArgumentError(
+                f"the atoms of {group.description!r} change with the frame, but native contacts are pairs of the "
+                "reference, whose distances are compared in all frames; Neighbors (kinema neighbors) counts the pairs "
+                "of groups that change, and select(..., frame=0) of the trajectory takes the atoms of one frame"
+            )
         group.check_unique()
     return groups
 
