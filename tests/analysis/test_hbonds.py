@@ -73,6 +73,60 @@ def test_triples_of_mdanalysis_in_a_triclinic_cell(peptide: tuple[Path, Path]) -
         assert assert_as_mdanalysis(peptide, d_a_cutoff=3.6, d_h_a_angle_cutoff=110.0, between=between) > 10
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"tau_max": 7, "window_step": 3},
+        {"tau_max": 10, "intermittency": 2},
+        {"tau_max": 30, "window_step": 2, "intermittency": 5},
+    ],
+)
+def test_lifetimes_of_mdanalysis(long_peptide: tuple[Any, Any], given: dict[str, int]) -> None:
+    ours, theirs = long_peptide
+    found, expected = ours.lifetime(**given), theirs.lifetime(**given)
+    np.testing.assert_array_equal(found[0], expected[0])
+    np.testing.assert_allclose(found[1], expected[1], rtol=1e-12)
+    assert (np.diff(found[1]) < 0).all() and found[1, -1] < 0.9
+
+
+@pytest.fixture(scope="module")
+def long_peptide(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any]:
+    """Hydrogen bonds of 50 frames, by Kinema and MDAnalysis."""
+    files = write_solvated_peptide(tmp_path_factory.mktemp("peptide"), 50)
+    limits = {"d_a_cutoff": 3.6, "d_h_a_angle_cutoff": 110.0}
+    peer = hbonds_of_peer.HydrogenBondAnalysis(MDAnalysis.Universe(*map(str, files)), **limits)
+    return kn.analysis.HydrogenBondAnalysis(opened(files), **limits).run(), peer.run()
+
+
+def test_lifetimes_that_cannot_be_computed(peptide: tuple[Path, Path]) -> None:
+    bonds = kn.analysis.HydrogenBondAnalysis(opened(peptide))
+    with pytest.raises(kn.ArgumentError, match="call run"):
+        bonds.lifetime(tau_max=2)
+    bonds.run()
+    for name, value in [("tau_max", 0), ("window_step", 0), ("intermittency", -1), ("tau_max", 1.5)]:
+        with pytest.raises(kn.ArgumentError, match=f"{name} is a whole number"):
+            bonds.lifetime(**{"tau_max": 2, name: value})
+    with pytest.raises(kn.ArgumentError, match="tau_max must be below the number of frames, 12, found 12"):
+        bonds.lifetime(tau_max=12)
+    with pytest.raises(kn.ArgumentError, match="equally spaced"):
+        bonds.run(frames=[0, 1, 3]).lifetime(tau_max=1)
+    with pytest.warns(kn.Note, match="frames are 2 apart"):
+        bonds.run(step=2).lifetime(tau_max=2)
+    none = kn.analysis.HydrogenBondAnalysis(opened(peptide), d_a_cutoff=1.1).run()
+    assert np.isnan(none.lifetime(tau_max=2)[1, 1:]).all() and none.lifetime(tau_max=2)[1, 0] == 1
+
+
+def test_bonds_of_a_residue_with_all(peptide: tuple[Path, Path]) -> None:
+    limits = {"d_a_cutoff": 3.6, "d_h_a_angle_cutoff": 110.0}
+    traj = opened(peptide)
+    found = kn.analysis.HydrogenBondAnalysis(traj, between=["resid 2 and protein", "all"], **limits).run().results
+    every = kn.analysis.HydrogenBondAnalysis(traj, **limits).run().results
+    residue = set(traj.select("resid 2 and protein").indices.tolist())
+    expected = [row for row in triples(every) if row[1] in residue or row[3] in residue]
+    assert triples(found) == expected and 0 < len(expected) < len(every.hbonds)
+
+
 @pytest.mark.parametrize("update", [True, False])
 def test_donors_by_distance_as_mdanalysis(peptide: tuple[Path, Path], update: bool) -> None:
     chosen = {

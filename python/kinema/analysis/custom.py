@@ -6,6 +6,7 @@ Python code itself holds the interpreter lock: threads run it on one core, other
 
 from __future__ import annotations
 
+import hashlib
 import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -67,6 +68,10 @@ class PythonKernel(ABC):
     def finish(self, partial: Any) -> Mapping[str, Any]:
         """The results by name."""
 
+    def checked_values(self) -> Mapping[str, Any]:
+        """Values besides the code that a checkpoint must have been made with: numbers, text, arrays, lists of these."""
+        return {}
+
 
 class Custom(Analysis):
     """An analysis with a kernel written in Python.
@@ -89,7 +94,6 @@ class Custom(Analysis):
         selection = select_atoms(trajectory, select)
         super().__init__(trajectory, selection, {"kernel": type(kernel).__qualname__, "select": describe(selection)})
         self._kernel = kernel
-        self._frame_atoms = trajectory.atoms_of_frames(selection.indices)
         trajectory.check_fields(kernel.fields)
 
     def _passes(self, frames: FrameSelection) -> Passes:
@@ -98,15 +102,13 @@ class Custom(Analysis):
 
     def __getstate__(self) -> dict[str, Any]:
         """The state with the kernel as workers get it: the pickle includes code of the script or session."""
-        return self.__dict__ | {"_kernel": Adapter(self._kernel, self._frame_atoms)}
+        return self.__dict__ | {"_kernel": Adapter(self._kernel)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state | {"_kernel": state["_kernel"].kernel})
 
     def _pass(self) -> Pass:
-        atoms, fields = self.selection.indices, self._kernel.fields
-        adapter = Adapter(self._kernel, self._frame_atoms)
-        return Pass(_core.Kernel("python", self.trajectory.n_atoms, atoms=atoms, fields=fields, adapter=adapter))
+        return Pass(python_kernel(self, self._kernel, self.selection.indices))
 
     def _table(self) -> Table:
         raise ArgumentError(f"results of {type(self._kernel).__name__} have no columns; save the arrays of .results")
@@ -358,6 +360,9 @@ class Adapter:
         function = getattr(self.kernel, "function", None)
         items = {"over": (self.kernel.over,) * 2} if isinstance(self.kernel, _Applied) else {}
         digest = code_digest(self.kernel if function is None else function, self._name())
+        for name, value in self.kernel.checked_values().items():
+            found = hashlib.sha256(to_bytes(value)).hexdigest()
+            items[name] = (found, f"{name} of {self._name()}, digest {found[:12]}")
         return items | {"the code": (digest, f"{self._name()}, digest {digest[:12]}")}
 
     def _name(self) -> str:
@@ -373,6 +378,12 @@ class Adapter:
                 f"{self._name()} cannot be sent to workers ({error}): it must refer only to what pickle can store; "
                 "or use runner='threads'"
             ) from error
+
+
+def python_kernel(analysis: Analysis, kernel: PythonKernel, atoms: NDArray[np.uint32]) -> _core.Kernel:
+    """The kernel of the core that calls a kernel in Python with these atoms of an analysis' trajectory."""
+    adapter = Adapter(kernel, analysis.trajectory.atoms_of_frames(atoms))
+    return _core.Kernel("python", analysis.trajectory.n_atoms, atoms=atoms, fields=kernel.fields, adapter=adapter)
 
 
 def _deserialized(packed: bytes, atoms: FrameAtoms | None) -> Adapter:

@@ -102,7 +102,7 @@ class FrameAtoms:
         cutoff = positive_number("cutoff", cutoff)
         first = self.places(frame, select)
         second = first if other is None else self.places(frame, other)
-        rows = [self._positions(frame, one) for one in ((first,) if other is None else (first, second))]
+        rows = [self.positions(frame, one) for one in ((first,) if other is None else (first, second))]
         found, distance = _core.near_pairs(rows[0], None if other is None else rows[1], *cell_of(frame), cutoff)
         i, j = first[found[:, 0]], second[found[:, 1]]
         if other is None:
@@ -139,7 +139,7 @@ class FrameAtoms:
     def _members(self, frame: Frame, selection: Selection) -> NDArray[np.uint32]:
         """The atoms of a changing selection in a frame."""
         group = _core.ChangingGroup(self.n_atoms, selection.expression)
-        row = self._positions(frame, self._located(group.atoms, selection))
+        row = self.positions(frame, self._located(group.atoms, selection))
         cell, periodic = cell_of(frame)
         (found,) = group.members(row[None], np.asarray(cell)[None], np.array([periodic]))
         return found
@@ -171,8 +171,8 @@ class FrameAtoms:
     def _numbers(self, places: NDArray[np.intp]) -> NDArray[Any]:
         return places if self.indices is None else self.indices[places]
 
-    def _positions(self, frame: Frame, places: NDArray[np.intp]) -> NDArray[np.float32]:
-        """(n, 3) finite positions at places."""
+    def positions(self, frame: Frame, places: NDArray[np.intp]) -> NDArray[np.float32]:
+        """(n, 3) float32 positions at places of a frame; raises CorruptFileError if one is not finite."""
         if frame.positions is None:
             raise ArgumentError(
                 f"frame {frame.frame} has no positions; name 'positions' in fields= too, or leave the frame out"

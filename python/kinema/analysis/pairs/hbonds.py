@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from kinema import _core
 from kinema.analysis.declaration import Option, Quantity
 from kinema.analysis.lists import RowKey
+from kinema.analysis.occupancy import distinct_rows, survival
 from kinema.analysis.pairs.bonding import (
     AcceptorsSelect,
     BondAnalysis,
@@ -36,7 +37,7 @@ from kinema.analysis.pairs.bonding import (
 )
 from kinema.base.choices import HYDROGEN_BOND_CRITERION, check_choice, positive_number
 from kinema.base.errors import ArgumentError
-from kinema.base.notes import collected
+from kinema.base.notes import collected, emit
 from kinema.execution.computation import SideBySide
 from kinema.transforms.arguments import select_atoms
 
@@ -250,6 +251,49 @@ class HydrogenBondAnalysis(BondAnalysis):
         ids = None if topology is None else topology.atoms.get("ids")
         order = np.argsort(-counts, kind="stable")
         return np.column_stack([found if ids is None else ids[found], counts])[order]
+
+    def lifetime(self, tau_max: int = 20, window_step: int = 1, intermittency: int = 0) -> NDArray[np.float64]:
+        """How long bonds last: the share of the bonds of a frame that are there in each of the next tau frames.
+
+        A bond is a pair of hydrogen and acceptor. Results are those of MDAnalysis.
+
+        Parameters
+        ----------
+        tau_max : int
+            Largest number of analysed frames between the first and the last.
+        window_step : int
+            Analysed frames between the first frames that are averaged over.
+        intermittency : int
+            A bond that is absent in at most this number of consecutive frames, and returns, counts as present there.
+
+        Returns
+        -------
+        (2, tau_max + 1) float64
+            tau from 0 on, in analysed frames, and the shares; nan if no frame with bonds is followed by tau frames.
+
+        Raises
+        ------
+        ArgumentError
+            Before `run`; for frames that are not equally spaced; for a tau_max that is not below their number.
+        """
+        given = {"tau_max": tau_max, "window_step": window_step, "intermittency": intermittency}
+        for name, value in given.items():
+            least = 0 if name == "intermittency" else 1
+            if isinstance(value, bool) or not hasattr(value, "__index__") or value < least:
+                raise ArgumentError(f"{name} is a whole number from {least} on, found {value!r}")
+        hydrogens, acceptors = (self._result(name) for name in ("hydrogen", "acceptor"))
+        frames = self._result("frames")
+        if tau_max >= len(frames):
+            raise ArgumentError(f"tau_max must be below the number of frames, {len(frames)}, found {tau_max}")
+        steps = np.diff(frames)
+        if (steps != steps[0]).any() or steps[0] < 1:
+            raise ArgumentError("lifetimes need frames that are equally spaced and ascend")
+        if steps[0] > 1:
+            emit([f"frames are {steps[0]} apart: bonds that break in between and return count as unbroken"])
+        pairs = np.sort(np.column_stack([hydrogens, acceptors]), axis=1)
+        _, places = distinct_rows([pairs[:, 0], pairs[:, 1]])
+        shares = survival(places, self._frame_of_rows(), len(frames), tau_max, window_step, intermittency)
+        return np.stack([np.arange(tau_max + 1, dtype=np.float64), shares])
 
     def _types(self, indices: NDArray[Any]) -> NDArray[np.str_]:
         """Residue name and type of atoms: "ALA:54"; without types the name."""
