@@ -1170,6 +1170,9 @@ class Plan:
     @property
     def workers(self) -> int:
         """Threads that the memory limit and the number of leaves leave."""
+    @property
+    def memory(self) -> int:
+        """Working memory in bytes that the run keeps to."""
     def leaf(self, leaf: int) -> tuple[int, int]:
         """The selected frames of a leaf, as positions in the selection: start, stop."""
     def partition(self, trajectory: Trajectory) -> Partition:
@@ -1261,11 +1264,16 @@ class MergeTree:
     """The fixed tree on which the partials of a plan's leaves are merged, wherever they were gathered.
 
     With `rows`, a function, every node that comes in is finished at once: rows(first leaf, results of each kernel) is
-    called, from any thread, and the tree keeps empty partials in its place.
+    called, from any thread, and the tree keeps empty partials in its place. Without it, rows of lists in the tree may
+    take `memory` bytes together (0: any); beyond, adding raises MemoryLimitError.
     """
 
     def __init__(
-        self, n_leaves: int, kernels: Sequence[Kernel], rows: Callable[[int, list[KernelResults]], None] | None = None
+        self,
+        n_leaves: int,
+        kernels: Sequence[Kernel],
+        rows: Callable[[int, list[KernelResults]], None] | None = None,
+        memory: int = 0,
     ) -> None: ...
     def insert_all(self, nodes: Sequence[Node]) -> None:
         """Adds the nodes of a piece of work and merges upwards; the partials are used up. `serialize` has all of them, or

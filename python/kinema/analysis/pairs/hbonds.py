@@ -170,7 +170,7 @@ class HydrogenBondAnalysis(BondAnalysis):
         self._changing = [*only.values(), *(one for pair in groups for one in pair if one.changes)]
         if self._changing and not update_selections:
             raise ArgumentError(
-                f"update_selections=False needs the same atoms in all frames, but those of "
+                f"update_selections=False needs the same atoms in all frames, but the atoms of "
                 f"{self._changing[0].description!r} change; select(..., frame=0) of the trajectory takes the atoms of "
                 "one frame"
             )
@@ -255,7 +255,7 @@ class HydrogenBondAnalysis(BondAnalysis):
     def lifetime(self, tau_max: int = 20, window_step: int = 1, intermittency: int = 0) -> NDArray[np.float64]:
         """How long bonds last: the share of the bonds of a frame that are there in each of the next tau frames.
 
-        A bond is a pair of hydrogen and acceptor. Results are those of MDAnalysis.
+        A bond is a pair of hydrogen and acceptor. MDAnalysis gives the same numbers.
 
         Parameters
         ----------
