@@ -4,6 +4,7 @@
 
 mod angles;
 mod arc_tangent;
+mod axes;
 mod bonds;
 pub mod cell_list;
 mod centers;
@@ -18,6 +19,7 @@ mod points;
 pub(crate) mod vectors;
 
 pub use angles::angles;
+pub use axes::{angle_of, cross, longest_direction};
 pub use bonds::Results;
 pub use cell_list::{CellList, FoundPair, PairImages};
 pub use centers::Center;
