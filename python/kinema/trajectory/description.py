@@ -15,12 +15,12 @@ from kinema.base.resources import worker_count
 from kinema.base.timings import Timings
 from kinema.formats import h5md
 from kinema.model.atom_table import Atoms
-from kinema.model.frame_atoms import FrameAtoms
 from kinema.model.topology import Topology
 from kinema.trajectory.files import OpenedFiles
 
 if TYPE_CHECKING:
     from kinema.formats.h5md.read.observables import Observable
+    from kinema.model.frame_atoms import FrameAtoms
 
 # units of all values from `read`, `blocks` and frames, whatever the file's own units are
 UNITS: Mapping[str, str] = MappingProxyType(
@@ -108,6 +108,8 @@ class TrajectoryDescription(OpenedFiles):
 
     def atoms_of_frames(self, indices: NDArray[np.uint32] | None = None) -> FrameAtoms:
         """The atoms of frames that have only these (None: all); it reads no topology."""
+        from kinema.model.frame_atoms import FrameAtoms
+
         return FrameAtoms(indices, self.n_atoms, self._topology)
 
     @property
