@@ -1109,13 +1109,28 @@ class BrokenCounter:
 
 def near_pairs(
     first: NDArray[np.float32],
-    second: NDArray[np.float32],
+    second: NDArray[np.float32] | None,
     cell: NDArray[np.float64],
     periodic: tuple[bool, bool, bool],
     cutoff: float,
 ) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
-    """Pairs of an atom of `first` and one of `second`, (n, 3), at most `cutoff` apart: (m, 2) numbers, and (m,) distances.
+    """Pairs of an atom of `first` and one of `second`, (n, 3), at most `cutoff` apart: (m, 2) numbers, ascending, and
+    (m,) distances. Without `second` pairs of two of `first`, each once. Nearest images in a cell, (3, 3), whose edges
+    `periodic` repeat."""
+
+def pair_distances(
+    first: NDArray[np.float32],
+    second: NDArray[np.float32],
+    cell: NDArray[np.float64],
+    periodic: tuple[bool, bool, bool],
+) -> NDArray[np.float64]:
+    """The distance of each atom of `first` from the same one of `second`, (n, 3), as kernels of given pairs compute it.
     Nearest images in a cell, (3, 3), whose edges `periodic` repeat."""
+
+def nearest_images(
+    vectors: NDArray[np.float64], cell: NDArray[np.float64], periodic: tuple[bool, bool, bool]
+) -> NDArray[np.float64]:
+    """The shortest image of each vector, (n, 3), in a cell, (3, 3), whose edges `periodic` repeat."""
 
 class Partial:
     """What a kernel has gathered from some leaves."""
@@ -1155,6 +1170,9 @@ class Plan:
     @property
     def workers(self) -> int:
         """Threads that the memory limit and the number of leaves leave."""
+    @property
+    def memory(self) -> int:
+        """Working memory in bytes that the run keeps to."""
     def leaf(self, leaf: int) -> tuple[int, int]:
         """The selected frames of a leaf, as positions in the selection: start, stop."""
     def partition(self, trajectory: Trajectory) -> Partition:
@@ -1246,11 +1264,16 @@ class MergeTree:
     """The fixed tree on which the partials of a plan's leaves are merged, wherever they were gathered.
 
     With `rows`, a function, every node that comes in is finished at once: rows(first leaf, results of each kernel) is
-    called, from any thread, and the tree keeps empty partials in its place.
+    called, from any thread, and the tree keeps empty partials in its place. Without it, rows of lists in the tree may
+    take `memory` bytes together (0: any); beyond, adding raises MemoryLimitError.
     """
 
     def __init__(
-        self, n_leaves: int, kernels: Sequence[Kernel], rows: Callable[[int, list[KernelResults]], None] | None = None
+        self,
+        n_leaves: int,
+        kernels: Sequence[Kernel],
+        rows: Callable[[int, list[KernelResults]], None] | None = None,
+        memory: int = 0,
     ) -> None: ...
     def insert_all(self, nodes: Sequence[Node]) -> None:
         """Adds the nodes of a piece of work and merges upwards; the partials are used up. `serialize` has all of them, or

@@ -92,3 +92,13 @@ def damaged(tmp_path) -> kn.Trajectory:
     positions[2, 3] = np.nan
     write_dcd(tmp_path / "damaged.dcd", positions)
     return kn.open(tmp_path / "damaged.dcd", stored=False)
+
+
+@pytest.fixture(scope="module")
+def solvated(tmp_path_factory) -> Peers:
+    """A peptide in water, 12 frames of a small triclinic cell."""
+    from kinema.testing.analyses import write_solvated_peptide
+
+    topology, trajectory = write_solvated_peptide(tmp_path_factory.mktemp("peptide"), 12)
+    universe = MDAnalysis.Universe(str(topology), str(trajectory))
+    return Peers(kn.open(trajectory, topology=topology, stored=False), universe)

@@ -73,6 +73,60 @@ def test_triples_of_mdanalysis_in_a_triclinic_cell(peptide: tuple[Path, Path]) -
         assert assert_as_mdanalysis(peptide, d_a_cutoff=3.6, d_h_a_angle_cutoff=110.0, between=between) > 10
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"tau_max": 7, "window_step": 3},
+        {"tau_max": 10, "intermittency": 2},
+        {"tau_max": 30, "window_step": 2, "intermittency": 5},
+    ],
+)
+def test_lifetimes_of_mdanalysis(long_peptide: tuple[Any, Any], given: dict[str, int]) -> None:
+    ours, theirs = long_peptide
+    found, expected = ours.lifetime(**given), theirs.lifetime(**given)
+    np.testing.assert_array_equal(found[0], expected[0])
+    np.testing.assert_allclose(found[1], expected[1], rtol=1e-12)
+    assert (np.diff(found[1]) < 0).all() and found[1, -1] < 0.9
+
+
+@pytest.fixture(scope="module")
+def long_peptide(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any]:
+    """Hydrogen bonds of 50 frames, by Kinema and MDAnalysis."""
+    files = write_solvated_peptide(tmp_path_factory.mktemp("peptide"), 50)
+    limits = {"d_a_cutoff": 3.6, "d_h_a_angle_cutoff": 110.0}
+    peer = hbonds_of_peer.HydrogenBondAnalysis(MDAnalysis.Universe(*map(str, files)), **limits)
+    return kn.analysis.HydrogenBondAnalysis(opened(files), **limits).run(), peer.run()
+
+
+def test_lifetimes_that_cannot_be_computed(peptide: tuple[Path, Path]) -> None:
+    bonds = kn.analysis.HydrogenBondAnalysis(opened(peptide))
+    with pytest.raises(kn.ArgumentError, match="call run"):
+        bonds.lifetime(tau_max=2)
+    bonds.run()
+    for name, value in [("tau_max", 0), ("window_step", 0), ("intermittency", -1), ("tau_max", 1.5)]:
+        with pytest.raises(kn.ArgumentError, match=f"{name} is a whole number"):
+            bonds.lifetime(**{"tau_max": 2, name: value})
+    with pytest.raises(kn.ArgumentError, match="tau_max must be below the number of frames, 12, found 12"):
+        bonds.lifetime(tau_max=12)
+    with pytest.raises(kn.ArgumentError, match="equally spaced"):
+        bonds.run(frames=[0, 1, 3]).lifetime(tau_max=1)
+    with pytest.warns(kn.Note, match="frames are 2 apart"):
+        bonds.run(step=2).lifetime(tau_max=2)
+    none = kn.analysis.HydrogenBondAnalysis(opened(peptide), d_a_cutoff=1.1).run()
+    assert np.isnan(none.lifetime(tau_max=2)[1, 1:]).all() and none.lifetime(tau_max=2)[1, 0] == 1
+
+
+def test_bonds_of_a_residue_with_all(peptide: tuple[Path, Path]) -> None:
+    limits = {"d_a_cutoff": 3.6, "d_h_a_angle_cutoff": 110.0}
+    traj = opened(peptide)
+    found = kn.analysis.HydrogenBondAnalysis(traj, between=["resid 2 and protein", "all"], **limits).run().results
+    every = kn.analysis.HydrogenBondAnalysis(traj, **limits).run().results
+    residue = set(traj.select("resid 2 and protein").indices.tolist())
+    expected = [row for row in triples(every) if row[1] in residue or row[3] in residue]
+    assert triples(found) == expected and 0 < len(expected) < len(every.hbonds)
+
+
 @pytest.mark.parametrize("update", [True, False])
 def test_donors_by_distance_as_mdanalysis(peptide: tuple[Path, Path], update: bool) -> None:
     chosen = {
@@ -83,6 +137,50 @@ def test_donors_by_distance_as_mdanalysis(peptide: tuple[Path, Path], update: bo
         "update_selections": update,
     }
     assert assert_as_mdanalysis(peptide, d_a_cutoff=3.6, d_h_a_angle_cutoff=110.0, **chosen) > 50
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {"acceptors_sel": "name O* and around 4 resid 2:4", "hydrogens_sel": "name HN H1 H2"},
+        {"hydrogens_sel": "name H1 H2 and around 3.5 protein", "acceptors_sel": "name O* and not prop z < 0"},
+        {
+            "donors_sel": "name N O* and around 8 resid 2",
+            "hydrogens_sel": "name HN H1 H2 and not around 3 resid 1",
+            "acceptors_sel": "name O* and sphzone 9 protein",
+        },
+    ],
+)
+def test_groups_that_change_as_mdanalysis(peptide: tuple[Path, Path], chosen: dict[str, str]) -> None:
+    n_bonds = assert_as_mdanalysis(peptide, d_a_cutoff=3.6, d_h_a_angle_cutoff=110.0, **chosen)
+    assert n_bonds > 5
+    everywhere = {name: one.split(" and ")[0] for name, one in chosen.items()}
+    wide = kn.analysis.HydrogenBondAnalysis(
+        opened(peptide), d_a_cutoff=3.6, d_h_a_angle_cutoff=110.0, **everywhere
+    ).run()
+    assert len(wide.results.hbonds) > n_bonds
+
+
+def test_groups_of_between_may_change(peptide: tuple[Path, Path]) -> None:
+    traj, limits = opened(peptide), {"d_a_cutoff": 3.6, "d_h_a_angle_cutoff": 110.0}
+    near = "resname TIP3 and byres around 2.2 resid 1:4"
+    found = kn.analysis.HydrogenBondAnalysis(traj, between=[near, "protein"], **limits).run()
+    whole = kn.analysis.HydrogenBondAnalysis(traj, between=["resname TIP3", "protein"], **limits).run().results
+    universe = MDAnalysis.Universe(*map(str, peptide))
+    group = universe.select_atoms(near, updating=True)
+    members = [set(group.indices.tolist()) for _ in universe.trajectory]
+    waters = set(universe.select_atoms("resname TIP3").indices.tolist())
+    kept = [row for row in triples(whole) if {row[1], row[3]} & waters <= members[row[0]]]
+    assert triples(found.results) == kept and 0 < len(kept) < len(whole.hbonds)
+    alike = kn.analysis.HydrogenBondAnalysis(traj, between=[near, near], **limits).run().results
+    inside = kn.analysis.HydrogenBondAnalysis(traj, donors_sel=None, acceptors_sel=None, **limits).run().results
+    assert triples(alike) == [row for row in triples(inside) if {row[1], row[3]} <= members[row[0]]]
+    with pytest.raises(kn.ArgumentError, match=r"update_selections=False needs the same atoms .* frame=0"):
+        kn.analysis.HydrogenBondAnalysis(traj, between=[near, near], update_selections=False)
+    with pytest.raises(kn.ArgumentError, match="native contacts are pairs of the reference"):
+        kn.analysis.Contacts(traj, (near, "protein"))
+    with pytest.raises(kn.ArgumentError, match="depends on coordinates"):
+        kn.analysis.WaterBridgeAnalysis(traj, near, "protein")
 
 
 def test_pairs_of_the_first_frame_are_found_for_each_run(peptide: tuple[Path, Path]) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 import kinema as kn
 from kinema.analysis.occupancy import distinct_rows, occurrences
+from kinema.base.notes import collected
 from kinema.cli.in_process import call_kinema
 from kinema.execution.following import follow
 from kinema.testing import write_dcd
@@ -164,3 +165,48 @@ def test_the_command_writes_the_occupancy(adk_dcd: Any, tmp_path: Path) -> None:
     assert facts["outputs"] == ["often.csv"] and facts["rows"] >= len(rows) > 3
     refused = call_kinema(*words, "--by", "atom", cwd=tmp_path)
     assert refused.returncode == 2 and "--by says what distinguishes rows of --occupancy" in refused.stderr
+
+
+@pytest.fixture(scope="module")
+def long_traj(tmp_path_factory: pytest.TempPathFactory) -> kn.Trajectory:
+    """17,000 frames of 12 atoms, which move at random in a small cell; in frames 100 to 199 all are far apart."""
+    folder = tmp_path_factory.mktemp("long")
+    positions = np.random.default_rng(7).uniform(0, 9, (17_000, 12, 3)).astype(np.float32)
+    positions[100:200] = 4.5 * np.stack(np.meshgrid(*[np.arange(3)] * 3), -1).reshape(-1, 3)[:12]
+    cell = np.broadcast_to(np.diag([14.0, 14.0, 14.0]).astype(np.float32), (17_000, 3, 3))
+    write_dcd(folder / "long.dcd", positions, cell=cell)
+    return kn.open(folder / "long.dcd")
+
+
+def test_together_with_others_rows_are_those_of_a_run_alone(long_traj: kn.Trajectory) -> None:
+    def made() -> kn.analysis.Neighbors:
+        return kn.analysis.Neighbors(long_traj, cutoff=4.0)
+
+    alone = made().run(runner="serial").results
+    with collected():
+        together = made(), kn.analysis.PCA(long_traj, weights=None), kn.analysis.RMSF(long_traj), made()
+        kn.run(list(together), workers=3)
+    assert len(alone.counts) == 17_000 and not alone.counts[100:200].any() and alone.counts[200:].any()
+    for one in (together[0].results, together[3].results):
+        assert one.keys() == alone.keys()
+        for name in alone:
+            assert one[name].tobytes() == alone[name].tobytes(), name
+    x = long_traj.read(frames=[150, 16_999])
+    for frame, row in zip((150, 16_999), x.astype(float), strict=True):
+        apart = row[:, None] - row
+        apart -= 14 * np.round(apart / 14)
+        expected = np.argwhere(np.triu(np.linalg.norm(apart, axis=-1) <= 4.0, 1))
+        rows = slice(*alone.first_row[frame : frame + 2])
+        np.testing.assert_array_equal(np.column_stack([alone.i[rows], alone.j[rows]]), expected)
+
+
+@pytest.mark.parametrize("runner", ["threads", "processes"])
+def test_rows_beyond_the_memory_limit_go_to_a_file(long_traj: kn.Trajectory, runner: str, tmp_path: Path) -> None:
+    near = kn.analysis.Neighbors(long_traj, cutoff=8.0)
+    limit = "9 MiB"
+    with pytest.raises(kn.MemoryLimitError, match=r"rows of neighbors take more than the 9437184 bytes .* out= writes"):
+        near.run(memory=limit, runner=runner)
+    near.run(memory=limit, runner=runner, out=tmp_path / "near.h5")
+    rows = near.results.first_row[-1]
+    assert 16 * rows > 9 << 20
+    assert kn.analysis.Neighbors(long_traj, cutoff=8.0).run(memory="64 MiB").results.first_row[-1] == rows

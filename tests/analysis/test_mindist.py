@@ -71,3 +71,27 @@ def test_own_images_need_a_cell(small: Any) -> None:
         pytest.skip("the trajectory has a cell")
     with pytest.raises(kn.CorruptFileError, match="has no cell, so that the group has no images"):
         MinimumDistance(trajectory, own_images=True).run(stop=1)
+
+
+def test_groups_that_change_are_those_of_mdanalysis(solvated: Any) -> None:
+    words = "resname TIP3 and name O* and around 2.7 resid 4 5", "protein and not resid 4 5"
+    with pytest.warns(kn.Note, match="a group has no atoms in frame [0-9]+: such frames have no least distance"):
+        found = MinimumDistance(solvated.ours, words[0], words[1], cutoff=6.0).run(workers=2).results
+    first, second = (solvated.universe.select_atoms(one, updating=True) for one in words)
+    for frame, step in enumerate(solvated.universe.trajectory):
+        at = slice(*found.first_row[frame : frame + 2])
+        if not len(first):
+            assert found.counts[frame] == 0
+            continue
+        every = mda_distances.distance_array(first.positions, second.positions, box=step.dimensions)
+        i, j = np.unravel_index(every.argmin(), every.shape)
+        assert found.distance[at] == pytest.approx([every[i, j]], abs=2e-4)
+        assert (found.i[at].item(), found.j[at].item()) == (first.indices[i], second.indices[j])
+        near = every <= 6.0
+        assert found.pairs[at] == near.sum()
+        assert found.atoms[at] == near.any(axis=0).sum() + near.any(axis=1).sum()
+    assert 0 < found.counts.sum() < len(found.counts)
+    with pytest.raises(kn.ArgumentError, match="has a row for each of the residues, but the atoms"):
+        MinimumDistance(solvated.ours, words[0], words[1], compound="residues")
+    with pytest.raises(kn.ArgumentError, match="the two groups share"):
+        MinimumDistance(solvated.ours, "name O* and around 3 resid 4", "protein")

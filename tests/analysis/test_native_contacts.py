@@ -189,7 +189,6 @@ def test_refused(line):
         ({"radius": 0.0}, "radius is a finite number above 0, found 0"),
         ({"radius": np.nan}, "radius is a finite number above 0, found nan"),
         ({"method": "soft"}, "one of 'hard_cut', 'soft_cut', 'radius_cut', found 'soft'"),
-        ({"method": lambda r, r0: 1.0}, "found a function.*Distances"),
         ({"kwargs": {"beta": 5.0}}, "kwargs of hard_cut are none, found 'beta'"),
         ({"method": "soft_cut", "beta": -1.0}, "beta is a finite number above 0"),
         ({"min_separation": -1}, "min_separation is a whole number"),
@@ -203,3 +202,40 @@ def test_refused(line):
     ]:
         with pytest.raises(kn.ArgumentError, match=message):
             Contacts(line, **given)
+
+
+def share_within(r, r0, slack=1.0):
+    return float(np.mean(r <= slack * r0))
+
+
+def test_a_function_as_mdanalysis(adk, tmp_path):
+    ours, universe = adk
+    universe.trajectory[3]
+    groups = tuple(universe.select_atoms(one) for one in (ACIDIC, BASIC))
+    given = {"select": (ACIDIC, BASIC), "method": share_within, "radius": 6.0, "kwargs": {"slack": 1.2}}
+    theirs = contacts.Contacts(universe, refgroup=groups, **given)
+    theirs.run(stop=20)
+    for kwargs in ({}, {"workers": 3}, {"runner": "processes", "workers": 2}, {"out": tmp_path / "q.h5"}):
+        universe.trajectory[3]
+        found = Contacts(ours, refgroup=groups, **given).run(stop=20, **kwargs)
+        np.testing.assert_allclose(np.asarray(found.results.timeseries), theirs.results.timeseries, rtol=0, atol=1e-12)
+    found.save(tmp_path / "q.csv")
+    of_residues = Contacts(ours, (ACIDIC, BASIC), radius=6.0, by="residue").run(stop=5)
+    by_function = Contacts(ours, (ACIDIC, BASIC), radius=6.0, by="residue", method=share_within).run(stop=5)
+    np.testing.assert_array_equal(by_function.results.q, of_residues.results.q)
+    with pytest.raises(kn.ArgumentError, match="must return a number for the contacts of a frame"):
+        Contacts(ours, (ACIDIC, BASIC), radius=6.0, method=lambda r, r0: r).run(stop=1)
+
+
+def test_a_checkpoint_of_a_function_is_of_its_arguments(adk):
+    def identity(**given):
+        made = Contacts(adk[0], (ACIDIC, BASIC), method=share_within, **{"radius": 6.0, **given})
+        _, (_, _, arguments) = made._kernel().__reduce__()
+        return arguments["adapter"].identity()
+
+    first, *others = (
+        identity(**given)
+        for given in ({}, {"kwargs": {"slack": 1.1}}, {"radius": 5.0}, {"ref_frame": 3}, {"by": "residue"})
+    )
+    assert first == identity()
+    assert all(other != first for other in others)

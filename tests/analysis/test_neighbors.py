@@ -86,3 +86,46 @@ def test_bonds_are_needed_to_exclude_them(small: Any) -> None:
     trajectory = kn.open(small.paths[0], topology=kn.Atoms(15, names=["C"] * 15), stored=False)
     with pytest.raises(kn.ArgumentError, match=r"has no bonds, which exclude_bonds=2 needs; give a topology"):
         Neighbors(trajectory, exclude_bonds=2)
+
+
+def test_groups_that_change_are_those_of_mdanalysis(solvated: Any) -> None:
+    words = "name O* and around 3.5 protein", "protein and sphlayer 2 9 name CA"
+    found = Neighbors(solvated.ours, words[0], words[1], cutoff=4.0).run(workers=2).results
+    within = Neighbors(solvated.ours, kn.within(4.0, "protein", "name O* H*"), cutoff=3.0).run().results
+    first, second = (solvated.universe.select_atoms(one, updating=True) for one in words)
+    near = solvated.universe.select_atoms("name O* H* and around 4 protein", updating=True)
+    for frame, step in enumerate(solvated.universe.trajectory):
+        pairs, distances = mda_distances.capped_distance(first.positions, second.positions, 4.0, box=step.dimensions)
+        expected = in_order(np.column_stack([first.indices[pairs[:, 0]], second.indices[pairs[:, 1]]]), distances)
+        np.testing.assert_array_equal(rows(found, frame)[0], expected[0])
+        np.testing.assert_allclose(rows(found, frame)[1], expected[1], atol=2e-4)
+        pairs, _ = mda_distances.self_capped_distance(near.positions, 3.0, box=step.dimensions)
+        expected_pairs = in_order(np.sort(near.indices[pairs], axis=1), pairs)[0]
+        np.testing.assert_array_equal(rows(within, frame)[0], expected_pairs)
+    assert len(set(found.counts)) > 3 and found.counts.min() > 0
+
+
+def test_groups_that_change_and_share_atoms_give_each_pair_once(solvated: Any) -> None:
+    words = "name O* and around 4 resid 1:3", "name O* H* and around 4 resid 3:6"
+    found = Neighbors(solvated.ours, words[0], words[1], cutoff=3.2).run().results
+    first, second = (solvated.universe.select_atoms(one, updating=True) for one in words)
+    shared = 0
+    for frame, step in enumerate(solvated.universe.trajectory):
+        a, b = set(first.indices.tolist()), set(second.indices.tolist())
+        every = solvated.universe.atoms[sorted(a | b)]
+        pairs, _ = mda_distances.self_capped_distance(every.positions, 3.2, box=step.dimensions)
+        pairs = every.indices[pairs].tolist()
+        expected = {(i, j) for i, j in map(sorted, pairs) if (i in a and j in b) or (j in a and i in b)}
+        ours = rows(found, frame)[0].tolist()
+        assert {(min(pair), max(pair)) for pair in ours} == expected and len(ours) == len(expected)
+        assert all(i in a and j in b for i, j in ours)
+        shared += len(a & b)
+    assert shared
+
+
+def test_frames_without_members_have_no_rows(solvated: Any) -> None:
+    found = Neighbors(solvated.ours, "name O* and around 2.2 resid 4 5", "protein", cutoff=3.0).run().results
+    group = solvated.universe.select_atoms("name O* and around 2.2 resid 4 5", updating=True)
+    empty = [not len(group) for _ in solvated.universe.trajectory]
+    assert 0 < sum(empty) < len(empty)
+    assert not found.counts[empty].any()

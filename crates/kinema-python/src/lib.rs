@@ -200,6 +200,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(periodic_transforms::first_atoms_of_molecules, module)?)?;
     module.add_class::<periodic_transforms::PyBrokenCounter>()?;
     module.add_function(wrap_pyfunction!(near_pairs::near_pairs, module)?)?;
+    module.add_function(wrap_pyfunction!(near_pairs::pair_distances, module)?)?;
+    module.add_function(wrap_pyfunction!(near_pairs::nearest_images, module)?)?;
     module.add_class::<kernels::PyPartial>()?;
     module.add_class::<run::PyPlan>()?;
     module.add_class::<run::PyPartition>()?;

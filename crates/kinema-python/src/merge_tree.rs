@@ -2,11 +2,12 @@
 //!
 //! It writes no file: bytes and rows go to Python functions.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use kinema_core::Result;
-use kinema_core::reduce::AnyKernel;
+use kinema_core::reduce::{AnyKernel, AnyPartial};
 use kinema_core::reduce::{MergeTree, Node};
+use kinema_core::{Error, ErrorKind, Result};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
@@ -30,6 +31,10 @@ pub struct PyMergeTree {
     kernels: Vec<Arc<dyn AnyKernel>>,
     adapters: Vec<Arc<PythonCallback>>,
     rows: Option<PythonCallback>,
+    /// Bytes that rows of lists may take; 0: any.
+    memory: u64,
+    /// Bytes of rows of lists in the tree.
+    lists: AtomicU64,
 }
 
 impl PyMergeTree {
@@ -48,11 +53,38 @@ impl PyMergeTree {
         let tree = self.tree()?;
         let kernels: Vec<&dyn AnyKernel> = self.kernels.iter().map(|kernel| &**kernel).collect();
         Ok(move |mut node: Node| {
-            if let Some(rows) = &self.rows {
-                self.emit_rows(rows, &mut node)?;
-            }
+            self.receive(&mut node)?;
             tree.insert(&kernels, node)
         })
+    }
+
+    /// Emits the results of a node with `rows`; else counts its rows of lists, which stay in memory.
+    fn receive(&self, node: &mut Node) -> Result<()> {
+        if let Some(rows) = &self.rows {
+            return self.emit_rows(rows, node);
+        }
+        let (list, all) = self.count_lists(node);
+        if list.is_some() && self.memory > 0 && all > self.memory {
+            let what = format!(
+                "rows of {} take more than the {} bytes that memory allows; out= writes them to a file during the run, \
+                 or raise memory=, or take fewer frames or atoms",
+                list.unwrap_or_default(),
+                self.memory
+            );
+            return Err(Error::new(ErrorKind::MemoryLimit, what));
+        }
+        Ok(())
+    }
+
+    /// Adds the bytes of a node's rows of lists; the kernel that has most of them, and the bytes of all nodes.
+    fn count_lists(&self, node: &Node) -> (Option<&'static str>, u64) {
+        let of_kernel =
+            |(kernel, partial): (&Arc<dyn AnyKernel>, &AnyPartial)| (kernel.list_bytes(partial), kernel.id());
+        let lists: Vec<_> = self.kernels.iter().zip(&node.partials).map(of_kernel).collect();
+        let bytes: u64 = lists.iter().map(|(bytes, _)| bytes).sum();
+        let all = self.lists.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        let most = lists.iter().filter(|(bytes, _)| *bytes > 0).max_by_key(|(bytes, _)| *bytes);
+        (most.and_then(|(_, id)| id.split('/').next()), all)
     }
 
     /// Emits the results of a node, so that nothing of it stays in memory.
@@ -89,15 +121,15 @@ impl PyMergeTree {
 #[pymethods]
 impl PyMergeTree {
     #[new]
-    #[pyo3(signature = (n_leaves, kernels, rows=None))]
-    fn new(n_leaves: u64, kernels: Vec<PyRef<'_, PyKernel>>, rows: Option<Py<PyAny>>) -> PyResult<Self> {
+    #[pyo3(signature = (n_leaves, kernels, rows=None, memory=0))]
+    fn new(n_leaves: u64, kernels: Vec<PyRef<'_, PyKernel>>, rows: Option<Py<PyAny>>, memory: u64) -> PyResult<Self> {
         if n_leaves == 0 {
             return Err(invalid("a tree needs at least one leaf"));
         }
         let adapters = kernels.iter().filter_map(|kernel| kernel.adapter.clone()).collect();
         let kernels = kernels.iter().map(|kernel| kernel.inner.clone()).collect();
         let tree = Mutex::new(Some(Arc::new(MergeTree::new(n_leaves))));
-        Ok(Self { tree, kernels, adapters, rows: rows.map(PythonCallback::new) })
+        Ok(Self { tree, kernels, adapters, rows: rows.map(PythonCallback::new), memory, lists: AtomicU64::new(0) })
     }
 
     /// Adds the nodes of a piece of work: a checkpoint has either all of them or none.
@@ -107,9 +139,7 @@ impl PyMergeTree {
         let tree = self.tree()?;
         let kernels: Vec<&dyn AnyKernel> = self.kernels.iter().map(|kernel| &**kernel).collect();
         let inserted = py.detach(|| {
-            if let Some(rows) = &self.rows {
-                nodes.iter_mut().try_for_each(|node| self.emit_rows(rows, node))?;
-            }
+            nodes.iter_mut().try_for_each(|node| self.receive(node))?;
             tree.insert_all(&kernels, nodes)
         });
         self.checked(inserted)
@@ -119,6 +149,7 @@ impl PyMergeTree {
     fn restore(&self, level: u32, index: u64, partials: Vec<PyRef<'_, PyPartial>>) -> PyResult<()> {
         let node = self.node(level, index, &partials)?;
         let kernels: Vec<&dyn AnyKernel> = self.kernels.iter().map(|kernel| &**kernel).collect();
+        self.count_lists(&node);
         let outcome = self.tree()?.insert(&kernels, node);
         self.checked(outcome)
     }

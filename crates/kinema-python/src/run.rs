@@ -85,6 +85,11 @@ impl PyPlan {
         self.inner.workers
     }
 
+    #[getter]
+    fn memory(&self) -> u64 {
+        self.inner.memory
+    }
+
     /// The selected frames of a leaf, as positions in the selection: start and stop.
     fn leaf(&self, leaf: u64) -> PyResult<(u64, u64)> {
         if leaf >= self.inner.n_leaves() {

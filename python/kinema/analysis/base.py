@@ -122,7 +122,8 @@ class Analysis(Computation):
         runner : {"threads", "processes", "serial", "dask", "mpi"} or Runner, optional
             Kind of worker; results are the same to the bit on each.
         memory : int or str, optional
-            Limit of working memory, "256 MiB".
+            Limit of working memory, "256 MiB". Rows of lists count as well: a run that gathers more of them raises
+            MemoryLimitError, and `out` writes them to a file instead.
         progress : bool or function, optional
             By default a bar if stderr is a terminal, and with MPI, whose launchers pass stderr on, a line every ten
             seconds; a function is called with (done, total).

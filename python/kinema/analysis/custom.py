@@ -6,6 +6,7 @@ Python code itself holds the interpreter lock: threads run it on one core, other
 
 from __future__ import annotations
 
+import hashlib
 import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,7 @@ from kinema.base.serialisation import serialize
 from kinema.execution.checkpoint.value_bytes import from_bytes, to_bytes
 from kinema.execution.results_file import ResultDataset
 from kinema.model.frame import Block
+from kinema.model.frame_atoms import FrameAtoms
 from kinema.model.selection.atoms import AtomChoice
 from kinema.model.selection.frames import FrameSelection
 from kinema.runners.base import Rows
@@ -54,7 +56,8 @@ class PythonKernel(ABC):
         """The partial with the frames of a block added, in order; the method may change and return it.
 
         `block.positions` is (frames, atoms, 3) float32 in angstrom, atoms in the order of the selection. The block has
-        velocities and forces if `fields` names them, and always cells.
+        velocities and forces if `fields` names them, and always cells. Frames of it, `block[i]`, have pairs within a
+        cutoff, groups and nearest images: see `Frame.pairs`, `Frame.groups` and `Frame.nearest_images`.
         """
 
     @abstractmethod
@@ -64,6 +67,10 @@ class PythonKernel(ABC):
     @abstractmethod
     def finish(self, partial: Any) -> Mapping[str, Any]:
         """The results by name."""
+
+    def checked_values(self) -> Mapping[str, Any]:
+        """Values besides the code that a checkpoint must have been made with: numbers, text, arrays, lists of these."""
+        return {}
 
 
 class Custom(Analysis):
@@ -101,9 +108,7 @@ class Custom(Analysis):
         self.__dict__.update(state | {"_kernel": state["_kernel"].kernel})
 
     def _pass(self) -> Pass:
-        adapter = Adapter(self._kernel)
-        atoms, fields = self.selection.indices, self._kernel.fields
-        return Pass(_core.Kernel("python", self.trajectory.n_atoms, atoms=atoms, fields=fields, adapter=adapter))
+        return Pass(python_kernel(self, self._kernel, self.selection.indices))
 
     def _table(self) -> Table:
         raise ArgumentError(f"results of {type(self._kernel).__name__} have no columns; save the arrays of .results")
@@ -173,8 +178,10 @@ def from_function(
     ----------
     function : callable
         over="frames": takes a `Frame` and returns a number, an array of one shape, or a dict of these by name; each
-        entry of a dict is a result, and a column of tables, under its name. over="blocks": takes a `Block` and returns
-        an array with one row per frame of the block, or a dict of such arrays; blocks differ in length.
+        entry of a dict is a result, and a column of tables, under its name. `Frame.pairs` finds near atoms,
+        `Frame.groups` residues and other groups, `Frame.nearest_images` vectors in the cell. over="blocks": takes a
+        `Block` and returns an array with one row per frame of the block, or a dict of such arrays; blocks differ in
+        length.
     trajectory : Trajectory
     select : as `Trajectory.select`
         Atoms in the vectors; None: all.
@@ -305,8 +312,9 @@ def _name_of(code: Any) -> str:
 class Adapter:
     """The object that the core calls for a `PythonKernel`: turns arrays into blocks, and partials into bytes."""
 
-    def __init__(self, kernel: PythonKernel) -> None:
+    def __init__(self, kernel: PythonKernel, atoms: FrameAtoms | None = None) -> None:
         self.kernel = kernel
+        self.atoms = atoms
 
     def empty(self) -> Any:
         """See `PythonKernel`."""
@@ -314,7 +322,7 @@ class Adapter:
 
     def accumulate(self, partial: Any, arrays: dict[str, NDArray[Any]]) -> Any:
         """See `PythonKernel`; an exception gets a note that names the frames."""
-        block = Block.from_arrays(arrays, self.kernel.fields)
+        block = Block.from_arrays(arrays, self.kernel.fields, self.atoms)
         try:
             gathered = self.kernel.accumulate(partial, block)
         except Exception as error:
@@ -352,6 +360,9 @@ class Adapter:
         function = getattr(self.kernel, "function", None)
         items = {"over": (self.kernel.over,) * 2} if isinstance(self.kernel, _Applied) else {}
         digest = code_digest(self.kernel if function is None else function, self._name())
+        for name, value in self.kernel.checked_values().items():
+            found = hashlib.sha256(to_bytes(value)).hexdigest()
+            items[name] = (found, f"{name} of {self._name()}, digest {found[:12]}")
         return items | {"the code": (digest, f"{self._name()}, digest {digest[:12]}")}
 
     def _name(self) -> str:
@@ -360,7 +371,7 @@ class Adapter:
     def __reduce__(self) -> tuple[Any, ...]:
         """Sends the kernel to other processes with the code of the script or session, for any pickler."""
         try:
-            return _deserialized, (serialize(self.kernel),)
+            return _deserialized, (serialize(self.kernel), self.atoms)
         except Exception as error:
             # the user's objects may raise anything
             raise ArgumentError(
@@ -369,5 +380,11 @@ class Adapter:
             ) from error
 
 
-def _deserialized(packed: bytes) -> Adapter:
-    return Adapter(pickle.loads(packed))
+def python_kernel(analysis: Analysis, kernel: PythonKernel, atoms: NDArray[np.uint32]) -> _core.Kernel:
+    """The kernel of the core that calls a kernel in Python with these atoms of an analysis' trajectory."""
+    adapter = Adapter(kernel, analysis.trajectory.atoms_of_frames(atoms))
+    return _core.Kernel("python", analysis.trajectory.n_atoms, atoms=atoms, fields=kernel.fields, adapter=adapter)
+
+
+def _deserialized(packed: bytes, atoms: FrameAtoms | None) -> Adapter:
+    return Adapter(pickle.loads(packed), atoms)

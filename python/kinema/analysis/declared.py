@@ -72,15 +72,16 @@ class DeclaredAnalysis(Analysis):
 
         whole = self.measures_whole_molecules
         notes = broken_notes(self.trajectory, self.selection, frames) if whole else []
-        if self.selection.changes:
-            from kinema.trajectory.changing_groups import notes_on_group
+        for group in self.selections:
+            if group.changes:
+                from kinema.trajectory.changing_groups import notes_on_group
 
-            notes += notes_on_group(self.trajectory, self.selection, frames)
+                notes += notes_on_group(self.trajectory, group, frames)
         if self.notes_open_frames and self._minimum_image:
             from kinema.trajectory.changing_groups import no_cell_notes
 
             notes += no_cell_notes(self.trajectory, frames)
-        return notes
+        return list(dict.fromkeys(notes))
 
     def __init__(self, trajectory: Trajectory, select: AtomChoice, **arguments: Any) -> None:
         """`arguments` are the constructor's arguments that affect results; provenance and checkpoints name them."""
@@ -125,6 +126,10 @@ class DeclaredAnalysis(Analysis):
         """Title of tables and pictures."""
         return self.quantities[0].title
 
+    def _group_arguments(self) -> dict[str, Any]:
+        """The atoms as arguments of a kernel: `atoms`, or `group` if they change with the frame."""
+        return group_arguments(self.selection, "atoms", "group")
+
     def _weights_of(
         self, weights: Any, selection: Selection | None = None, what: str = "weights"
     ) -> NDArray[np.float64] | None:
@@ -132,6 +137,11 @@ class DeclaredAnalysis(Analysis):
         from kinema.transforms.arguments import weights_of
 
         return weights_of(weights, self.selection if selection is None else selection, self.trajectory, what)
+
+
+def group_arguments(selection: Selection, atoms: str, group: str) -> dict[str, Any]:
+    """A selection as an argument of a kernel: its `atoms`, or `group` if they change with the frame."""
+    return {group: selection.expression} if selection.changes else {atoms: selection.indices}
 
 
 class PerFrameAnalysis(DeclaredAnalysis):
@@ -181,12 +191,6 @@ class PerFrameAnalysis(DeclaredAnalysis):
         if self.selection.changes:
             self._note_frames_without_atoms(found)
         return Results(**self._quantity_values(found, results), **dict(found))
-
-    def _group_arguments(self) -> dict[str, Any]:
-        """The atoms as arguments of a kernel: `atoms`, or `group` if they change with the frame."""
-        if self.selection.changes:
-            return {"group": self.selection.expression}
-        return {"atoms": self.selection.indices}
 
     def _note_frames_without_atoms(self, found: Results) -> None:
         """A note with the first frame in which no atom is selected."""

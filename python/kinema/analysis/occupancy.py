@@ -1,4 +1,4 @@
-"""`Occupancy`: how often each distinct row of a list occurs: a hydrogen bond, a pair of neighbours."""
+"""`Occupancy`: how often each distinct row of a list occurs: a hydrogen bond, a pair of neighbours; and how long."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kinema.storage.tables import Column, Table, check_writable, write_table
 if TYPE_CHECKING:
     from kinema.analysis.lists import ListAnalysis
 
-__all__ = ["Occupancy", "distinct_rows", "occurrences"]
+__all__ = ["Occupancy", "distinct_rows", "occurrences", "survival"]
 
 # larger codes of rows are not counted in 64 bits
 _LARGEST_CODE = (1 << 63) - 1
@@ -132,3 +132,34 @@ def occurrences(
     begins = np.ones(len(of), bool)
     begins[1:] = (np.diff(of) != 0) | (np.diff(at) != 1)
     return np.bincount(of, minlength=n_tuples), np.bincount(of[begins], minlength=n_tuples)
+
+
+def survival(
+    places: NDArray[np.intp], frames: NDArray[np.int64], n_frames: int, tau_max: int, window_step: int, gap: int
+) -> NDArray[np.float64]:
+    """(tau_max + 1,) mean share of the tuples of a frame that are in each frame up to the one that is tau later.
+
+        S(tau) = < N(t, t + tau) / N(t) >,   over all t from which tau frames follow and that have tuples
+
+    Absences of at most `gap` frames count as presence. `places` is the tuple of each row, `frames` its frame, counted
+    among the analysed ones. nan if there is no such t. Source: R. Araya-Secchi et al., Biophys. J. 107, 599 (2014).
+    """
+    found, _ = distinct_rows([places, frames])
+    of, at = found[:, 0], found[:, 1]
+    # presence from each row to the next one of the same tuple, if that is near enough
+    following = np.zeros(len(of), bool)
+    following[:-1] = (np.diff(of) == 0) & (np.diff(at) <= gap + 1)
+    lengths = np.where(following, np.diff(at, append=0), 1)
+    at = np.repeat(at, lengths) + (np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths))
+    ends = np.repeat(~following, lengths)
+    last = at[np.flatnonzero(ends)]
+    run = np.cumsum(ends) - ends
+    remaining = last[run] - at
+    origins = np.arange(0, n_frames, window_step)
+    present = np.bincount(at, minlength=n_frames)[origins]
+    shares = np.ones(tau_max + 1)
+    for tau in range(1, tau_max + 1):
+        counted = (present > 0) & (origins + tau < n_frames)
+        surviving = np.bincount(at[remaining >= tau], minlength=n_frames)[origins]
+        shares[tau] = (surviving[counted] / present[counted]).mean() if counted.any() else np.nan
+    return shares

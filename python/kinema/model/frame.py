@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -13,6 +13,11 @@ from numpy.typing import DTypeLike, NDArray
 from kinema.base.errors import ArgumentError, MemoryLimitError
 from kinema.base.frozen_dataclass import dataclass
 from kinema.base.printable import shortest
+
+if TYPE_CHECKING:
+    from kinema.model.frame_atoms import FrameAtoms, PairsOfFrame
+    from kinema.model.selection.atoms import AtomChoice
+    from kinema.model.selection.compounds import AtomsOfGroup
 
 __all__ = [
     "VECTOR_FIELDS",
@@ -102,6 +107,10 @@ class Frame:
     step : int, number of the simulation's step
     time : float, ps
     frame : int, number in the whole trajectory
+    periodic : (3,) bool, which edges of the cell repeat; None in a function of a transform
+    atoms : FrameAtoms or None
+        Which atoms the vectors are of; None in a function of a transform, where `places`, `groups`, `pairs` and
+        `nearest_images` raise ArgumentError.
     """
 
     positions: NDArray[Any] | None
@@ -111,9 +120,108 @@ class Frame:
     step: int
     time: float
     frame: int
+    periodic: NDArray[np.bool_] | None = None
+    atoms: FrameAtoms | None = None
 
     def __repr__(self) -> str:
         return f"<Frame {self.frame}: step {self.step}, {shortest(self.time)} ps>"
+
+    def places(self, select: AtomChoice = None) -> NDArray[np.intp]:
+        """Places of selected atoms in the vectors of this frame.
+
+        Parameters
+        ----------
+        select : as `Trajectory.select`, or atoms that change with the frame
+            None: all atoms of the frame. A string reads the topology once in each process; a selection that
+            `Trajectory.select` made before the run reads nothing.
+
+        Returns
+        -------
+        (n,) intp
+            `frame.positions[places]` are their positions; n may be 0 if the atoms change with the frame.
+
+        Raises
+        ------
+        ArgumentError
+            If the selection names no atoms, or atoms that the frame does not have.
+        """
+        return self._known_atoms().places(self, select)
+
+    def groups(self, compound: str, select: AtomChoice = None) -> list[AtomsOfGroup]:
+        """Groups of atoms of this frame.
+
+        Parameters
+        ----------
+        compound : {"group", "residues", "segments", "molecules", "fragments"}
+        select : as `places`
+            Atoms to divide; None: all atoms of the frame.
+
+        Returns
+        -------
+        list of AtomsOfGroup
+            For each group `places` in the vectors of the frame, `indices` in the trajectory and a `label`, such as
+            "LEU12". Groups are in the order of their first atoms.
+
+        Raises
+        ------
+        ArgumentError
+            As `places`; for another word, and if the topology does not have what the compound needs.
+        """
+        return self._known_atoms().groups(self, compound, select)
+
+    def pairs(self, select: AtomChoice, cutoff: float, other: AtomChoice = None) -> PairsOfFrame:
+        """Pairs of atoms of this frame within a cutoff, by nearest images in the frame's cell.
+
+        Parameters
+        ----------
+        select : as `places`
+        cutoff : float
+            Largest distance, angstrom; an equal distance counts.
+        other : as `places`, optional
+            The second group; None: pairs within `select`.
+
+        Returns
+        -------
+        PairsOfFrame
+            `i`, `j` and `distance`, (n,): places in the vectors of the frame, ascending, and angstrom. Each pair occurs
+            once, also if the groups share atoms; within one group i < j. Without a cell there are no images.
+
+        Raises
+        ------
+        ArgumentError
+            As `places`; for a cutoff that is not above 0 and finite; for a cell without volume.
+        CorruptFileError
+            For a position that is not finite.
+
+        Examples
+        --------
+        >>> near = traj[0].pairs("name CA", 8.0)
+        >>> len(near.i), float(near.distance.max()) <= 8.0
+        (940, True)
+        """
+        return self._known_atoms().pairs(self, select, cutoff, other)
+
+    def nearest_images(self, vectors: NDArray[Any]) -> NDArray[np.float64]:
+        """The shortest image of each vector, (..., 3), in the frame's cell; without a cell the vector itself.
+
+        Raises ArgumentError for a cell without volume.
+        """
+        from kinema import _core
+        from kinema.model.frame_atoms import cell_of
+
+        self._known_atoms()
+        given = np.ascontiguousarray(vectors, np.float64)
+        if given.ndim < 1 or given.shape[-1] != 3:
+            raise ArgumentError(f"vectors have x, y and z, expected shape (..., 3), found {given.shape}")
+        return _core.nearest_images(given.reshape(-1, 3), *cell_of(self)).reshape(given.shape)
+
+    def _known_atoms(self) -> FrameAtoms:
+        if self.atoms is None or self.periodic is None:
+            raise ArgumentError(
+                "the atoms of this frame are not known: pairs, groups and images are those of frames of a trajectory "
+                "and of analyses, not of functions of transforms"
+            )
+        return self.atoms
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,6 +238,8 @@ class Block:
     present : (frames,) structured array
         `present["velocities"]` says which frames have velocities; the same for the other requested vectors and "cells".
     periodic : (frames, 3) bool, which edges of the cells repeat
+    atoms : FrameAtoms or None
+        Which atoms the vectors are of; frames get it.
     """
 
     positions: NDArray[Any] | None
@@ -141,9 +251,12 @@ class Block:
     frames: NDArray[np.uint64]
     present: NDArray[np.void]
     periodic: NDArray[np.bool_]
+    atoms: FrameAtoms | None = None
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], fields: tuple[str, ...]) -> Block:
+    def from_arrays(
+        cls, arrays: Mapping[str, NDArray[Any]], fields: tuple[str, ...], atoms: FrameAtoms | None = None
+    ) -> Block:
         """A block of the arrays that the core's `read` gave for `fields`."""
         vectors = {name: arrays[name] if name in fields else None for name in VECTOR_FIELDS}
         return cls(
@@ -154,6 +267,7 @@ class Block:
             frames=arrays["frames"],
             present=arrays["present"],
             periodic=arrays["periodic"],
+            atoms=atoms,
         )
 
     def __len__(self) -> int:
@@ -173,6 +287,8 @@ class Block:
             step=int(self.steps[i]),
             time=float(self.times[i]),
             frame=int(self.frames[i]),
+            periodic=self.periodic[i],
+            atoms=self.atoms,
         )
 
     def __iter__(self) -> Iterator[Frame]:

@@ -56,9 +56,10 @@ _FIRST_BYTES = 1 << 28
 _INCLUDE = re.compile(rb"""\s*#\s*include\s+["'<]?([^"'>\s]+)""")
 #: why atoms must be the same in all frames, after a selection that changes
 CHANGING_HINT = (
-    "its atoms change with the frame and Kinema does not freeze them silently; counts, centres, radii of gyration and "
-    "shapes take such atoms, but whatever has a column for each atom, residue or pair, read and convert need the same "
-    "atoms in all frames; select(..., frame=0) of the trajectory takes the atoms of one frame"
+    "its atoms change with the frame and Kinema does not freeze them silently; counts, centres, radii of gyration, "
+    "shapes, near pairs, least distances and hydrogen bonds take such atoms, but whatever has a column for each atom, "
+    "residue or pair, read and convert need the same atoms in all frames; select(..., frame=0) of the trajectory takes "
+    "the atoms of one frame"
 )
 # words of the selection language whose atoms may depend on coordinates
 _POSSIBLY_CHANGING = GEOMETRIC_KEYWORDS | {"prop", "same"}

@@ -69,7 +69,7 @@ class Reduction:
         poll: Callable[[_core.MergeTree], None] | None = None,
         limit: PieceLimit | None = None,
     ) -> None:
-        self.tree = _core.MergeTree(plan.n_leaves, kernels, rows)
+        self.tree = _core.MergeTree(plan.n_leaves, kernels, rows, plan.memory)
         self.limit = limit
         self.n_frames = plan.n_frames
         self.missing = _missing_leaves(plan.n_leaves, [(level, index) for level, index, _ in done])

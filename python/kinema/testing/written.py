@@ -87,8 +87,9 @@ class GivenFrames:
         for name, there in self.present.items():
             present[name] = there
         present["cells"] = self.cells.any(axis=(1, 2))
+        vectors: dict[str, Any] = {name: self.fields.get(name) for name in VECTOR_FIELDS}
         return Block(
-            **{name: self.fields.get(name) for name in VECTOR_FIELDS},
+            **vectors,
             cells=self.cells,
             steps=self.steps,
             times=self.times,

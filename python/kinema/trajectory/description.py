@@ -20,6 +20,7 @@ from kinema.trajectory.files import OpenedFiles
 
 if TYPE_CHECKING:
     from kinema.formats.h5md.read.observables import Observable
+    from kinema.model.frame_atoms import FrameAtoms
 
 # units of all values from `read`, `blocks` and frames, whatever the file's own units are
 UNITS: Mapping[str, str] = MappingProxyType(
@@ -104,6 +105,12 @@ class TrajectoryDescription(OpenedFiles):
                 )
             self._topology_fits = True
         return self._topology
+
+    def atoms_of_frames(self, indices: NDArray[np.uint32] | None = None) -> FrameAtoms:
+        """The atoms of frames that have only these (None: all); it reads no topology."""
+        from kinema.model.frame_atoms import FrameAtoms
+
+        return FrameAtoms(indices, self.n_atoms, self._topology)
 
     @property
     def atoms(self) -> Atoms:

@@ -117,7 +117,7 @@ class FunctionAdapter:
     ) -> tuple[NDArray[np.float64], dict[str, NDArray[np.float32]]]:
         """The cell and the vectors after the function."""
         number, step, time = place
-        given = {name: vectors.get(name) for name in VECTOR_FIELDS}
+        given: dict[str, Any] = {name: vectors.get(name) for name in VECTOR_FIELDS}
         changed = self.function(Frame(**given, cell=cell, step=step, time=time, frame=number))
         if not isinstance(changed, Frame):
             raise ArgumentError(f"{self.name} must return the frame, found {type(changed).__name__}")

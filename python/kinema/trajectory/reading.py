@@ -99,7 +99,7 @@ class TrajectoryReading(TrajectoryDescription):
             fields = self._vector_fields()
             whole = self._core.read(self._frames(int(key)), fields=fields, workers=1, mark_absent=True)
             self.note_frames()
-            return Block.from_arrays(whole, fields)[0]
+            return Block.from_arrays(whole, fields, self.atoms_of_frames())[0]
         if isinstance(key, (slice, range, Sequence, np.ndarray, FrameSelection)) and not isinstance(key, (str, bytes)):
             return self._with(self._core, self._frames(key))
         raise ArgumentError(f"frames are chosen by number, slice, list or mask, found {type(key).__name__}")
@@ -254,6 +254,7 @@ class TrajectoryReading(TrajectoryDescription):
         memory: int,
     ) -> Iterator[Block]:
         found: list[_core.RunTimings] = []
+        known = self.atoms_of_frames(atoms)
 
         def read(run: FrameSelection) -> Block:
             arrays = self._core.read(
@@ -266,7 +267,7 @@ class TrajectoryReading(TrajectoryDescription):
                 mark_absent=True,
                 timings=found,
             )
-            return Block.from_arrays(arrays, names)
+            return Block.from_arrays(arrays, names, known)
 
         try:
             for block in prefetched(read, chosen.split(length)):

@@ -45,6 +45,10 @@ impl<P: ListPerFrame> Kernel for ListRows<P> {
         Lists::default()
     }
 
+    fn list_bytes(&self, partial: &Lists) -> u64 {
+        partial.bytes()
+    }
+
     fn accumulate(&self, partial: &mut Lists, frames: &Frames<'_>, scratch: &mut P::Scratch) -> Result<()> {
         for frame in frames.iter() {
             let add = |rows: &mut ListChunk| self.0.list(&frame, scratch, rows);

@@ -5,9 +5,11 @@
 //! A kernel asks [`ChangingGroup`] for the atoms that it needs, and for the members in each frame.
 
 mod cylinder;
+mod either;
 mod evaluation;
 mod expression;
 mod group;
 
+pub use either::{AtomsFound, AtomsOfFrame, AtomsScratch};
 pub use evaluation::GroupScratch;
 pub use group::ChangingGroup;

@@ -6,10 +6,7 @@
 use kinema_core::frame::Lattice;
 use kinema_core::{Error, ErrorKind, Result};
 
-use super::bonds::Results;
-use super::distances::distances;
 use super::nearest_images::{AlongAxes, General, Images, Open};
-use super::points::{Column, Points};
 use super::vectors::Vectors;
 use crate::cpu::{Cpu, dispatch};
 use crate::lanes::{Fours, Quad};
@@ -126,31 +123,6 @@ fn place<Q: Quad>(row: &[f32], placed: &mut Vec<Placed>) {
             None => Placed([f64::from(row[at]), f64::from(row[at + 1]), f64::from(row[at + 2]), 0.0]),
         });
     }
-}
-
-/// Pairs of an atom of `first` and one of `second` (`atoms x 3`, angstrom) that are at most `cutoff` apart, ascending, and
-/// their distances, as [`ContactGroups`] computes them. Distances that are not finite are none.
-///
-/// # Errors
-/// `Internal` if the number of coordinates is not a multiple of 3.
-pub fn near_pairs(
-    cpu: Cpu,
-    [first, second]: [&[f32]; 2],
-    lattice: &Lattice,
-    cutoff: f64,
-) -> Result<(Vec<[u32; 2]>, Vec<f64>)> {
-    let (firsts, n_second) = (first.as_chunks::<3>().0, (second.len() / 3) as u32);
-    let mut apart = vec![0.0; n_second as usize];
-    let (mut pairs, mut found) = (vec![], vec![]);
-    let column = Column::new(vec![0; apart.len()]);
-    for (i, one) in (0..).zip(firsts) {
-        distances(cpu, [Points::picked(one, &column)?, Points::row(second)?], lattice, Results::Double(&mut apart))?;
-        for (j, distance) in (0..n_second).zip(&apart).filter(|(_, distance)| **distance <= cutoff) {
-            pairs.push([i, j]);
-            found.push(*distance);
-        }
-    }
-    Ok((pairs, found))
 }
 
 /// The least number that exceeds all squares whose root is at most `limit`; it has the same answer for each root.
@@ -372,14 +344,6 @@ mod tests {
         let first = (soft(3.0, 3.0) + soft(1.0, 1.0) + soft(10_f64.sqrt(), 3.2)) / 3.0;
         assert!(finite && (found[0] - first).abs() < 1e-14, "{found:?}");
         assert!((found[1] - (soft(3.0, 2.9) + 0.5) / 2.0).abs() < 1e-14, "{found:?}");
-    }
-
-    #[test]
-    fn near_pairs_are_all_within_the_cutoff() {
-        let (first, second) = ([0.0, 0.0, 0.0, 1.0, 2.0, 9.5], [0.0, 0.0, 9.0, 0.0, 2.0, 0.0, 5.0, 5.0, f32::NAN]);
-        let lattice = Lattice::from_cell(&[[30.0, 0.0, 0.0], [0.0, 30.0, 0.0], [0.0, 0.0, 10.0]]).unwrap();
-        let (pairs, found) = near_pairs(Cpu::detect(), [&first, &second], &lattice, 2.0).unwrap();
-        assert_eq!((pairs, found), (vec![[0, 0], [0, 1], [1, 1]], vec![1.0, 2.0, 1.25_f64.sqrt()]));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use kinema_core::frame::Lattice;
 use kinema_core::{Error, ErrorKind, Result};
 
+use super::cell_list::CellList;
 use super::nearest_images::{AlongAxes, General, Images, Open};
 use super::vectors::{Vectors, all, difference, dot};
 use crate::cpu::{Cpu, dispatch};
@@ -99,7 +100,14 @@ pub struct LeastScratch {
     placed: Vec<[[f64; 4]; 3]>,
     /// x, y, z and radius of a sphere around each group, four groups each.
     spheres: Vec<[[f64; 4]; 4]>,
+    /// The search for near spheres of many groups: their centres, and pairs of groups.
+    cells: CellList,
+    centers: Vec<f32>,
+    candidates: Vec<[u32; 2]>,
 }
+
+/// All spheres are compared with each other up to this number of groups; more are sorted into cells.
+const FEW_GROUPS: usize = 768;
 
 /// The least distance of each of `pairs` of groups, angstrom. Returns whether all positions of the row are finite.
 ///
@@ -173,11 +181,11 @@ fn run(
 fn with_images<Q: Quad>(groups: &AtomGroups, lattice: &Lattice, scratch: &mut LeastScratch, task: &mut Task<'_>) {
     let sure = lattice.sure();
     if lattice.is_open() {
-        Placed { groups, scratch, images: Open, sure }.carry_out::<Q>(task);
+        Placed { groups, scratch, images: Open, sure }.carry_out::<Q>(lattice, task);
     } else if let Some([edges, inverse]) = lattice.edges_on_axes() {
-        Placed { groups, scratch, images: AlongAxes::new(edges, inverse), sure }.carry_out::<Q>(task);
+        Placed { groups, scratch, images: AlongAxes::new(edges, inverse), sure }.carry_out::<Q>(lattice, task);
     } else {
-        Placed { groups, scratch, images: General::new(lattice), sure }.carry_out::<Q>(task);
+        Placed { groups, scratch, images: General::new(lattice), sure }.carry_out::<Q>(lattice, task);
     }
 }
 
@@ -203,7 +211,7 @@ fn mean<Q: Quad>(sum: Q, count: f64) -> f64 {
 
 impl<I> Placed<'_, I> {
     #[inline(always)]
-    fn carry_out<Q: Quad>(mut self, task: &mut Task<'_>)
+    fn carry_out<Q: Quad>(mut self, lattice: &Lattice, task: &mut Task<'_>)
     where
         I: Images<Q>,
     {
@@ -211,10 +219,67 @@ impl<I> Placed<'_, I> {
         match task {
             Task::Pairs { pairs, values } => self.fill::<Q>(pairs, values),
             Task::Near { separation, cutoff, found } => {
+                if self.groups.len() > FEW_GROUPS && self.find_candidates(lattice, *cutoff).is_ok() {
+                    for &[first, second] in &self.scratch.candidates {
+                        self.near_of_two::<Q>([first as usize, second as usize], (separation, *cutoff), found);
+                    }
+                    return;
+                }
                 for first in 0..self.groups.len() {
                     self.near::<Q>(first, (separation, *cutoff), found);
                 }
             }
+        }
+    }
+
+    /// Finds the pairs of groups whose spheres may be within the cutoff, ascending, in cells.
+    ///
+    /// # Errors
+    /// As [`CellList::between`].
+    fn find_candidates(&mut self, lattice: &Lattice, cutoff: f64) -> Result<()> {
+        let n_groups = self.groups.len();
+        let LeastScratch { spheres, cells, centers, candidates, .. } = &mut *self.scratch;
+        let sphere = |group: usize| spheres[group / 4].map(|lanes| lanes[group % 4]);
+        centers.clear();
+        centers.extend((0..n_groups).flat_map(|group| {
+            let [x, y, z, _] = sphere(group);
+            [x as f32, y as f32, z as f32]
+        }));
+        let largest = (0..n_groups).map(|group| sphere(group)[3]).fold(0.0, f64::max);
+        // more than what rounding adds
+        let slack = |reach: f64| reach * (1.0 + 1e-6) + 1e-6;
+        candidates.clear();
+        cells.visit_within(lattice, centers, slack(cutoff + 2.0 * largest), |pair| {
+            let (first, second) = (pair.first.min(pair.second), pair.first.max(pair.second));
+            if first < second && pair.distance <= slack(cutoff + sphere(first as usize)[3] + sphere(second as usize)[3])
+            {
+                candidates.push([first, second]);
+            }
+        })?;
+        candidates.sort_unstable();
+        candidates.dedup();
+        Ok(())
+    }
+
+    /// Adds two groups if they are near each other, with the bits of [`Self::near`].
+    #[inline(always)]
+    fn near_of_two<Q: Quad>(
+        &self,
+        [first, second]: [usize; 2],
+        (separation, cutoff): (&Separation, f64),
+        found: &mut Vec<Nearest>,
+    ) where
+        I: Images<Q>,
+    {
+        if !separation.allows(first, second) {
+            return;
+        }
+        let ([x, y, z, _], [to_x, to_y, to_z, _]) = (self.sphere(first), self.sphere(second));
+        let apart = self.images.nearest(difference(all([to_x, to_y, to_z]), all([x, y, z])));
+        let apart = apart.map(|lanes| lanes.store()[0]);
+        let nearest = self.nearest::<Q>([first, second], apart);
+        if nearest.distance <= cutoff {
+            found.push(nearest);
         }
     }
 
@@ -226,7 +291,7 @@ impl<I> Placed<'_, I> {
     where
         I: Images<Q>,
     {
-        let LeastScratch { placed, spheres } = &mut *self.scratch;
+        let LeastScratch { placed, spheres, .. } = &mut *self.scratch;
         spheres.clear();
         for group in 0..self.groups.len() {
             let blocks = &mut placed[self.groups.blocks_of(group)];
@@ -372,103 +437,4 @@ impl<I> Placed<'_, I> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn row(n_atoms: usize, seed: u64) -> Vec<f32> {
-        let mut state = seed;
-        let mut next = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 40) as f32 / (1 << 24) as f32
-        };
-        // residues of up to nine atoms within some 4 angstrom, some of them far outside of the cell
-        let mut row = vec![];
-        for atom in 0..n_atoms {
-            let center = if atom % 7 == 0 || row.len() < 3 {
-                [60.0 * next(), 60.0 * next(), 60.0 * next()]
-            } else {
-                [row[3 * atom - 3], row[3 * atom - 2], row[3 * atom - 1]]
-            };
-            row.extend(center.map(|x| x + 2.0 * next() - 1.0));
-        }
-        row
-    }
-
-    #[test]
-    fn near_groups_are_those_of_all_pairs_of_atoms() {
-        let cells = [
-            [[0.0; 3]; 3],
-            [[31.0, 0.0, 0.0], [0.0, 27.0, 0.0], [0.0, 0.0, 36.0]],
-            [[30.0, 0.0, 0.0], [10.0, 28.0, 0.0], [-10.0, 14.0, 24.0]],
-            [[30.0, 0.0, 0.0], [70.0, 28.0, 0.0], [0.0; 3]],
-            [[9.0, 0.0, 0.0], [0.0, 9.0, 0.0], [0.0, 0.0, 9.0]],
-        ];
-        let ends: Vec<u32> =
-            [1, 3, 7, 12, 13, 21, 30].iter().flat_map(|end| [0, 30, 60, 90].map(|x| x + end)).collect();
-        let ends = {
-            let mut ends = ends;
-            ends.sort_unstable();
-            ends
-        };
-        let groups = AtomGroups::new(&(0..120).collect::<Vec<_>>(), &ends);
-        let separation = Separation {
-            chains: (0..groups.len() as u32).map(|i| i / 10).collect(),
-            places: (0..groups.len() as u32).map(|i| i % 10).collect(),
-            separation: 3,
-        };
-        for (number, cell) in cells.iter().enumerate() {
-            let (row, lattice) = (row(120, number as u64), Lattice::from_cell(cell).unwrap());
-            let positions = row.as_chunks::<3>().0;
-            let mut expected = vec![];
-            for second in 0..groups.len() {
-                for first in (0..second).filter(|first| separation.allows(*first, second)) {
-                    let atoms = |group: usize| (if group == 0 { 0 } else { ends[group - 1] })..ends[group];
-                    let mut least = f64::INFINITY;
-                    for i in atoms(first) {
-                        for j in atoms(second) {
-                            let apart = [0, 1, 2]
-                                .map(|c| f64::from(positions[j as usize][c]) - f64::from(positions[i as usize][c]));
-                            let v = lattice.nearest(apart);
-                            least = least.min((v[0] * v[0] + v[1] * v[1] + v[2] * v[2]).sqrt());
-                        }
-                    }
-                    expected.push(([first as u32, second as u32], least));
-                }
-            }
-            expected.sort_by_key(|(pair, _)| *pair);
-            for cpu in [Cpu::detect(), Cpu::baseline()] {
-                let mut scratch = LeastScratch::default();
-                let pairs: Vec<_> = expected.iter().map(|(pair, _)| *pair).collect();
-                let mut values = vec![0.0; pairs.len()];
-                assert!(least_distances(cpu, (&groups, &row), &pairs, &lattice, &mut scratch, &mut values).unwrap());
-                for (value, (_, least)) in values.iter().zip(&expected) {
-                    assert!((value - least).abs() < 1e-12, "{value} {least}");
-                }
-                for cutoff in [0.5, 4.5, 12.0] {
-                    let mut found = vec![];
-                    near_groups(cpu, (&groups, &row), (&separation, cutoff), &lattice, &mut scratch, &mut found)
-                        .unwrap();
-                    let near: Vec<f64> = values.iter().copied().filter(|value| *value <= cutoff).collect();
-                    assert_eq!(found.iter().map(|one| one.distance).collect::<Vec<_>>(), near);
-                    for Nearest { atoms: [i, j], distance } in found {
-                        let [p, q] = [i, j].map(|atom| positions[atom as usize].map(f64::from));
-                        let v = lattice.nearest([q[0] - p[0], q[1] - p[1], q[2] - p[2]]);
-                        assert!(((v[0] * v[0] + v[1] * v[1] + v[2] * v[2]).sqrt() - distance).abs() < 1e-12);
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn positions_that_are_not_finite_are_reported() {
-        let groups = AtomGroups::new(&[0, 1], &[1, 2]);
-        let (mut values, mut scratch) = ([0.0], LeastScratch::default());
-        let mut least = |row: &[f32]| {
-            let lattice = Lattice::open();
-            least_distances(Cpu::detect(), (&groups, row), &[[0, 1]], &lattice, &mut scratch, &mut values)
-        };
-        assert!(!least(&[0.0, 0.0, 0.0, 1.0, f32::INFINITY, 1.0]).unwrap());
-        assert!(least(&[0.0; 3]).is_err());
-    }
-}
+mod tests;

@@ -23,7 +23,7 @@ pub use axes::{angle_of, cross, longest_direction};
 pub use bonds::Results;
 pub use cell_list::{CellList, FoundPair, PairImages};
 pub use centers::Center;
-pub use contacts::{ContactGroups, ContactRule, ContactScratch, near_pairs};
+pub use contacts::{ContactGroups, ContactRule, ContactScratch};
 pub use dihedrals::dihedrals;
 pub use distances::distances;
 pub use gyration_tensor::{Gyration, Shape};

@@ -67,6 +67,16 @@ impl Lists {
         Ok(())
     }
 
+    /// Bytes of all rows, times and numbers of rows.
+    pub(crate) fn bytes(&self) -> u64 {
+        let of = |chunk: &ListChunk| {
+            let columns =
+                chunk.columns.iter().map(|column| with_numbers!(column, numbers => size_of_val(&numbers[..])));
+            columns.sum::<usize>() + 16 * chunk.times.len()
+        };
+        self.chunks.iter().map(of).sum::<usize>() as u64
+    }
+
     /// Appends the rows of later frames.
     pub(crate) fn append(&mut self, mut later: Self) {
         if self.chunks.is_empty() {
@@ -190,6 +200,7 @@ mod tests {
         left.append(of(&[3]));
         let bytes = left.to_bytes("x/1", &columns());
         assert_eq!(bytes, of(&[2, 0, 3]).to_bytes("x/1", &columns()));
+        assert_eq!(left.bytes(), 5 * 12 + 3 * 16);
         let results = Lists::from_bytes("x/1", &columns(), &bytes).unwrap().results("x/1", &columns()).unwrap();
         assert_eq!(results, left.results("x/1", &columns()).unwrap());
         let found: Vec<_> = results.into_iter().map(|array| (array.name, array.shape, array.values)).collect();

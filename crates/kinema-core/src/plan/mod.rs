@@ -103,7 +103,7 @@ pub struct Plan {
     pub redecoded_frames: u64,
     /// Threads that the memory limit, the number of leaves and the caller leave.
     pub workers: usize,
-    /// Working memory in bytes that the run keeps to, results not counted.
+    /// Working memory in bytes that the run keeps to. Results do not count, except rows of lists.
     pub memory: u64,
     /// Bytes of it that partials of constant size take.
     pub partial_bytes: u64,

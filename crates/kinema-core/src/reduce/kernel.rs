@@ -53,6 +53,10 @@ pub trait Kernel: Send + Sync {
     fn kept_bytes(&self) -> u64 {
         0
     }
+    /// Bytes of a partial's rows, whose number depends on what frames hold, as of lists of pairs; 0 for others.
+    fn list_bytes(&self, _partial: &Self::Partial) -> u64 {
+        0
+    }
     /// Whether partials, or a part of each, are sums of whole numbers, which are exact in any order. If so, one sum is
     /// gathered for all leaves of a piece of work, beside the merge tree.
     fn is_exact(&self) -> bool {
@@ -113,6 +117,8 @@ pub trait AnyKernel: Send + Sync {
     fn partial_bytes(&self) -> u64;
     /// As [`Kernel::kept_bytes`].
     fn kept_bytes(&self) -> u64;
+    /// As [`Kernel::list_bytes`]; 0 for a partial of another kernel.
+    fn list_bytes(&self, partial: &AnyPartial) -> u64;
     /// As [`Kernel::is_exact`].
     fn is_exact(&self) -> bool;
     /// As [`Kernel::take_sum`].
@@ -175,6 +181,9 @@ impl<K: Kernel> AnyKernel for K {
     }
     fn kept_bytes(&self) -> u64 {
         Kernel::kept_bytes(self)
+    }
+    fn list_bytes(&self, partial: &AnyPartial) -> u64 {
+        partial.downcast_ref().map_or(0, |partial| Kernel::list_bytes(self, partial))
     }
     fn is_exact(&self) -> bool {
         Kernel::is_exact(self)

@@ -13,6 +13,7 @@ from kinema.analysis.lists import ListAnalysis
 from kinema.base.choices import positive_number
 from kinema.base.errors import ArgumentError
 from kinema.base.printable import counted
+from kinema.transforms.arguments import select_atoms
 
 if TYPE_CHECKING:
     from kinema.model.selection.atoms import Selection
@@ -67,9 +68,17 @@ def _is_number(value: Any) -> bool:
 
 
 def bonding_atoms_of(
-    trajectory: Trajectory, donors_sel: Any, hydrogens_sel: Any, acceptors_sel: Any, *, sulfur: bool
+    trajectory: Trajectory,
+    donors_sel: Any,
+    hydrogens_sel: Any,
+    acceptors_sel: Any,
+    *,
+    sulfur: bool,
+    may_change: bool = False,
 ) -> BondingAtoms:
     """The atoms that the arguments select; atoms of None are guessed from the topology.
+
+    With `may_change` atoms may change with the frame; those that can be selected in any frame are given.
 
     Raises ArgumentError without a topology if something is to be guessed, and for atoms that are of two kinds.
     """
@@ -77,7 +86,8 @@ def bonding_atoms_of(
     from kinema.model.selection.hydrogen_bonds import bonding_atoms
 
     chosen = (donors_sel, hydrogens_sel, acceptors_sel)
-    given = [None if one is None else trajectory.select(one).indices for one in chosen]
+    of = [None if one is None else select_atoms(trajectory, one, may_change=may_change) for one in chosen]
+    given = [None if one is None else one.indices for one in of]
     if trajectory.topology is not None:
         atoms = trajectory.topology.atoms
     elif all(one is not None for one in given):

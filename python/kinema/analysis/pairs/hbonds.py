@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from kinema import _core
 from kinema.analysis.declaration import Option, Quantity
 from kinema.analysis.lists import RowKey
+from kinema.analysis.occupancy import distinct_rows, survival
 from kinema.analysis.pairs.bonding import (
     AcceptorsSelect,
     BondAnalysis,
@@ -36,7 +37,7 @@ from kinema.analysis.pairs.bonding import (
 )
 from kinema.base.choices import HYDROGEN_BOND_CRITERION, check_choice, positive_number
 from kinema.base.errors import ArgumentError
-from kinema.base.notes import collected
+from kinema.base.notes import collected, emit
 from kinema.execution.computation import SideBySide
 from kinema.transforms.arguments import select_atoms
 
@@ -60,10 +61,11 @@ class HydrogenBondAnalysis(BondAnalysis):
     Parameters
     ----------
     trajectory : Trajectory
-    donors_sel, hydrogens_sel, acceptors_sel : as `Trajectory.select`
+    donors_sel, hydrogens_sel, acceptors_sel : as `Trajectory.select`, or atoms that change with the frame
         None: guessed from masses and charges. Without charges N and O (and S with `sulfur`) are donors and acceptors.
-    between : two groups as `Trajectory.select`, or a list of such pairs
-        Bonds with the donor in one of the two and the acceptor in the other; None: all bonds.
+    between : two groups as `donors_sel`, or a list of such pairs
+        Bonds with the donor in one of the two and the acceptor in the other; None: all bonds. MDAnalysis takes the
+        atoms that such a group has in the first frame; here the group changes.
     d_h_cutoff : float, angstrom
         Greatest distance of a hydrogen from its donor, with donors_sel or if the topology has no bonds.
     d_a_cutoff : float, angstrom
@@ -71,7 +73,8 @@ class HydrogenBondAnalysis(BondAnalysis):
     d_h_a_angle_cutoff : float, degrees
         Angle of the criterion, by default that of its source: D-H-A, with "gromacs" H-D-A.
     update_selections : bool
-        Look for the hydrogens that are near donors in each frame; False: in the first frame of the run alone.
+        Look for the hydrogens that are near donors in each frame; False: in the first frame of the run alone, and all
+        groups must have the same atoms in all frames.
     criterion : {"distance-angle", "gromacs", "baker-hubbard", "wernet-nilsson"}
     sulfur : bool
         S is a donor and an acceptor too, if these are by element.
@@ -94,6 +97,7 @@ class HydrogenBondAnalysis(BondAnalysis):
     """
 
     command_name = "hbonds"
+    takes_changing = True
     summary = "Hydrogen bonds, for each frame."
     quantities = (
         Quantity("distance", "angstrom", "distance of donor and acceptor"),
@@ -156,10 +160,20 @@ class HydrogenBondAnalysis(BondAnalysis):
         d_h_cutoff = positive_number("d_h_cutoff", d_h_cutoff)
         groups = _pairs_of_groups(trajectory, between)
         with collected() as notes:
-            atoms = bonding_atoms_of(trajectory, donors_sel, hydrogens_sel, acceptors_sel, sulfur=sulfur)
+            atoms = bonding_atoms_of(
+                trajectory, donors_sel, hydrogens_sel, acceptors_sel, sulfur=sulfur, may_change=True
+            )
         if groups:
             atoms = only_among(atoms, [one for pair in groups for one in pair], "between=")
         made = atom_arguments(atoms, d_h_cutoff)
+        only = _changing(trajectory, donors_sel, hydrogens_sel, acceptors_sel)
+        self._changing = [*only.values(), *(one for pair in groups for one in pair if one.changes)]
+        if self._changing and not update_selections:
+            raise ArgumentError(
+                f"update_selections=False needs the same atoms in all frames, but the atoms of "
+                f"{self._changing[0].description!r} change; select(..., frame=0) of the trajectory takes the atoms of "
+                "one frame"
+            )
         taking_part = np.unique(np.concatenate([one.ravel() for one in made.values() if isinstance(one, np.ndarray)]))
         super().__init__(
             trajectory,
@@ -176,18 +190,23 @@ class HydrogenBondAnalysis(BondAnalysis):
             sulfur=sulfur,
         )
         self._add_notes(notes)
-        self._arguments = limits | made
+        self._arguments = limits | made | {name: one.expression for name, one in only.items()}
         self._pairs_of_first = not update_selections and atoms.pairs is None
         #: pairs of donor and hydrogen in the first frame of the last run
         self._pairs: NDArray[np.uint32] | None = None
         if groups:
-            self._arguments["between"] = [[first.indices, second.indices] for first, second in groups]
+            self._arguments["between"] = [[one.expression or one.indices for one in pair] for pair in groups]
 
     @classmethod
     def check_arguments(cls, given: Mapping[str, Any], *, followed: bool = False) -> None:
         names = ("d_a_cutoff", "d_h_a_angle_cutoff")
         _limits(given.get("criterion", "distance-angle"), *(given.get(name) for name in names))
         super().check_arguments(given, followed=followed)
+
+    @property
+    def selections(self) -> Sequence[Selection]:
+        """The atoms that can take part, and the groups that change with the frame."""
+        return (self.selection, *self._changing)
 
     def _kernel(self) -> _core.Kernel:
         arguments = self._arguments
@@ -233,6 +252,49 @@ class HydrogenBondAnalysis(BondAnalysis):
         order = np.argsort(-counts, kind="stable")
         return np.column_stack([found if ids is None else ids[found], counts])[order]
 
+    def lifetime(self, tau_max: int = 20, window_step: int = 1, intermittency: int = 0) -> NDArray[np.float64]:
+        """How long bonds last: the share of the bonds of a frame that are there in each of the next tau frames.
+
+        A bond is a pair of hydrogen and acceptor. MDAnalysis gives the same numbers.
+
+        Parameters
+        ----------
+        tau_max : int
+            Largest number of analysed frames between the first and the last.
+        window_step : int
+            Analysed frames between the first frames that are averaged over.
+        intermittency : int
+            A bond that is absent in at most this number of consecutive frames, and returns, counts as present there.
+
+        Returns
+        -------
+        (2, tau_max + 1) float64
+            tau from 0 on, in analysed frames, and the shares; nan if no frame with bonds is followed by tau frames.
+
+        Raises
+        ------
+        ArgumentError
+            Before `run`; for frames that are not equally spaced; for a tau_max that is not below their number.
+        """
+        given = {"tau_max": tau_max, "window_step": window_step, "intermittency": intermittency}
+        for name, value in given.items():
+            least = 0 if name == "intermittency" else 1
+            if isinstance(value, bool) or not hasattr(value, "__index__") or value < least:
+                raise ArgumentError(f"{name} is a whole number from {least} on, found {value!r}")
+        hydrogens, acceptors = (self._result(name) for name in ("hydrogen", "acceptor"))
+        frames = self._result("frames")
+        if tau_max >= len(frames):
+            raise ArgumentError(f"tau_max must be below the number of frames, {len(frames)}, found {tau_max}")
+        steps = np.diff(frames)
+        if (steps != steps[0]).any() or steps[0] < 1:
+            raise ArgumentError("lifetimes need frames that are equally spaced and ascend")
+        if steps[0] > 1:
+            emit([f"frames are {steps[0]} apart: bonds that break in between and return count as unbroken"])
+        pairs = np.sort(np.column_stack([hydrogens, acceptors]), axis=1)
+        _, places = distinct_rows([pairs[:, 0], pairs[:, 1]])
+        shares = survival(places, self._frame_of_rows(), len(frames), tau_max, window_step, intermittency)
+        return np.stack([np.arange(tau_max + 1, dtype=np.float64), shares])
+
     def _types(self, indices: NDArray[Any]) -> NDArray[np.str_]:
         """Residue name and type of atoms: "ALA:54"; without types the name."""
         topology = self.trajectory.topology
@@ -254,7 +316,7 @@ class _NearHydrogens(HydrogenBondAnalysis):
         self, trajectory: Trajectory, donors: NDArray[np.uint32], hydrogens: NDArray[np.uint32], d_h_cutoff: float
     ) -> None:
         BondAnalysis.__init__(self, trajectory, np.union1d(donors, hydrogens))
-        self._pairs_of_first, self._pairs = False, None
+        self._pairs_of_first, self._pairs, self._changing = False, None, []
         self._arguments = {"pairs": np.column_stack([donors, donors]), "acceptors": hydrogens}
         self._arguments |= {"criterion": "heavy", "distance": d_h_cutoff, "angle": 0.0}
 
@@ -262,6 +324,17 @@ class _NearHydrogens(HydrogenBondAnalysis):
 def _limits(criterion: str, distance: float | None, angle: float | None) -> dict[str, Any]:
     check_choice("criterion", criterion, HYDROGEN_BOND_CRITERION)
     return criterion_arguments(criterion, distance, angle, ("d_a_cutoff", "d_h_a_angle_cutoff"))
+
+
+def _changing(trajectory: Trajectory, *chosen: Any) -> dict[str, Selection]:
+    """The selections of donors, hydrogens and acceptors that change with the frame, by the kernel's names."""
+    names = ("donors_group", "hydrogens_group", "acceptors_group")
+    given = {
+        name: select_atoms(trajectory, one, may_change=True)
+        for name, one in zip(names, chosen, strict=True)
+        if one is not None
+    }
+    return {name: one for name, one in given.items() if one.changes}
 
 
 def _pairs_of_groups(trajectory: Trajectory, between: Any) -> list[tuple[Selection, Selection]]:
@@ -280,5 +353,5 @@ def _pairs_of_groups(trajectory: Trajectory, between: Any) -> list[tuple[Selecti
         flat = [one for pair in between for one in pair]
     if len(flat) % 2:
         raise ArgumentError(f"between names groups in pairs, found {len(flat)}")
-    groups = [trajectory.select(one) for one in flat]
+    groups = [select_atoms(trajectory, one, may_change=True) for one in flat]
     return list(zip(groups[::2], groups[1::2], strict=True))

@@ -24,11 +24,13 @@ from kinema.model.selection.compounds import GroupedAtoms, groups_of
 from kinema.transforms.arguments import select_atoms
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from matplotlib.figure import Figure
 
+    from kinema.analysis.base import KernelResults, Results
     from kinema.model.selection.atoms import AtomChoice, Selection
+    from kinema.model.selection.frames import FrameSelection
     from kinema.storage.tables import Table
     from kinema.trajectory import Trajectory
 
@@ -41,14 +43,14 @@ class MinimumDistance(ListAnalysis):
     Parameters
     ----------
     trajectory : Trajectory
-    select : as `Trajectory.select`
+    select : as `Trajectory.select`, or atoms that change with the frame
         The first group; None or all atoms: those that are not in `other`.
-    other : as `Trajectory.select`
-        The second group, which shares no atom with the first.
+    other : as `select`
+        The second group, which can share no atom with the first.
     cutoff : float
         Pairs of atoms up to this distance are counted, angstrom.
     compound : {"group", "residues", "segments", "molecules", "fragments"}
-        Parts of each group that distances are taken of.
+        Parts of each group that distances are taken of; "group" for atoms that change with the frame.
     own_images : bool
         The group and its own images, instead of a second group. The cell must be known in all frames.
     minimum_image : bool
@@ -57,7 +59,8 @@ class MinimumDistance(ListAnalysis):
     After `run`
     -----------
     results.i, results.j : (rows,) uint32
-        The nearest atoms, from 0. A frame has one row, or one for each pair of parts: the second varies fastest.
+        The nearest atoms, from 0. A frame has one row, or one for each pair of parts: the second varies fastest; none
+        if a group is empty in that frame.
     results.distance : (rows,) float64, angstrom
     results.pairs, results.atoms : (rows,) uint32
         Number of pairs within the cutoff, and of atoms in them.
@@ -81,6 +84,7 @@ class MinimumDistance(ListAnalysis):
 
     command_name = "mindist"
     notes_open_frames = True
+    takes_changing = True
     summary = "Least distance of two groups, or of a group and its own images, in each frame."
     quantities = (Quantity("distance", "angstrom", "least distance"),)
     reference = "gmx mindist"
@@ -109,12 +113,14 @@ class MinimumDistance(ListAnalysis):
             "minimum_image": None if minimum_image else False,
         }
         self.check_arguments({name: value for name, value in given.items() if value is not None})
-        second = None if other is None else trajectory.select(other)
-        if second is not None and select_atoms(trajectory, select).n_atoms == trajectory.n_atoms:
-            select = np.setdiff1d(np.arange(trajectory.n_atoms, dtype=np.uint32), second.indices)
+        second = None if other is None else select_atoms(trajectory, other, may_change=True)
+        first: AtomChoice = select_atoms(trajectory, select, may_change=True)
+        if second is not None and not first.changes and first.n_atoms == trajectory.n_atoms:
+            first = np.setdiff1d(np.arange(trajectory.n_atoms, dtype=np.uint32), second.indices)
+        self._other = second
         super().__init__(
             trajectory,
-            select,
+            first,
             other=second,
             cutoff=cutoff,
             compound=compound,
@@ -123,8 +129,10 @@ class MinimumDistance(ListAnalysis):
         )
         self.selection.check_unique()
         with self._noting():
-            self._first = self._grouped(self.selection, compound)
-            self._second = None if second is None else self._grouped(second, compound)
+            self._first = self._grouped(self.selection, compound, ("atoms", "ends", "group"))
+            self._second = (
+                {} if second is None else self._grouped(second, compound, ("other", "other_ends", "other_group"))
+            )
         if second is not None:
             second.check_unique()
             shared = np.intersect1d(self.selection.indices, second.indices)
@@ -144,21 +152,45 @@ class MinimumDistance(ListAnalysis):
                 "own_images= is of the whole group with its images: neither compound= nor minimum_image="
             )
 
-    def _grouped(self, selection: Selection, compound: str) -> GroupedAtoms:
+    def _grouped(self, selection: Selection, compound: str, names: tuple[str, str, str]) -> dict[str, Any]:
+        """A group as arguments of the kernel; `names` are those of atoms and ends, or of a group that changes."""
+        if selection.changes:
+            if compound != "group":
+                raise ArgumentError(
+                    f"compound={compound!r} has a row for each of the {compound}, but the atoms of "
+                    f"{selection.description!r} change with the frame; use compound='group'"
+                )
+            return {names[2]: selection.expression}
         atoms = None if compound == "group" else self.trajectory.atoms
-        return GroupedAtoms.from_groups(groups_of(selection, atoms, compound))
+        grouped = GroupedAtoms.from_groups(groups_of(selection, atoms, compound))
+        return {names[0]: grouped.atoms, names[1]: grouped.ends}
+
+    @property
+    def selections(self) -> Sequence[Selection]:
+        """One group or two."""
+        return (self.selection,) if self._other is None else (self.selection, self._other)
+
+    def _results_of(self, frames: FrameSelection, found: KernelResults) -> Results:
+        results = super()._results_of(frames, found)
+        empty = np.asarray(results.counts) == 0
+        if empty.any():
+            frame = np.asarray(results.frames)[int(empty.argmax())]
+            self._add_notes([f"a group has no atoms in frame {frame}: such frames have no least distance and no row"])
+        return results
 
     @property
     def measures_whole_molecules(self) -> bool:
         """See `DeclaredAnalysis`: nearest images are the same for broken molecules, own images are not."""
-        return self._second is None or not self._minimum_image
+        return self._other is None or not self._minimum_image
 
     @property
     def subject(self) -> str:
         of = self.selection.count(self.trajectory.n_atoms)
-        if self._second is None:
+        if self._other is None:
             return f"least distance of {of} and their images"
-        return f"least distances of {of} and {counted(len(self._second.atoms), 'atom')}"
+        if self._other.changes:
+            return f"least distances of {of} and {self._other.count(self.trajectory.n_atoms)}"
+        return f"least distances of {of} and {counted(self._other.n_atoms, 'atom')}"
 
     @property
     def summarised(self) -> tuple[Any, Quantity]:
@@ -175,14 +207,11 @@ class MinimumDistance(ListAnalysis):
         return draw(replace(table, columns=tuple(one for one in table.columns if one.name in wanted)))
 
     def _kernel(self) -> _core.Kernel:
-        second: Mapping[str, Any] = {}
-        if self._second is not None:
-            second = {"other": self._second.atoms, "other_ends": self._second.ends}
         return _core.Kernel(
             "mindist",
             self.trajectory.n_atoms,
-            **self._first.arguments,
-            **second,
+            **self._first,
+            **self._second,
             cutoff=self._cutoff,
             minimum_image=self._minimum_image,
         )

@@ -15,7 +15,7 @@ MDAnalysis.analysis.contacts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
@@ -59,8 +59,8 @@ class NativeContacts(NamedTuple):
 class Contacts(PerFrameAnalysis):
     """Fraction of native contacts over time.
 
-    Arguments and results are those of MDAnalysis' `Contacts`, except that a pair counts once, an atom is not a contact
-    of itself, and `method` is not a function: `Distances` of `native[0].pairs` gives what such a function takes.
+    Arguments and results are those of MDAnalysis' `Contacts`, except that a pair counts once, and an atom is not a
+    contact of itself.
 
     Parameters
     ----------
@@ -70,13 +70,16 @@ class Contacts(PerFrameAnalysis):
     refgroup : pair of AtomGroups or (n, 3) arrays, or a list of such pairs, optional
         The groups in the reference structure, with as many atoms, at the frame where their Universe is; one column for
         each pair. An array has no cell.
-    method : {"hard_cut", "soft_cut", "radius_cut"}
+    method : {"hard_cut", "soft_cut", "radius_cut"} or function
+        A function is called as `method(r, r0, **kwargs)` with the distances of the native contacts in the frame and in
+        the reference, (n,) float64 in angstrom, and returns a number, q.
     radius : float
         Largest distance of a native contact in the reference, angstrom; and in a frame, with radius_cut.
     pbc : bool
         MDAnalysis' name of `minimum_image`; False for either: positions as stored.
     kwargs : dict, optional
-        As in MDAnalysis: `beta` and `lambda_constant` of soft_cut; `radius` of radius_cut, for the frames alone.
+        As in MDAnalysis: `beta` and `lambda_constant` of soft_cut; `radius` of radius_cut, for the frames alone;
+        arguments of a function.
     other : as `Trajectory.select`, optional
         The second group, if `select` is one.
     reference : Trajectory, Universe, path or array, optional
@@ -139,13 +142,13 @@ class Contacts(PerFrameAnalysis):
         trajectory: Trajectory,
         select: AtomChoice | tuple[AtomChoice, AtomChoice] = None,
         refgroup: Any = None,
-        method: Annotated[str, Option("--method", "How a contact is counted.", choices=METHODS)] = "hard_cut",
+        method: Annotated[Any, Option("--method", "How a contact is counted.", choices=METHODS)] = "hard_cut",
         radius: Annotated[
             float,
             Option("--radius", "Largest distance of a contact in the reference.", unit="angstrom", least=0),
         ] = 4.5,
         pbc: bool = True,
-        kwargs: Mapping[str, float] | None = None,
+        kwargs: Mapping[str, Any] | None = None,
         other: Annotated[
             Any, Option("--other", "Second group: contacts are with the atoms of --select.", takes="atoms")
         ] = None,
@@ -184,9 +187,9 @@ class Contacts(PerFrameAnalysis):
             refgroup=refgroup,
             reference=reference,
             ref_frame=ref_frame,
-            method=method,
+            method=self._method.name,
             radius=radius,
-            kwargs=", ".join(f"{name}={value:g}" for name, value in self._method.kwargs.items()) or None,
+            kwargs=", ".join(f"{name}={_shown(value)}" for name, value in self._method.kwargs.items()) or None,
             min_separation=min_separation,
             count_self=count_self,
             by=by,
@@ -247,7 +250,10 @@ class Contacts(PerFrameAnalysis):
             reference.check(group, whole=not self._minimum_image)
         rows = [one.positions(group).astype(np.float32) for one, group in zip(references, self._groups, strict=True)]
         cell, periodic = references[0].cell() if self._minimum_image else (np.zeros((3, 3)), (False, False, False))
-        places, distances = _core.near_pairs(rows[0], rows[1], cell, periodic, self._method.radius)
+        places, _ = _core.near_pairs(rows[0], rows[1], cell, periodic, self._method.radius)
+        # as the kernel computes them, so that in the reference itself all pairs are in contact
+        first, second = (np.ascontiguousarray(rows[i][places[:, i]]) for i in (0, 1))
+        distances = _core.pair_distances(first, second, cell, periodic)
         pairs = np.column_stack([group.indices[places[:, i]] for i, group in enumerate(self._groups)])
         kept = self._kept(pairs)
         if not len(kept):
@@ -294,6 +300,8 @@ class Contacts(PerFrameAnalysis):
 
     def _kernel(self) -> _core.Kernel:
         contacts = [one for _, one in self._columns_and_contacts]
+        if callable(self._method.method):
+            return self._kernel_of_function(contacts, self._method.method)
         return _core.Kernel(
             "native_contacts",
             self.trajectory.n_atoms,
@@ -304,6 +312,15 @@ class Contacts(PerFrameAnalysis):
             method=self._method.method,
             **self._method.kwargs,
         )
+
+    def _kernel_of_function(self, contacts: Sequence[NativeContacts], function: Callable[..., Any]) -> _core.Kernel:
+        from kinema.analysis.custom import python_kernel
+        from kinema.analysis.pairs.contact_function import FunctionOfContacts
+
+        atoms = np.unique(np.concatenate([one.pairs for one in contacts]))
+        placed = [(np.searchsorted(atoms, one.pairs), one.distances) for one in contacts]
+        kernel = FunctionOfContacts(function, self._method.kwargs, placed, minimum_image=self._minimum_image)
+        return python_kernel(self, kernel, atoms)
 
     def _columns(self) -> list[tuple[str, Quantity]]:
         return [(name, self.quantities[0]) for name, _ in self._columns_and_contacts]
@@ -323,19 +340,21 @@ class Contacts(PerFrameAnalysis):
 class _Method(NamedTuple):
     """How contacts are counted: `radius` is that of the reference, `kwargs` are arguments of the kernel."""
 
-    method: str
+    method: str | Callable[..., Any]
     radius: float
-    kwargs: dict[str, float]
+    kwargs: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The word, or the function's name."""
+        return self.method if isinstance(self.method, str) else getattr(self.method, "__qualname__", repr(self.method))
 
     @classmethod
     def from_arguments(
-        cls, method: Any, radius: float, beta: float, lambda_constant: float, kwargs: Mapping[str, float] | None
+        cls, method: Any, radius: float, beta: float, lambda_constant: float, kwargs: Mapping[str, Any] | None
     ) -> _Method:
         if callable(method):
-            raise ArgumentError(
-                f"method is one of {', '.join(METHODS)}, found a function; apply it to the distances that "
-                "kinema.analysis.Distances(trajectory, contacts.native[0].pairs) gives"
-            )
+            return cls(method, positive_number("radius", radius), dict(kwargs or {}))
         check_choice("method", method, METHODS)
         known, given = _KWARGS[method], dict(kwargs or {})
         unknown = next((name for name in given if name not in known), None)
@@ -346,6 +365,10 @@ class _Method(NamedTuple):
         return cls(method, positive_number("radius", radius), {name: numbers[name] for name in known})
 
 
+def _shown(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, (int, float)) else repr(value)
+
+
 def _two_groups(trajectory: Trajectory, select: Any, other: AtomChoice) -> tuple[Selection, Selection]:
     """The groups whose atoms are in contact; the same group twice for contacts within it."""
     from kinema.transforms.arguments import select_atoms
@@ -354,8 +377,14 @@ def _two_groups(trajectory: Trajectory, select: Any, other: AtomChoice) -> tuple
     if is_pair and other is not None:
         raise ArgumentError("select is a pair of groups already; leave out other=")
     first, second = select if is_pair else (select, select if other is None else other)
-    groups = select_atoms(trajectory, first), select_atoms(trajectory, second)
+    groups = select_atoms(trajectory, first, may_change=True), select_atoms(trajectory, second, may_change=True)
     for group in groups:
+        if group.changes:
+            raise ArgumentError(
+                f"the atoms of {group.description!r} change with the frame, but native contacts are pairs of the "
+                "reference, whose distances are compared in all frames; Neighbors (kinema neighbors) counts the pairs "
+                "of groups that change, and select(..., frame=0) of the trajectory takes the atoms of one frame"
+            )
         group.check_unique()
     return groups
 

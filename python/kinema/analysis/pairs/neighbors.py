@@ -13,12 +13,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from kinema import _core
 from kinema.analysis.declaration import MinimumImage, Option, Quantity
+from kinema.analysis.declared import group_arguments
 from kinema.analysis.lists import ListAnalysis, RowKey
 from kinema.base.choices import positive_number
 from kinema.model.selection.bonded_pairs import pairs_by_bonds
+from kinema.transforms.arguments import select_atoms
 
 if TYPE_CHECKING:
-    from kinema.model.selection.atoms import AtomChoice
+    from collections.abc import Sequence
+
+    from kinema.model.selection.atoms import AtomChoice, Selection
     from kinema.trajectory import Trajectory
 
 __all__ = ["Neighbors"]
@@ -30,9 +34,9 @@ class Neighbors(ListAnalysis):
     Parameters
     ----------
     trajectory : Trajectory
-    select : as `Trajectory.select`
+    select : as `Trajectory.select`, or atoms that change with the frame
         None: all atoms.
-    other : as `Trajectory.select`, optional
+    other : as `select`, optional
         The second group; None: pairs within `select`. A pair occurs once, also if the groups share atoms.
     cutoff : float
         Largest distance of a pair, angstrom; a distance equal to it counts.
@@ -66,6 +70,7 @@ class Neighbors(ListAnalysis):
 
     command_name = "neighbors"
     notes_open_frames = True
+    takes_changing = True
     summary = "Pairs of atoms within a cutoff, in each frame."
     quantities = (Quantity("distance", "angstrom", "distance"),)
     reference = "MDAnalysis.lib.distances.capped_distance, self_capped_distance"
@@ -85,23 +90,27 @@ class Neighbors(ListAnalysis):
         ] = 0,
         minimum_image: MinimumImage = True,
     ) -> None:
+        self._other = None if other is None else select_atoms(trajectory, other, may_change=True)
         super().__init__(
             trajectory,
             select,
-            other=None if other is None else trajectory.select(other),
+            other=self._other,
             cutoff=cutoff,
             exclude_bonds=exclude_bonds,
             minimum_image=minimum_image,
         )
-        self.selection.check_unique()
-        self._other = None if other is None else trajectory.select(other)
-        if self._other is not None:
-            self._other.check_unique()
+        for group in self.selections:
+            group.check_unique()
         self._cutoff, self._minimum_image = positive_number("cutoff", cutoff), bool(minimum_image)
         self._exclude_bonds = int(exclude_bonds)
         with self._noting():
             atoms = trajectory.atoms if exclude_bonds else None
             self._excluded = pairs_by_bonds(atoms, exclude_bonds, "exclude_bonds") if exclude_bonds else None
+
+    @property
+    def selections(self) -> Sequence[Selection]:
+        """One group or two."""
+        return (self.selection,) if self._other is None else (self.selection, self._other)
 
     @property
     def subject(self) -> str:
@@ -113,8 +122,8 @@ class Neighbors(ListAnalysis):
         return _core.Kernel(
             "neighbors",
             self.trajectory.n_atoms,
-            atoms=self.selection.indices,
-            other=None if self._other is None else self._other.indices,
+            **self._group_arguments(),
+            **({} if self._other is None else group_arguments(self._other, "other", "other_group")),
             excluded=self._excluded,
             cutoff=self._cutoff,
             minimum_image=self._minimum_image,

@@ -406,5 +406,6 @@ class Following:
 
 def _front(block: Block, n: int) -> Block:
     """The first frames of a block."""
-    kept: dict[str, Any] = {name: None if values is None else values[:n] for name, values in vars(block).items()}
-    return Block(**kept)
+    arrays = {name: values for name, values in vars(block).items() if name != "atoms"}
+    kept: dict[str, Any] = {name: None if values is None else values[:n] for name, values in arrays.items()}
+    return Block(**kept, atoms=block.atoms)

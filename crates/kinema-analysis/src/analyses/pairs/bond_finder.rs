@@ -195,7 +195,7 @@ impl Finder {
         Ok(())
     }
 
-    /// Adds the bonds from the donors that `wanted` names to `acceptors`, by donor, hydrogen and acceptor.
+    /// Adds the bonds to `acceptors` of the pairs of donor and hydrogen that are `wanted`, by donor, hydrogen and acceptor.
     ///
     /// # Errors
     /// As [`CellList::between`].
@@ -204,12 +204,12 @@ impl Finder {
         atoms: &Participants,
         criterion: &Criterion,
         (lattice, row): (&Lattice, &[[f32; 3]]),
-        wanted: impl Fn(u32) -> bool,
+        wanted: impl Fn([u32; 2]) -> bool,
         acceptors: &[u32],
         bonds: &mut Vec<FoundBond>,
     ) -> Result<()> {
         let pairs = if atoms.near.is_some() { &self.pairs } else { &atoms.pairs };
-        self.donors.fill(pairs.iter().copied().filter(|[donor, _]| wanted(*donor)));
+        self.donors.fill(pairs.iter().copied().filter(|pair| wanted(*pair)));
         if self.donors.heavy.is_empty() || acceptors.is_empty() {
             return Ok(());
         }

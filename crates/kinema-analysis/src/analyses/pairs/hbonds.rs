@@ -11,7 +11,9 @@ use kinema_core::reduce::{Frame, Needs, Values};
 
 use super::bond_finder::{Finder, FoundBond, Participants, criterion};
 use crate::analyses::lists_per_frame::{ListPerFrame, ListRows};
-use crate::arguments::Arguments;
+use crate::analyses::of_members;
+use crate::arguments::{Argument, Arguments};
+use crate::changing::{ChangingGroup, GroupScratch};
 use crate::geometry::hydrogen_bond::Criterion;
 use crate::partials::lists::{ListChunk, ListColumn};
 use crate::registry::KernelInfo;
@@ -21,14 +23,17 @@ use crate::registry::KernelInfo;
 ///
 /// `acceptors`, and `pairs` (n, 2) of donor and hydrogen, or `donors`, `hydrogens` and `d_h_cutoff`. `criterion`,
 /// `distance`, `angle`: see [`criterion`]. `between`: pairs of groups; the donor is in one and the acceptor in the other.
+/// `donors_group`, `hydrogens_group` and `acceptors_group` change with the frame (see [`ChangingGroup`]): only bonds of their
+/// members are listed. A group of `between` may change as well.
 pub const KERNEL: KernelInfo = KernelInfo {
     id: HydrogenBonds::ID,
     make: |arguments| {
         let (atoms, criterion) = (Participants::from_arguments(arguments)?, criterion(arguments)?);
+        let mut changing = Changing::default();
         let mut searches = Vec::new();
         for groups in arguments.tuples("between", &["first", "second"])? {
-            let first = atoms.members(&groups.atoms("first")?);
-            let second = atoms.members(&groups.atoms("second")?);
+            let [first, second] = ["first", "second"].map(|name| changing.group(&atoms, &groups, name));
+            let (first, second) = (first?, second?);
             let same = first == second;
             searches.push(Search::new(&atoms, first.clone(), &second));
             if !same {
@@ -36,11 +41,13 @@ pub const KERNEL: KernelInfo = KernelInfo {
             }
         }
         if searches.is_empty() {
-            let all = vec![true; atoms.atoms().len()];
+            let all = Group { fixed: vec![true; atoms.atoms().len()], changing: None };
             searches.push(Search::new(&atoms, all.clone(), &all));
         }
+        let mut of = |name| arguments.has(name).then(|| changing.add(&atoms, arguments, name)).transpose();
+        let only = [of("donors_group")?, of("hydrogens_group")?, of("acceptors_group")?];
         let numbers = atoms.numbers();
-        Ok(Arc::new(ListRows(HydrogenBonds { atoms, numbers, criterion, searches })))
+        Ok(Arc::new(ListRows(HydrogenBonds { atoms, numbers, criterion, searches, changing, only })))
     },
     examples: |n_atoms, _| {
         let every = |step: usize| (0..n_atoms).step_by(step).collect::<Vec<_>>();
@@ -52,8 +59,14 @@ pub const KERNEL: KernelInfo = KernelInfo {
                 .with("distance", distance)
                 .with("angle", angle)
         };
-        let between = vec![crate::arguments::Argument::List(vec![every(2).into(), every(1).into()])];
+        let group = of_members::example(n_atoms);
+        let between = vec![Argument::List(vec![every(2).into(), every(1).into()])];
+        let near = vec![Argument::List(vec![group.clone(), every(1).into()])];
         vec![
+            of("distance-angle", 9.0, 70.0)
+                .with("pairs", pairs.clone())
+                .with("acceptors_group", group)
+                .with("between", near),
             of("distance-angle", 8.0, 100.0).with("pairs", pairs.clone()),
             of("baker-hubbard", 8.0, 90.0).with("pairs", pairs).with("between", between),
             of("gromacs", 6.0, 60.0).with("donors", every(2)).with("hydrogens", every(5)).with("d_h_cutoff", 4.0),
@@ -66,17 +79,76 @@ struct HydrogenBonds {
     numbers: Vec<u32>,
     criterion: Criterion,
     searches: Vec<Search>,
+    changing: Changing,
+    /// Groups that donors, hydrogens and acceptors must be in.
+    only: [Option<usize>; 3],
+}
+
+/// A group among the participants.
+#[derive(Debug, Clone, PartialEq)]
+struct Group {
+    fixed: Vec<bool>,
+    /// Which of the changing groups it is; `fixed` then has all that can be in it.
+    changing: Option<usize>,
 }
 
 /// Bonds from some donors to some acceptors.
 struct Search {
-    donors: Vec<bool>,
+    donors: Group,
     acceptors: Vec<u32>,
+    acceptors_in: Option<usize>,
 }
 
 impl Search {
-    fn new(atoms: &Participants, donors: Vec<bool>, acceptors: &[bool]) -> Self {
-        Self { donors, acceptors: atoms.acceptors(|atom| acceptors[atom as usize]) }
+    fn new(atoms: &Participants, donors: Group, acceptors: &Group) -> Self {
+        let of_group = atoms.acceptors(|atom| acceptors.fixed[atom as usize]);
+        Self { donors, acceptors: of_group, acceptors_in: acceptors.changing }
+    }
+}
+
+/// Groups that change with the frame, and the place of each of their atoms among the participants.
+#[derive(Default)]
+struct Changing(Vec<(ChangingGroup, Vec<Option<u32>>)>);
+
+impl Changing {
+    /// Adds the group of an argument and returns its number.
+    fn add(&mut self, atoms: &Participants, arguments: &Arguments, name: &'static str) -> Result<usize> {
+        let group = ChangingGroup::from_arguments(arguments, name)?;
+        let numbers = atoms.numbers();
+        let place = |atom: u32| numbers.binary_search(&atom).ok().map(|place| place as u32);
+        let places = group.atoms().iter().map(place).collect();
+        self.0.push((group, places));
+        Ok(self.0.len() - 1)
+    }
+
+    /// A group of an argument, which is atoms or an expression.
+    fn group(&mut self, atoms: &Participants, arguments: &Arguments, name: &'static str) -> Result<Group> {
+        if !matches!(arguments.any(name), Argument::List(_)) {
+            return Ok(Group { fixed: atoms.members(&arguments.atoms(name)?), changing: None });
+        }
+        let number = self.add(atoms, arguments, name)?;
+        Ok(Group { fixed: atoms.members(self.0[number].0.candidates()), changing: Some(number) })
+    }
+
+    /// Whether each of the participants is in each group in a frame, whose sets from 1 on are those of the groups.
+    fn mark(
+        &self,
+        frame: &Frame<'_>,
+        n_atoms: usize,
+        scratch: &mut GroupScratch,
+        marks: &mut Vec<Vec<bool>>,
+    ) -> Result<()> {
+        marks.resize_with(self.0.len(), Vec::new);
+        for (number, ((group, places), marks)) in self.0.iter().zip(marks).enumerate() {
+            marks.clear();
+            marks.resize(n_atoms, false);
+            for &member in group.members(frame, 1 + number, scratch)? {
+                if let Some(place) = places[member as usize] {
+                    marks[place as usize] = true;
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -85,6 +157,10 @@ impl Search {
 struct Scratch {
     finder: Finder,
     bonds: Vec<FoundBond>,
+    group: GroupScratch,
+    /// For each changing group, whether each of the participants is in it.
+    marks: Vec<Vec<bool>>,
+    acceptors: Vec<u32>,
 }
 
 impl ListPerFrame for HydrogenBonds {
@@ -99,16 +175,35 @@ impl ListPerFrame for HydrogenBonds {
     type Scratch = Scratch;
 
     fn needs(&self) -> Needs {
-        Needs { fields: Fields::POSITIONS | Fields::CELL, atom_sets: vec![self.atoms.atoms().clone()] }
+        let groups = self.changing.0.iter().map(|(group, _)| group.atoms());
+        let atom_sets = [self.atoms.atoms()].into_iter().chain(groups).cloned().collect();
+        Needs { fields: Fields::POSITIONS | Fields::CELL, atom_sets }
     }
 
-    fn list(&self, frame: &Frame<'_>, Scratch { finder, bonds }: &mut Scratch, rows: &mut ListChunk) -> Result<()> {
+    fn list(&self, frame: &Frame<'_>, scratch: &mut Scratch, rows: &mut ListChunk) -> Result<()> {
+        let Scratch { finder, bonds, group, marks, acceptors } = scratch;
         let (lattice, row) = (frame.lattice()?, frame.finite_positions(0)?.as_chunks::<3>().0);
+        self.changing.mark(frame, row.len(), group, marks)?;
+        let is_in = |group: Option<usize>, atom: u32| group.is_none_or(|group| marks[group][atom as usize]);
+        let [donors_in, hydrogens_in, acceptors_in] = self.only;
         bonds.clear();
         finder.prepare(&self.atoms, &lattice, row)?;
         for search in &self.searches {
-            let wanted = |donor: u32| search.donors[donor as usize];
-            finder.find(&self.atoms, &self.criterion, (&lattice, row), wanted, &search.acceptors, bonds)?;
+            let Group { fixed, changing } = &search.donors;
+            let wanted = |[donor, hydrogen]: [u32; 2]| {
+                fixed[donor as usize]
+                    && is_in(*changing, donor)
+                    && is_in(donors_in, donor)
+                    && is_in(hydrogens_in, hydrogen)
+            };
+            let mut near = &search.acceptors;
+            if search.acceptors_in.is_some() || acceptors_in.is_some() {
+                acceptors.clear();
+                let of_both = |atom: &u32| is_in(search.acceptors_in, *atom) && is_in(acceptors_in, *atom);
+                acceptors.extend(near.iter().copied().filter(of_both));
+                near = acceptors;
+            }
+            finder.find(&self.atoms, &self.criterion, (&lattice, row), wanted, near, bonds)?;
         }
         if self.searches.len() > 1 {
             bonds.sort_unstable_by_key(FoundBond::key);

@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use kinema_core::frame::{Fields, Lattice};
 use kinema_core::reduce::{Frame, Needs, Values};
-use kinema_core::selection::AtomSelection;
 use kinema_core::{Error, ErrorKind, Result};
 
 use super::neighbors::explained;
 use crate::analyses::lists_per_frame::{ListPerFrame, ListRows};
-use crate::arguments::{Arguments, GroupedAtoms};
+use crate::analyses::of_members;
+use crate::arguments::Arguments;
+use crate::changing::{AtomsOfFrame, AtomsScratch};
 use crate::geometry::cell_list::{CellList, FoundPair, PairImages};
 use crate::partials::lists::{ListChunk, ListColumn};
 use crate::registry::KernelInfo;
@@ -25,12 +26,14 @@ const GROWTH: f64 = 1.5;
 /// A row for each pair of a group of `atoms` (with `ends`) and one of `other` (with `other_ends`), in this order. Columns:
 /// "i", "j", the nearest atoms, numbers in the trajectory, the first such pair if several are; "pairs", how many pairs of
 /// atoms are within `cutoff`; "atoms", how many atoms are in these pairs; "distance". Without `other`, a row for all
-/// `atoms` and their own images, for which the cell has to be known. Nearest images unless `minimum_image` is false.
+/// `atoms` and their own images, for which the cell has to be known. Nearest images unless `minimum_image` is false. `group`
+/// and `other_group` instead change with the frame and are one group each; frames in which one is empty have no row.
 pub const KERNEL: KernelInfo = KernelInfo {
     id: MinimumDistance::ID,
     make: |arguments| {
-        let first = Partition::from_arguments(arguments, "atoms", "ends")?;
-        let second = arguments.has("other").then(|| Partition::from_arguments(arguments, "other", "other_ends"));
+        let first = Side::from_arguments(arguments, ["atoms", "group"], "ends")?;
+        let given = arguments.has("other") || arguments.has("other_group");
+        let second = given.then(|| Side::from_arguments(arguments, ["other", "other_group"], "other_ends"));
         let second = second.transpose()?;
         let (cutoff, minimum_image) = (arguments.positive("cutoff")?, arguments.flag("minimum_image", true)?);
         if second.is_none() && !minimum_image {
@@ -46,13 +49,15 @@ pub const KERNEL: KernelInfo = KernelInfo {
         let two = |cutoff: f64| {
             Arguments::new(n_atoms).with("atoms", half.clone()).with("other", rest.clone()).with("cutoff", cutoff)
         };
-        vec![two(9.0), two(2.0).with("ends", ends).with("minimum_image", false)]
+        let group = of_members::example(n_atoms);
+        let changing = Arguments::new(n_atoms).with("group", group).with("other", rest.clone()).with("cutoff", 5.0);
+        vec![two(9.0), two(2.0).with("ends", ends).with("minimum_image", false), changing]
     },
 };
 
-/// Atoms of which each is in one group.
+/// Which of some atoms are in which group: each is in one.
+#[derive(Debug, Default)]
 struct Partition {
-    atoms: AtomSelection,
     /// The group of each atom of the set.
     group_of: Vec<u32>,
     /// Places in the set, by group.
@@ -60,7 +65,29 @@ struct Partition {
 }
 
 impl Partition {
-    fn from_arguments(arguments: &Arguments, atoms: &'static str, ends: &'static str) -> Result<Self> {
+    /// One group of a number of atoms.
+    fn whole(&mut self, n_atoms: usize) {
+        self.group_of.clear();
+        self.group_of.resize(n_atoms, 0);
+        self.members.resize_with(1, Vec::new);
+        self.members[0].clear();
+        self.members[0].extend(0..n_atoms as u32);
+    }
+}
+
+/// The atoms of one side.
+struct Side {
+    atoms: AtomsOfFrame,
+    /// If they are the same in all frames.
+    groups: Partition,
+}
+
+impl Side {
+    fn from_arguments(arguments: &Arguments, [atoms, group]: [&'static str; 2], ends: &'static str) -> Result<Self> {
+        if arguments.has(group) {
+            let atoms = AtomsOfFrame::from_arguments(arguments, atoms, group)?;
+            return Ok(Self { atoms, groups: Partition::default() });
+        }
         let groups = arguments.groups(atoms, ends)?;
         if groups.places.len() != groups.atoms.len() {
             return Err(arguments.wrong(atoms, "atoms that are in one group each"));
@@ -73,18 +100,22 @@ impl Partition {
             places.iter().for_each(|place| group_of[*place as usize] = number as u32);
             members.push(places);
         }
-        let GroupedAtoms { atoms, .. } = groups;
-        Ok(Self { atoms, group_of, members })
+        Ok(Self { atoms: AtomsOfFrame::Fixed(groups.atoms), groups: Partition { group_of, members } })
     }
 
-    fn number(&self, place: u32) -> u32 {
-        self.atoms.indices().map_or(place, |indices| indices[place as usize])
+    /// The groups of a frame with a number of atoms.
+    fn groups<'a>(&'a self, n_atoms: usize, buffer: &'a mut Partition) -> &'a Partition {
+        if !self.atoms.change() {
+            return &self.groups;
+        }
+        buffer.whole(n_atoms);
+        buffer
     }
 }
 
 struct MinimumDistance {
-    first: Partition,
-    second: Option<Partition>,
+    first: Side,
+    second: Option<Side>,
     cutoff: f64,
     minimum_image: bool,
 }
@@ -108,7 +139,15 @@ impl Least {
 
 /// Buffers of a worker.
 #[derive(Debug, Default)]
-pub struct Scratch {
+struct Scratch {
+    atoms: [AtomsScratch; 2],
+    groups: [Partition; 2],
+    search: Search,
+}
+
+/// Buffers of the search.
+#[derive(Debug, Default)]
+struct Search {
     cells: CellList,
     found: Vec<FoundPair>,
     least: Vec<Least>,
@@ -129,24 +168,35 @@ impl ListPerFrame for MinimumDistance {
     type Scratch = Scratch;
 
     fn needs(&self) -> Needs {
-        let fields = if self.minimum_image { Fields::POSITIONS | Fields::CELL } else { Fields::POSITIONS };
-        let second = self.second.as_ref().map(|second| &second.atoms);
-        Needs { fields, atom_sets: [&self.first.atoms].into_iter().chain(second).cloned().collect() }
+        let own = if self.minimum_image { Fields::POSITIONS | Fields::CELL } else { Fields::POSITIONS };
+        let both = || [&self.first].into_iter().chain(&self.second);
+        let fields = both().fold(own, |fields, one| fields | one.atoms.fields());
+        Needs { fields, atom_sets: both().map(|one| one.atoms.read().clone()).collect() }
     }
 
     fn list(&self, frame: &Frame<'_>, scratch: &mut Scratch, rows: &mut ListChunk) -> Result<()> {
+        let Scratch { atoms: [of_first, of_second], groups: [groups, other_groups], search } = scratch;
         let lattice = &*frame.lattice_if(self.minimum_image)?;
-        let searched = match &self.second {
-            Some(second) => self.of_groups(second, lattice, [frame.positions(0), frame.positions(1)], scratch),
-            None => self.of_own_images(lattice, frame.positions(0), scratch),
+        let first = self.first.atoms.find(frame, 0, of_first)?;
+        let second = self.second.as_ref().map(|second| second.atoms.find(frame, 1, of_second)).transpose()?;
+        if first.positions.is_empty() || second.is_some_and(|second| second.positions.is_empty()) {
+            return Ok(());
+        }
+        let searched = match (&self.second, second) {
+            (Some(side), Some(second)) => {
+                let groups = self.first.groups(first.positions.len() / 3, groups);
+                let others = side.groups(second.positions.len() / 3, other_groups);
+                self.of_groups([groups, others], lattice, [first.positions, second.positions], search)
+            }
+            _ => self.of_own_images(lattice, first.positions, search),
         };
         searched.map_err(|error| explained(frame, 1 + usize::from(self.second.is_some()), error))?;
-        let second = self.second.as_ref().unwrap_or(&self.first);
-        for least in &scratch.least {
+        let second = second.unwrap_or(first);
+        for least in &search.least {
             let Some(nearest) = least.nearest else {
                 return Err(Error::new(ErrorKind::Internal, "two groups without a least distance"));
             };
-            rows.column::<u32>(0).push(self.first.number(nearest.first));
+            rows.column::<u32>(0).push(first.number(nearest.first));
             rows.column::<u32>(1).push(second.number(nearest.second));
             rows.column::<u32>(2).push(least.n_pairs);
             rows.column::<u32>(3).push(least.n_atoms);
@@ -157,15 +207,21 @@ impl ListPerFrame for MinimumDistance {
 }
 
 impl MinimumDistance {
-    fn of_groups(&self, second: &Partition, lattice: &Lattice, sets: [&[f32]; 2], scratch: &mut Scratch) -> Result<()> {
+    fn of_groups(
+        &self,
+        [first, second]: [&Partition; 2],
+        lattice: &Lattice,
+        sets: [&[f32]; 2],
+        search: &mut Search,
+    ) -> Result<()> {
         let n_second = second.members.len();
-        let Scratch { cells, found, least, near, gathered } = scratch;
+        let Search { cells, found, least, near, gathered } = search;
         least.clear();
-        least.resize(self.first.members.len() * n_second, Least::default());
+        least.resize(first.members.len() * n_second, Least::default());
         cells.between(lattice, sets[0], sets[1], self.cutoff, PairImages::Minimum, found)?;
         near.clear();
         for pair in found.iter() {
-            let group = self.first.group_of[pair.first as usize] as usize;
+            let group = first.group_of[pair.first as usize] as usize;
             let row = group * n_second + second.group_of[pair.second as usize] as usize;
             least[row].add(*pair);
             near.push((row as u32, 2 * pair.first));
@@ -173,18 +229,18 @@ impl MinimumDistance {
         }
         count_atoms(near, least);
         for (row, least) in least.iter_mut().enumerate().filter(|(_, least)| least.nearest.is_none()) {
-            let members = [&self.first.members[row / n_second], &second.members[row % n_second]];
+            let members = [&first.members[row / n_second], &second.members[row % n_second]];
             least.nearest = nearest_of(cells, lattice, members, sets, gathered)?;
         }
         Ok(())
     }
 
     /// The least distance to own images: up to the length of the shortest vector of the lattice.
-    fn of_own_images(&self, lattice: &Lattice, positions: &[f32], scratch: &mut Scratch) -> Result<()> {
+    fn of_own_images(&self, lattice: &Lattice, positions: &[f32], search: &mut Search) -> Result<()> {
         if lattice.is_open() {
             return Err(Error::new(ErrorKind::Corrupt, "the frame has no cell, so that the group has no images"));
         }
-        let Scratch { cells, found, least, near, .. } = scratch;
+        let Search { cells, found, least, near, .. } = search;
         let mut within = self.cutoff;
         loop {
             cells.within(lattice, positions, within, PairImages::All, found)?;

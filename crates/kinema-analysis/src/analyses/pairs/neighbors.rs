@@ -12,22 +12,26 @@ use kinema_core::selection::AtomSelection;
 use kinema_core::{Error, Result};
 
 use crate::analyses::lists_per_frame::{ListPerFrame, ListRows};
+use crate::analyses::of_members;
 use crate::arguments::Arguments;
+use crate::changing::{AtomsFound, AtomsOfFrame, AtomsScratch};
 use crate::geometry::cell_list::{CellList, FoundPair, PairImages};
 use crate::partials::lists::{ListChunk, ListColumn};
 use crate::registry::KernelInfo;
 
 /// Columns: "i", an atom of `atoms`; "j", one of `other`, or of `atoms` with `i < j`; both are numbers in the trajectory, and
-/// pairs ascend. "distance". `excluded` are pairs that are left out, (n, 2). Nearest images unless `minimum_image` is false.
+/// pairs ascend. "distance". `group` and `other_group` instead change with the frame. `excluded` are pairs that are left out, (n, 2). Nearest images unless `minimum_image` is false.
 pub const KERNEL: KernelInfo = KernelInfo {
     id: Neighbors::ID,
     make: |arguments| {
-        let atoms = arguments.unique_atoms("atoms")?;
-        let other = if arguments.has("other") { Some(arguments.unique_atoms("other")?) } else { None };
+        let atoms = AtomsOfFrame::from_arguments(arguments, "atoms", "group")?;
+        let given = arguments.has("other") || arguments.has("other_group");
+        let other = given.then(|| AtomsOfFrame::from_arguments(arguments, "other", "other_group")).transpose()?;
         let excluded = arguments.has("excluded").then(|| arguments.index_rows::<2>("excluded")).transpose()?;
         let excluded = excluded.map(|pairs| ExcludedPairs::new(arguments.n_atoms(), pairs));
         let excluded = excluded.transpose().map_err(|expected| arguments.wrong("excluded", &expected))?;
-        let shared = other.as_ref().and_then(|other| SharedAtoms::new(arguments.n_atoms(), [&atoms, other]));
+        let candidates = other.as_ref().map(|other| [atoms.candidates(), other.candidates()]);
+        let shared = candidates.and_then(|both| SharedAtoms::new(arguments.n_atoms(), both));
         let (cutoff, minimum_image) = (arguments.positive("cutoff")?, arguments.flag("minimum_image", true)?);
         Ok(Arc::new(ListRows(Neighbors { atoms, other, excluded, shared, cutoff, minimum_image })))
     },
@@ -35,7 +39,13 @@ pub const KERNEL: KernelInfo = KernelInfo {
         let every = |step| (0..n_atoms).step_by(step).collect::<Vec<_>>();
         let next: Vec<_> = (1..n_atoms).map(|atom| [atom, atom - 1]).collect();
         let of = |cutoff: f64| Arguments::new(n_atoms).with("atoms", every(1)).with("cutoff", cutoff);
-        vec![of(6.0).with("excluded", next), of(15.0).with("other", every(3)).with("minimum_image", false)]
+        let group = of_members::example(n_atoms);
+        vec![
+            of(6.0).with("excluded", next),
+            of(15.0).with("other", every(3)).with("minimum_image", false),
+            of(9.0).with("other_group", group.clone()),
+            Arguments::new(n_atoms).with("group", group).with("cutoff", 7.0),
+        ]
     },
 };
 
@@ -101,7 +111,7 @@ impl ExcludedPairs {
     }
 }
 
-/// Which atoms are in both groups.
+/// Which atoms are in both groups, or can be.
 struct SharedAtoms(Vec<bool>);
 
 impl SharedAtoms {
@@ -114,15 +124,15 @@ impl SharedAtoms {
         shared.contains(&true).then_some(Self(shared))
     }
 
-    /// Whether a pair is an atom and itself, or is found again in the other order.
+    /// Whether a pair is an atom and itself, or may be found again in the other order.
     fn is_repeated(&self, i: u32, j: u32) -> bool {
         i == j || (i > j && self.0[i as usize] && self.0[j as usize])
     }
 }
 
 struct Neighbors {
-    atoms: AtomSelection,
-    other: Option<AtomSelection>,
+    atoms: AtomsOfFrame,
+    other: Option<AtomsOfFrame>,
     excluded: Option<ExcludedPairs>,
     shared: Option<SharedAtoms>,
     cutoff: f64,
@@ -133,27 +143,46 @@ impl ListPerFrame for Neighbors {
     const ID: &'static str = "neighbors/1";
     const COLUMNS: &'static [ListColumn] =
         &[("i", Values::U32(Vec::new())), ("j", Values::U32(Vec::new())), ("distance", Values::F64(Vec::new()))];
-    type Scratch = (CellList, Vec<FoundPair>);
+    type Scratch = Scratch;
 
     fn needs(&self) -> Needs {
-        let fields = if self.minimum_image { Fields::POSITIONS | Fields::CELL } else { Fields::POSITIONS };
-        Needs { fields, atom_sets: [&self.atoms].into_iter().chain(&self.other).cloned().collect() }
+        let own = if self.minimum_image { Fields::POSITIONS | Fields::CELL } else { Fields::POSITIONS };
+        let both = || [&self.atoms].into_iter().chain(&self.other);
+        let fields = both().fold(own, |fields, one| fields | one.fields());
+        Needs { fields, atom_sets: both().map(AtomsOfFrame::read).cloned().collect() }
     }
 
-    fn list(&self, frame: &Frame<'_>, (cells, found): &mut Self::Scratch, rows: &mut ListChunk) -> Result<()> {
-        let (lattice, first) = (&*frame.lattice_if(self.minimum_image)?, frame.positions(0));
-        let searched = match &self.other {
-            None => cells.within(lattice, first, self.cutoff, PairImages::Minimum, found),
-            Some(_) => cells.between(lattice, first, frame.positions(1), self.cutoff, PairImages::Minimum, found),
+    fn list(&self, frame: &Frame<'_>, scratch: &mut Scratch, rows: &mut ListChunk) -> Result<()> {
+        let Scratch { cells, found, atoms } = scratch;
+        let [of_first, of_second] = atoms;
+        let lattice = &*frame.lattice_if(self.minimum_image)?;
+        let first = self.atoms.find(frame, 0, of_first)?;
+        let second = self.other.as_ref().map(|other| other.find(frame, 1, of_second)).transpose()?;
+        let searched = match &second {
+            None => cells.within(lattice, first.positions, self.cutoff, PairImages::Minimum, found),
+            Some(second) => {
+                cells.between(lattice, first.positions, second.positions, self.cutoff, PairImages::Minimum, found)
+            }
         };
         searched.map_err(|error| explained(frame, 1 + usize::from(self.other.is_some()), error))?;
-        let (of_first, of_second) = (self.atoms.indices(), self.other.as_ref().unwrap_or(&self.atoms).indices());
-        let number = |indices: Option<&[u32]>, place: u32| indices.map_or(place, |indices| indices[place as usize]);
+        let second = second.unwrap_or(first);
         for pair in found.iter_mut() {
-            (pair.first, pair.second) = (number(of_first, pair.first), number(of_second, pair.second));
+            (pair.first, pair.second) = (first.number(pair.first), second.number(pair.second));
         }
         if let Some(shared) = &self.shared {
-            found.retain(|pair| !shared.is_repeated(pair.first, pair.second));
+            if self.atoms.change() || self.other.as_ref().is_some_and(AtomsOfFrame::change) {
+                // atoms that can be in both groups may be in one
+                let has = |atoms: &AtomsFound<'_>, number: u32| {
+                    atoms.numbers.is_none_or(|numbers| numbers.binary_search(&number).is_ok())
+                };
+                let again = |i: u32, j: u32| has(&first, j) && has(&second, i);
+                found.retain(|pair| {
+                    let (i, j) = (pair.first, pair.second);
+                    !shared.is_repeated(i, j) || (i != j && !again(i, j))
+                });
+            } else {
+                found.retain(|pair| !shared.is_repeated(pair.first, pair.second));
+            }
         }
         if let Some(excluded) = &self.excluded {
             found.retain(|pair| !excluded.contains(pair.first, pair.second));
@@ -163,4 +192,12 @@ impl ListPerFrame for Neighbors {
         rows.column::<f64>(2).extend(found.iter().map(|pair| pair.distance));
         Ok(())
     }
+}
+
+/// Buffers of one worker.
+#[derive(Debug, Default)]
+struct Scratch {
+    cells: CellList,
+    found: Vec<FoundPair>,
+    atoms: [AtomsScratch; 2],
 }

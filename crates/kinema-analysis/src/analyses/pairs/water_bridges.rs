@@ -132,8 +132,8 @@ impl WaterBridges {
         bonds.clear();
         let is_wanted = |atom: u32| self.water(atom).is_some_and(wanted);
         let near: Vec<u32> = self.acceptors[2].iter().copied().filter(|atom| is_wanted(*atom)).collect();
-        finder.find(&self.atoms, &self.criterion, frame, |atom| group[atom as usize], &near, bonds)?;
-        finder.find(&self.atoms, &self.criterion, frame, is_wanted, acceptors, bonds)
+        finder.find(&self.atoms, &self.criterion, frame, |[donor, _]| group[donor as usize], &near, bonds)?;
+        finder.find(&self.atoms, &self.criterion, frame, |[donor, _]| is_wanted(donor), acceptors, bonds)
     }
 
     /// Ends and edges of all bridges of a frame, as far as their waters are reached.
@@ -155,8 +155,8 @@ impl WaterBridges {
             let near: Vec<u32> = self.acceptors[2].iter().copied().filter(|atom| wanted(*atom)).collect();
             bonds.clear();
             let all = |atom: u32| self.water(atom).is_some();
-            finder.find(&self.atoms, &self.criterion, frame, wanted, &self.acceptors[2], bonds)?;
-            finder.find(&self.atoms, &self.criterion, frame, all, &near, bonds)?;
+            finder.find(&self.atoms, &self.criterion, frame, |[donor, _]| wanted(donor), &self.acceptors[2], bonds)?;
+            finder.find(&self.atoms, &self.criterion, frame, |[donor, _]| all(donor), &near, bonds)?;
             let of = |atom: u32| self.molecules[atom as usize];
             let before = paths.between.len();
             for bond in bonds.iter() {
