@@ -5,6 +5,7 @@ use std::sync::Arc;
 use kinema_core::reduce::AnyKernel;
 use kinema_core::{Error, ErrorKind, Result};
 
+use crate::analyses::density::density_profile;
 use crate::analyses::geometry::{angles, centers, dihedrals, distances};
 use crate::analyses::motion::{displacements, jumps, rotations};
 use crate::analyses::pairs::{
@@ -55,6 +56,7 @@ pub static KERNELS: &[KernelInfo] = &[
     close_pairs::KERNEL,
     covariance::KERNEL,
     count::KERNEL,
+    density_profile::KERNEL,
     dihedrals::KERNEL,
     displacements::KERNEL,
     distance_histogram::KERNEL,

@@ -2,6 +2,7 @@
 //!
 //! The files beside the folders are generic kernels, which a quantity completes.
 
+pub mod density;
 pub mod geometry;
 pub mod lists_per_frame;
 pub mod motion;

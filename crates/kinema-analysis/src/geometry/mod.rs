@@ -5,6 +5,7 @@
 mod angles;
 mod arc_tangent;
 mod bonds;
+mod cell_axes;
 pub mod cell_list;
 mod centers;
 mod contacts;
@@ -16,10 +17,12 @@ pub mod hydrogen_bond;
 mod least_distances;
 pub(crate) mod nearest_images;
 mod points;
+pub(crate) mod turns;
 pub(crate) mod vectors;
 
 pub use angles::angles;
 pub use bonds::Results;
+pub(crate) use cell_axes::CellAxes;
 pub use cell_list::{CellList, FoundPair, PairImages};
 pub use centers::Center;
 pub use contacts::{ContactGroups, ContactRule, ContactScratch, near_pairs};

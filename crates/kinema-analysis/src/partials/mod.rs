@@ -3,7 +3,6 @@
 pub(crate) mod bytes;
 pub mod counts;
 pub(crate) mod covariance;
-#[allow(dead_code, reason = "kernels of weighted densities follow")]
 pub(crate) mod fixed_point;
 pub mod lists;
 pub mod moments;

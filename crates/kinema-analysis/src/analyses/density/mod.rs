@@ -1,0 +1,4 @@
+//! Kernels of densities and of structure: counts and sums on axes, on grids and in reciprocal space.
+
+pub mod density_profile;
+mod slices;
