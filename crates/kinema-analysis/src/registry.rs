@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kinema_core::reduce::AnyKernel;
 use kinema_core::{Error, ErrorKind, Result};
 
-use crate::analyses::density::density_profile;
+use crate::analyses::density::{density_profile, structure_factor};
 use crate::analyses::geometry::{angles, centers, dihedrals, distances};
 use crate::analyses::motion::{displacements, jumps, rotations};
 use crate::analyses::pairs::{
@@ -76,6 +76,7 @@ pub static KERNELS: &[KernelInfo] = &[
     rmsf::KERNEL,
     rotations::KERNEL,
     shells::KERNEL,
+    structure_factor::KERNEL,
     water_bridges::KERNEL,
 ];
 

@@ -24,3 +24,5 @@ from kinema.analysis.pairs.residue_distances import ResidueDistances as ResidueD
 from kinema.analysis.pairs.salt_bridges import SaltBridges as SaltBridges
 from kinema.analysis.pairs.count import AtomCount as AtomCount
 from kinema.analysis.pairs.shells import WaterShell as WaterShell
+from kinema.analysis.density.density_profile import LinearDensity as LinearDensity
+from kinema.analysis.density.structure_factor import StructureFactor as StructureFactor

@@ -65,7 +65,8 @@ impl CellAxes {
 /// Sums of sines and of cosines.
 #[inline(always)]
 fn sum_on_circle<Q: Quad>(dual: [f64; 3], positions: &[[f32; 3]]) -> [f64; 2] {
-    let dual = dual.map(Q::all);
+    let [x, y, z] = dual;
+    let dual = [Q::all(x), Q::all(y), Q::all(z)];
     let mut sums = [Q::all(0.0); 2];
     let (fours, rest) = positions.as_chunks::<4>();
     for four in fours {

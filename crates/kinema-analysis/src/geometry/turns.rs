@@ -24,7 +24,7 @@ const fn series(first: u32) -> [f64; 9] {
     terms
 }
 
-/// What is left of a number of turns without whole ones, from -1/2 to 1/2.
+/// A number of turns less the nearest whole number: from -1/2 to 1/2.
 #[inline(always)]
 pub(crate) fn without_whole<Q: Quad>(turns: Q) -> Q {
     let rounding = Q::all(ROUNDING);
@@ -51,7 +51,12 @@ pub(crate) fn sine_and_cosine<Q: Quad>(turns: Q) -> [Q; 2] {
 /// Horner's scheme.
 #[inline(always)]
 fn sum<Q: Quad>(square: Q, terms: &[f64; 9]) -> Q {
-    terms.iter().rev().skip(1).fold(Q::all(terms[8]), |sum, term| sum.multiply_add(square, Q::all(*term)))
+    let [a, b, c, d, e, f, g, h, i] = *terms;
+    let mut sum = Q::all(i);
+    for term in [h, g, f, e, d, c, b, a] {
+        sum = sum.multiply_add(square, Q::all(term));
+    }
+    sum
 }
 
 #[cfg(test)]

@@ -70,7 +70,7 @@ fn exponent_above(value: f64) -> i32 {
 
 /// The nearest whole multiples of `2^exponent`, if they fit into 64 bits.
 fn in_units(weights: &[f64], exponent: i32) -> Option<Vec<i64>> {
-    // two exact steps, because a power of 1,000 or more is no number
+    // two exact steps, because a power of 1,024 or more is infinite
     let half = -exponent / 2;
     let factors = [2.0_f64.powi(half), 2.0_f64.powi(-exponent - half)];
     let in_unit = |weight: &f64| {
@@ -105,7 +105,7 @@ impl FixedSums {
     /// Adds the sums of other frames.
     pub(crate) fn merge(&mut self, right: &Self) {
         for (sum, right) in self.sums.iter_mut().zip(&right.sums) {
-            // bytes may hold any sums; those of frames never overflow
+            // bytes may hold any sums; sums over frames never overflow
             *sum = sum.saturating_add(*right);
         }
     }

@@ -74,11 +74,11 @@ struct DensityProfile {
 /// Sums over frames.
 #[derive(Debug, Clone)]
 struct ProfileSums {
-    /// Of each block.
+    /// One number a block.
     n_frames: Vec<u64>,
     /// Block by block, slice by slice, quantity by quantity.
     sums: FixedSums,
-    /// Of the squares of the sums of a frame, for all blocks: their sum over frames is below 2^126.
+    /// Squares of the sums of a frame, added over all frames: below 2^126.
     squares: Vec<u128>,
 }
 
@@ -99,7 +99,7 @@ impl DensityProfile {
         if !matches!(shape, [1..=MOST_QUANTITIES, n] if *n == n_points) {
             return Err(arguments.wrong("weights", &format!("numbers (up to {MOST_QUANTITIES}, {n_points})")));
         }
-        // a slice gets those of the slice opposite of the middle as well
+        // a slice gets the sums of its mirror image as well
         let n_frames = arguments.count("n_frames", 1)? as u64 * if symmetrize { 2 } else { 1 };
         let mut weights = vec![Four::default(); n_points];
         let mut units = Vec::new();
@@ -218,7 +218,7 @@ impl SumPerFrame for DensityProfile {
                 for ((sum, square), value) in sums.iter_mut().zip(squares).zip(slice.0) {
                     *sum = sum.wrapping_add(value);
                     let size = u128::from(value.unsigned_abs());
-                    *square = square.wrapping_add(size * size);
+                    *square = square.wrapping_add(size.wrapping_mul(size));
                 }
             }
         }
@@ -238,7 +238,8 @@ impl SumPerFrame for DensityProfile {
             let blocks = sum.sums.get().iter().skip(at).step_by(n_all * n_quantities);
             let total: i128 = blocks.map(|value| i128::from(*value)).sum();
             // n sum x^2 - (sum x)^2 is exact
-            let spread = square.saturating_mul(u128::from(n_frames)).saturating_sub(total.unsigned_abs().saturating_pow(2));
+            let spread =
+                square.saturating_mul(u128::from(n_frames)).saturating_sub(total.unsigned_abs().saturating_pow(2));
             (spread as f64).sqrt() / n_frames as f64 * self.units[at % n_quantities]
         });
         let deviations = deviations.collect::<Vec<f64>>();

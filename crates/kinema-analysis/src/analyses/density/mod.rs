@@ -1,4 +1,6 @@
 //! Kernels of densities and of structure: counts and sums on axes, on grids and in reciprocal space.
 
 pub mod density_profile;
+mod fourier_sums;
 mod slices;
+pub mod structure_factor;

@@ -14,10 +14,9 @@ pub(super) struct Four(pub(super) [i64; 4]);
 impl Four {
     #[inline(always)]
     pub(super) fn add(&mut self, other: &Self) {
-        for (sum, value) in self.0.iter_mut().zip(other.0) {
-            // units are such that no sum overflows (`FixedPoint`)
-            *sum = sum.wrapping_add(value);
-        }
+        let ([a, b, c, d], [e, f, g, h]) = (self.0, other.0);
+        // units are such that no sum overflows (`FixedPoint`)
+        self.0 = [a.wrapping_add(e), b.wrapping_add(f), c.wrapping_add(g), d.wrapping_add(h)];
     }
 }
 
@@ -41,7 +40,7 @@ struct Axis {
     periodic: bool,
 }
 
-/// Sums of slices: those of x, of points outside along x, those of y, and so on.
+/// Sums of slices: slices along x, then a place for points outside along x; the same along y and z.
 #[derive(Debug, Default)]
 pub(super) struct Slices {
     /// Two copies, for points in turn: sums of neighbours, which are often in one slice, need not wait for each other.
@@ -119,37 +118,50 @@ fn add_atoms<Q: Quad>(slices: &mut Slices, axes: &[Axis; 3], points: &[[f32; 3]]
 #[inline(always)]
 fn add_centers<Q: Quad>(slices: &mut Slices, axes: &[Axis; 3], points: &[[f64; 3]], weights: &[Four]) {
     for (point, weight) in points.iter().zip(weights) {
-        add_four::<Q>(slices, axes, point.map(Q::all), std::slice::from_ref(weight));
+        let [x, y, z] = *point;
+        add_four::<Q>(slices, axes, [Q::all(x), Q::all(y), Q::all(z)], std::slice::from_ref(weight));
     }
 }
 
 /// Adds the first of four points, as many as there are weights.
 #[inline(always)]
 fn add_four<Q: Quad>(slices: &mut Slices, axes: &[Axis; 3], points: Vectors<Q>, weights: &[Four]) {
+    let [x, y, z] = axes;
+    let places = [places_along(x, points), places_along(y, points), places_along(z, points)];
+    for (axis, places) in axes.iter().zip(&places) {
+        if !axis.periodic {
+            let beyond = axis.start + axis.last;
+            slices.outside += places[..weights.len()].iter().filter(|place| **place > beyond).count() as u64;
+        }
+    }
     let half = slices.sums.len() / 2;
     let (even, odd) = slices.sums.split_at_mut(half);
-    let places = [0, 1, 2].map(|axis| {
-        let axis = &axes[axis];
-        let part = dot(axis.dual.map(Q::all), points).subtract(Q::all(axis.origin));
-        if axis.periodic { periodic_places(axis, part) } else { open_places(axis, part.store()) }
-    });
-    for (lane, weight) in weights.iter().enumerate() {
+    let [x, y, z] = places;
+    let mut lane = 0;
+    while lane < weights.len() {
         let sums = if lane % 2 == 0 { &mut *even } else { &mut *odd };
-        for (axis, places) in axes.iter().zip(&places) {
-            if !axis.periodic && places[lane] > axis.start + axis.last {
-                slices.outside += 1;
-            }
-            sums[places[lane] as usize].add(weight);
-        }
+        sums[x[lane] as usize].add(&weights[lane]);
+        sums[y[lane] as usize].add(&weights[lane]);
+        sums[z[lane] as usize].add(&weights[lane]);
+        lane += 1;
     }
 }
 
+/// The places of points along an axis.
 #[inline(always)]
-fn periodic_places<Q: Quad>(axis: &Axis, part: Q) -> [i32; 4] {
+fn places_along<Q: Quad>(axis: &Axis, points: Vectors<Q>) -> [i32; 4] {
+    let [x, y, z] = axis.dual;
+    let part = dot([Q::all(x), Q::all(y), Q::all(z)], points).subtract(Q::all(axis.origin));
+    if !axis.periodic {
+        return open_places(axis, part.store());
+    }
     let rest = without_whole(part);
     let part = Q::select(rest.less(Q::all(0.0)), rest.add(Q::all(1.0)), rest);
+    let [a, b, c, d] = part.multiply(Q::all(axis.n_slices)).store_whole();
     // a part just below 0 is rounded to 1, in the last slice
-    part.multiply(Q::all(axis.n_slices)).store_whole().map(|slice| axis.start + slice.min(axis.last))
+    let last = axis.last;
+    let start = axis.start;
+    [start + a.min(last), start + b.min(last), start + c.min(last), start + d.min(last)]
 }
 
 /// Beyond the last slice for points outside.

@@ -1,0 +1,1 @@
+"""Densities on axes and grids, and structure in reciprocal space."""
