@@ -207,7 +207,7 @@ impl SumPerFrame for DensityProfile {
         let mut sums = sum.sums.get_mut()[block * n..][..n].chunks_exact_mut(n_quantities);
         let mut squares = sum.squares.chunks_exact_mut(n_quantities);
         for axis in 0..3 {
-            let found = scratch.slices.of_axis(self.n_slices, axis);
+            let found = scratch.slices.of_axis(axis);
             let reverse = self.symmetrize && self.axis == Some(axis);
             for at in 0..found.len() {
                 let mut slice = found[at];
