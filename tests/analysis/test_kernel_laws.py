@@ -30,7 +30,7 @@ class Registered(KernelTests):
 
 for _name in NAMES:
     # a group that changes may be empty
-    _defined = _name not in ("angles", "centers", "dihedrals", "gyration", "rgyr")
+    _defined = _name not in ("angles", "axis_angles", "centers", "dihedrals", "gyration", "rgyr")
     _more = {"depends_on_order": True} if _name in ("jumps", "displacements", "rotations") else {}
     if _name in ("jumps", "displacements", "axis_angles", "density_profile", "structure_factor"):
         _more["cell"] = (20.0, 21.0, 22.0)
