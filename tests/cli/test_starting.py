@@ -49,6 +49,8 @@ LINES = {
     "residue-contacts": "-f DCD -s PSF --stop 3 --no-stored -o residues.csv",
     "residue-distances": "-f DCD -s PSF --stop 3 --no-stored --scheme ca -o distances_ca.csv",
     "salt-bridges": "-f DCD -s PSF --stop 3 --no-stored -o bridges.csv --occupancy occupancy.csv",
+    "density-profile": "-f XTC -s GRO --quantity number --stop 2 --no-stored -o profile.csv",
+    "structure-factor": "-f XTC -s GRO --select 'name CA' --kmax 1 --stop 2 --no-stored -o factor.csv",
     "run": "job.toml",
     "check": "a.dcd",
     "index": "a.xtc",
@@ -99,8 +101,8 @@ def test_each_command_is_called() -> None:
 
 
 @pytest.mark.parametrize("command", LINES)
-def test_it_starts(command: str, folder: Path, adk_dcd: Any, environment: dict[str, str]) -> None:
-    real = {"DCD": adk_dcd.trajectory, "PSF": adk_dcd.topology}
+def test_it_starts(command: str, folder: Path, adk_dcd: Any, adk_xtc: Any, environment: dict[str, str]) -> None:
+    real = {"DCD": adk_dcd.trajectory, "PSF": adk_dcd.topology, "XTC": adk_xtc.trajectory, "GRO": adk_xtc.topology}
     words = [real.get(word, word) for word in shlex.split(f"{command} {LINES[command]}")]
     done = subprocess.run(
         [sys.executable, "-m", "kinema", *words],

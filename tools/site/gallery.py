@@ -51,6 +51,17 @@ OPTIONS = {
     "residue-contacts": "",
     "residue-distances": '--select "resid 122-140" --scheme ca',
     "salt-bridges": "",
+    "density-profile": "",
+    "structure-factor": '--select "name OW" --kmax 4',
+}
+
+# of these the first trajectory has no cells: ten frames of the same protein in water
+SOLVATED = {"density-profile", "structure-factor"}
+FILES = {
+    "adk.psf": datafiles.PSF,
+    "adk.dcd": datafiles.DCD,
+    "adk_water.tpr": datafiles.TPR,
+    "adk_water.xtc": datafiles.XTC,
 }
 
 
@@ -63,7 +74,8 @@ def gallery() -> tuple[str, dict[str, bytes]]:
     pictures = {}
     code = _digest_of_code()
     for name in ANALYSES:
-        command = f"kinema {name} -s adk.psf -f adk.dcd {OPTIONS[name]} --plot {name}.png"
+        files = "-s adk_water.tpr -f adk_water.xtc" if name in SOLVATED else "-s adk.psf -f adk.dcd"
+        command = f"kinema {name} {files} {OPTIONS[name]} --plot {name}.png"
         pictures[f"gallery/{name}.png"] = _picture(name, command, code)
         lines += [f"## {name}", "", ANALYSES[name].summary, "", "```text", _formula(name), "```", ""]
         lines += [f"[Units, source and options](analyses.md#{name})", ""]
@@ -94,8 +106,9 @@ def _picture(name: str, command: str, code: bytes) -> bytes:
             old.unlink()
         with tempfile.TemporaryDirectory() as folder:
             here = Path(folder)
-            shutil.copy(datafiles.PSF, here / "adk.psf")
-            shutil.copy(datafiles.DCD, here / "adk.dcd")
+            for file, source in FILES.items():
+                if file in command:
+                    shutil.copy(source, here / file)
             done = call_kinema(*shlex.split(command)[1:], cwd=here)
             if done.returncode:
                 raise RuntimeError(f"{command}: {done.stderr}")

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kinema_core::reduce::AnyKernel;
 use kinema_core::{Error, ErrorKind, Result};
 
-use crate::analyses::density::rdf;
+use crate::analyses::density::{density_profile, rdf, structure_factor};
 use crate::analyses::geometry::{angles, axis_angles, centers, dihedrals, distances};
 use crate::analyses::motion::{displacements, jumps, rotations};
 use crate::analyses::pairs::{
@@ -57,6 +57,7 @@ pub static KERNELS: &[KernelInfo] = &[
     close_pairs::KERNEL,
     covariance::KERNEL,
     count::KERNEL,
+    density_profile::KERNEL,
     dihedrals::KERNEL,
     displacements::KERNEL,
     distance_histogram::KERNEL,
@@ -77,6 +78,7 @@ pub static KERNELS: &[KernelInfo] = &[
     rmsf::KERNEL,
     rotations::KERNEL,
     shells::KERNEL,
+    structure_factor::KERNEL,
     water_bridges::KERNEL,
 ];
 

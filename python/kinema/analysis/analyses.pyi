@@ -28,3 +28,5 @@ from kinema.analysis.pairs.salt_bridges import SaltBridges as SaltBridges
 from kinema.analysis.density.rdf import InterRDF as InterRDF
 from kinema.analysis.pairs.count import AtomCount as AtomCount
 from kinema.analysis.pairs.shells import WaterShell as WaterShell
+from kinema.analysis.density.density_profile import LinearDensity as LinearDensity
+from kinema.analysis.density.structure_factor import StructureFactor as StructureFactor

@@ -39,7 +39,7 @@ class ProfileAnalysis(DeclaredAnalysis):
     """
 
     #: what the bins are of, with its unit
-    axis: ClassVar[Quantity]
+    axis: Quantity
     summarised_column: ClassVar[int | None] = None
 
     def _columns(self) -> Sequence[tuple[str, Quantity, NDArray[np.float64]]]:

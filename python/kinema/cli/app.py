@@ -44,6 +44,8 @@ _CALLED_OTHERWISE = {
     "dihedral": "dihedrals", "chi": "dihedrals", "torsion": "dihedrals", "torsions": "dihedrals",
     "rama": "ramachandran",
     "hbond": "hbonds", "hydrogenbonds": "hbonds", "hbondanalysis": "hbonds", "waterbridge": "water-bridges",
+    "lineardensity": "density-profile", "potential": "density-profile --potential",
+    "densityprofile": "density-profile", "sq": "structure-factor", "saxs": "structure-factor",
     "correl": "dccm", "crosscorrelation": "dccm",
     "covar": "pca", "anaeig": "pca", "dodssp": "dssp", "secstruct": "dssp", "helix": "dssp",
     "contacts": "native-contacts", "contact": "native-contacts", "saltbr": "salt-bridges", "watershell": "shells",

@@ -28,6 +28,7 @@ PER_UNIT = {
     ("angstrom^-1", "nm^-1"): 0.1,
     ("angstrom^-2", "nm^-2"): 0.01,
     ("angstrom^-3", "nm^-3"): 0.001,
+    ("e/angstrom^3", "e/nm^3"): 0.001,
     ("ps", "ns"): 1000.0,
 }
 
@@ -99,7 +100,7 @@ class Table:
         check_choice("output_unit", output_unit, OUTPUT_UNIT)
         check_choice("output_time_unit", output_time_unit, OUTPUT_TIME_UNIT)
         lengths = {f"angstrom{power}": f"{output_unit}{power}" for power in ("", "^2", "^-1", "^-2", "^-3")}
-        wanted = {**lengths, "ps": output_time_unit}
+        wanted = {**lengths, "e/angstrom^3": f"e/{output_unit}^3", "ps": output_time_unit}
         return replace(self, columns=tuple(column.change_unit(wanted.get(column.unit, "")) for column in self.columns))
 
     def from_one(self) -> Table:

@@ -1,1 +1,1 @@
-"""Counts on axes and grids: radial distribution functions, densities."""
+"""Counts on axes and grids, densities, and structure in reciprocal space."""

@@ -1,3 +1,7 @@
 //! Kernels of densities and of structure: counts and sums on axes, on grids and in reciprocal space.
 
+pub mod density_profile;
+mod fourier_sums;
 pub mod rdf;
+mod slices;
+pub mod structure_factor;

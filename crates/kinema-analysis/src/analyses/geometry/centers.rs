@@ -12,7 +12,7 @@ use crate::analyses::of_members::{self, OfAtoms};
 use crate::analyses::per_frame::{PerFrame, Rows};
 use crate::arguments::Arguments;
 use crate::cpu::Cpu;
-use crate::geometry::Center;
+use crate::geometry::{Center, GroupCenters};
 use crate::registry::KernelInfo;
 
 /// Columns: x, y and z of the centre of each group; `atoms` are those of all groups, `ends` the end of each among them;
@@ -24,21 +24,8 @@ pub const KERNEL: KernelInfo = KernelInfo {
         if arguments.has("group") {
             return of_members::kernel(arguments, OfGroup);
         }
-        let grouped = arguments.groups("atoms", "ends")?;
-        let masses = arguments.optional_numbers("masses")?;
-        if masses.is_some_and(|masses| masses.len() != grouped.places.len()) {
-            return Err(arguments.wrong("masses", &format!("{} numbers", grouped.places.len())));
-        }
-        let groups = grouped.ranges().map(|range| {
-            // in the order of the positions, whatever the order in which atoms are given
-            let mut order: Vec<usize> = range.collect();
-            order.sort_by_key(|&at| grouped.places[at]);
-            let weights: Vec<f64> = order.iter().map(|&at| masses.map_or(1.0, |masses| masses[at])).collect();
-            let center = Center::mass_weighted(arguments.cpu(), &weights)?;
-            Ok(Group { center, places: Places::of(order.iter().map(|&at| grouped.places[at]).collect()) })
-        });
-        let groups = groups.collect::<Result<_>>()?;
-        Ok(Arc::new(Rows(Centers { groups, atoms: grouped.atoms })))
+        let (atoms, centers) = GroupCenters::from_arguments(arguments)?;
+        Ok(Arc::new(Rows(Centers { atoms, centers })))
     },
     examples: |n_atoms, _| {
         let all = Arguments::new(n_atoms).with("atoms", (0..n_atoms).collect::<Vec<_>>());
@@ -55,7 +42,7 @@ pub const KERNEL: KernelInfo = KernelInfo {
 
 struct Centers {
     atoms: AtomSelection,
-    groups: Vec<Group>,
+    centers: GroupCenters,
 }
 
 struct OfGroup;
@@ -73,27 +60,6 @@ impl OfAtoms for OfGroup {
     }
 }
 
-struct Group {
-    center: Center,
-    places: Places,
-}
-
-/// Places of the atoms of a group among all atoms.
-enum Places {
-    /// The first atom, and the one after the last: adjacent atoms, as in residues.
-    Run(usize, usize),
-    Apart(Vec<u32>),
-}
-
-impl Places {
-    /// Ascending places.
-    fn of(places: Vec<u32>) -> Self {
-        let first = places.first().map_or(0, |&first| first as usize);
-        let is_run = places.iter().zip(first..).all(|(&place, expected)| place as usize == expected);
-        if is_run { Self::Run(first, first + places.len()) } else { Self::Apart(places) }
-    }
-}
-
 impl PerFrame for Centers {
     const ID: &'static str = "centers/1";
     type Value = f64;
@@ -105,22 +71,11 @@ impl PerFrame for Centers {
     }
 
     fn width(&self) -> usize {
-        3 * self.groups.len()
+        3 * self.centers.len()
     }
 
     fn row(&self, frame: &Frame<'_>, gathered: &mut Vec<f32>, values: &mut [f64]) -> Result<()> {
-        let row = frame.positions(0);
-        let (xyz, _) = row.as_chunks::<3>();
-        for (group, center) in self.groups.iter().zip(values.as_chunks_mut::<3>().0) {
-            *center = match &group.places {
-                Places::Run(first, end) => group.center.compute(&row[3 * first..3 * end])?,
-                Places::Apart(places) => {
-                    gathered.clear();
-                    gathered.extend(places.iter().flat_map(|&place| xyz[place as usize]));
-                    group.center.compute(gathered)?
-                }
-            };
-        }
+        self.centers.compute(frame.positions(0), gathered, values.as_chunks_mut::<3>().0)?;
         if values.iter().any(|value| !value.is_finite()) {
             return Err(frame.not_finite(Fields::POSITIONS, 0));
         }
