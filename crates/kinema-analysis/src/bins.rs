@@ -32,6 +32,11 @@ impl Bins {
         Ok(Self { least, most, n })
     }
 
+    /// `n` bins, at least one, of a finite range that is not empty.
+    pub(crate) fn new(least: f64, most: f64, n: usize) -> Self {
+        Self { least, most, n }
+    }
+
     /// Number of bins.
     pub(crate) fn len(&self) -> usize {
         self.n

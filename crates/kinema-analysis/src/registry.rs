@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kinema_core::reduce::AnyKernel;
 use kinema_core::{Error, ErrorKind, Result};
 
-use crate::analyses::density::{density_profile, structure_factor};
+use crate::analyses::density::{density_profile, grid_counts, structure_factor};
 use crate::analyses::geometry::{angles, centers, dihedrals, distances};
 use crate::analyses::motion::{displacements, jumps, rotations};
 use crate::analyses::pairs::{
@@ -57,6 +57,7 @@ pub static KERNELS: &[KernelInfo] = &[
     covariance::KERNEL,
     count::KERNEL,
     density_profile::KERNEL,
+    grid_counts::KERNEL,
     dihedrals::KERNEL,
     displacements::KERNEL,
     distance_histogram::KERNEL,

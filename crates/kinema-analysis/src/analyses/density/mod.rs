@@ -2,5 +2,6 @@
 
 pub mod density_profile;
 mod fourier_sums;
+pub mod grid_counts;
 mod slices;
 pub mod structure_factor;
