@@ -35,7 +35,7 @@ from kinema.cache.counts import emit_troubles  # noqa: E402
 from kinema.testing import random_walk, write_dcd  # noqa: E402
 from kinema.testing.amounts import wanted_kills  # noqa: E402
 from kinema.testing.programs.children import end_children, restore_sigint, start_child  # noqa: E402
-from kinema.testing.programs.dask_cluster import Cluster  # noqa: E402
+from kinema.testing.programs.dask_cluster import DaskCluster  # noqa: E402
 from kinema.testing.programs.dask_cluster import dask_forks as forks_of_dask  # noqa: E402
 from kinema.testing.programs.forks import Forks  # noqa: E402
 from kinema.testing.programs.standing_ranks import StandingRanks  # noqa: E402
@@ -350,9 +350,9 @@ def dask_forks() -> Iterator[Forks]:
 
 
 @pytest.fixture
-def cluster(tmp_path_factory: pytest.TempPathFactory, dask_forks: Forks) -> Iterator[Cluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory, dask_forks: Forks) -> Iterator[DaskCluster]:
     """A Dask cluster without workers; `start` adds them."""
-    made = Cluster(tmp_path_factory.mktemp("dask"), dask_forks)
+    made = DaskCluster(tmp_path_factory.mktemp("dask"), dask_forks)
     try:
         yield made
     finally:

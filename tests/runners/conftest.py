@@ -1,4 +1,4 @@
-"""What workers of this machine may not leave."""
+"""Checks that workers of this machine leave nothing, and an analysis for them."""
 
 from __future__ import annotations
 

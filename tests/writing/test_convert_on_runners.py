@@ -20,7 +20,7 @@ from kinema.base.notes import collected
 from kinema.testing import random_walk, write_dcd
 from kinema.testing.amounts import LONG, each
 from kinema.testing.programs.children import worker_processes
-from kinema.testing.programs.dask_cluster import Cluster
+from kinema.testing.programs.dask_cluster import DaskCluster
 from kinema.testing.programs.forks import Forks
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -40,7 +40,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Any]]:
 def dask(tmp_path_factory: pytest.TempPathFactory, dask_forks: Forks) -> Iterator[Any]:
     """Three workers of Dask, which stay for the tests that kill none."""
     distributed = pytest.importorskip("distributed")
-    made = Cluster(tmp_path_factory.mktemp("dask"), dask_forks)
+    made = DaskCluster(tmp_path_factory.mktemp("dask"), dask_forks)
     try:
         made.start(3)
         with distributed.Client(scheduler_file=str(made.file), set_as_default=False) as client:
@@ -244,7 +244,7 @@ def test_worker_processes_killed_at_random_moments(tmp_path: Path, kills: Callab
 
 
 def test_lost_dask_workers_killed_at_random_moments(
-    tmp_path: Path, kills: Callable[..., int], cluster: Cluster
+    tmp_path: Path, kills: Callable[..., int], cluster: DaskCluster
 ) -> None:
     distributed = pytest.importorskip("distributed")
     write_dcd(tmp_path / "in.dcd", random_walk(1500, 60))

@@ -6,7 +6,7 @@ use kinema_core::reduce::AnyKernel;
 use kinema_core::{Error, ErrorKind, Result};
 
 use crate::analyses::density::{density_profile, grid_counts, structure_factor};
-use crate::analyses::geometry::{angles, centers, dihedrals, distances};
+use crate::analyses::geometry::{angles, axis_angles, centers, dihedrals, distances};
 use crate::analyses::motion::{displacements, jumps, rotations};
 use crate::analyses::pairs::{
     close_pairs, count, distance_histogram, hbonds, mindist, native_contacts, neighbors, residue_contacts,
@@ -52,17 +52,18 @@ impl KernelInfo {
 pub static KERNELS: &[KernelInfo] = &[
     angles::KERNEL,
     average::KERNEL,
+    axis_angles::KERNEL,
     centers::KERNEL,
     close_pairs::KERNEL,
     covariance::KERNEL,
     count::KERNEL,
     density_profile::KERNEL,
-    grid_counts::KERNEL,
     dihedrals::KERNEL,
     displacements::KERNEL,
     distance_histogram::KERNEL,
     distances::KERNEL,
     dssp::KERNEL,
+    grid_counts::KERNEL,
     gyration::KERNEL,
     hbonds::KERNEL,
     jumps::KERNEL,

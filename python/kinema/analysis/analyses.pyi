@@ -4,16 +4,19 @@
 
 from kinema.analysis.structure.rmsd import RMSD as RMSD
 from kinema.analysis.structure.rmsf import RMSF as RMSF
+from kinema.analysis.structure.average import AverageStructure as AverageStructure
 from kinema.analysis.structure.rgyr import RadiusOfGyration as RadiusOfGyration
 from kinema.analysis.structure.gyration import Gyration as Gyration
 from kinema.analysis.structure.dssp import DSSP as DSSP
 from kinema.analysis.structure.pca import PCA as PCA
+from kinema.analysis.structure.dccm import CrossCorrelation as CrossCorrelation
 from kinema.analysis.geometry.centers import Centers as Centers
 from kinema.analysis.geometry.distances import Distances as Distances
 from kinema.analysis.geometry.end_to_end import EndToEnd as EndToEnd
 from kinema.analysis.geometry.angles import Angles as Angles
 from kinema.analysis.geometry.dihedrals import Dihedrals as Dihedrals
 from kinema.analysis.geometry.ramachandran import Ramachandran as Ramachandran
+from kinema.analysis.geometry.vectors import Vectors as Vectors
 from kinema.analysis.pairs.hbonds import HydrogenBondAnalysis as HydrogenBondAnalysis
 from kinema.analysis.pairs.water_bridges import WaterBridgeAnalysis as WaterBridgeAnalysis
 from kinema.analysis.pairs.neighbors import Neighbors as Neighbors

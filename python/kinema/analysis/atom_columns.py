@@ -39,6 +39,22 @@ def columns_of_residues(trajectory: Trajectory, residues: NDArray[Any], prefix: 
     return [shown, *_named(atoms, heads, _OF_RESIDUES, f"{prefix}_")]
 
 
+def labels_of(trajectory: Trajectory, of: str, numbers: NDArray[Any]) -> list[str]:
+    """A label for each atom or residue: "LEU12:CA" or "LEU12" by the topology, else its number from 1.
+
+    `of` is "atom" or "residue"; `numbers` count from 0. Raises ArgumentError for residues without a topology.
+    """
+    found = columns_of_residues(trajectory, numbers, "residue") if of == "residue" else []
+    columns = found or columns_of_atoms(trajectory, numbers)
+    known = {one.name.removeprefix("residue_"): one.values for one in columns}
+    counted = known["residue"] if of == "residue" else np.asarray(numbers, np.int64) + 1
+    if "resname" not in known or "residue" not in known or (of == "atom" and "name" not in known):
+        return [str(one) for one in counted]
+    residue = np.char.add(known["resname"], known["residue"].astype(str))
+    labels = residue if of == "residue" else np.char.add(np.char.add(residue, ":"), known["name"])
+    return [str(one) for one in labels]
+
+
 def residues_of(trajectory: Trajectory, what: str) -> NDArray[np.int64]:
     """(n_atoms,) residue of each atom, from 0. Raises ArgumentError, which says `what` needs them."""
     return np.asarray(_atoms_with_residues(trajectory, what).resindices)

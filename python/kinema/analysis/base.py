@@ -7,11 +7,13 @@ they are called.
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 import numpy as np
 
@@ -21,6 +23,7 @@ from kinema.base.notes import collected, emit
 from kinema.base.printable import are_float32
 from kinema.execution.computation import Computation, KernelResults, Pass, Passes, Results
 from kinema.storage.output_checks import check_not_input, check_plot_path
+from kinema.storage.output_file import write_whole
 from kinema.storage.provenance import Input, Provenance
 from kinema.storage.tables import Column, Table, check_writable, write_table
 from kinema.trajectory.transform import transforms_in_words
@@ -77,7 +80,11 @@ class Analysis(Computation):
         The last run, which `report` describes.
     command : str or None
         The command line that provenance names as the call; None if Python made the call.
+    other_formats : dict of str to str
+        Suffixes of files other than tables that `save` writes, with what each holds in words.
     """
+
+    other_formats: ClassVar[Mapping[str, str]] = {}
 
     def run(
         self,
@@ -226,6 +233,20 @@ class Analysis(Computation):
         )
         return self
 
+    def _save_other(self, path: str, suffix: str) -> None:
+        """Writes a file of `other_formats`, which appears whole."""
+        if not self.results:
+            raise ArgumentError(f"{type(self).__name__} has no results yet; call run() first")
+        with tempfile.TemporaryDirectory() as folder:
+            whole = os.path.join(folder, f"whole{suffix}")
+            self._write_other(whole, path)
+            with open(whole, "rb") as source:
+                write_whole(path, lambda file: shutil.copyfileobj(source, file))
+
+    def _write_other(self, path: str, name: str) -> None:
+        """Writes results to `path` in the format of its suffix, one of `other_formats`; messages call it `name`."""
+        raise NotImplementedError(f"{type(self).__name__} has no formats of its own")
+
     @abstractmethod
     def _table(self) -> Table:
         """The results as columns."""
@@ -270,7 +291,9 @@ class Analysis(Computation):
         output_time_unit: str = "ps",
         overwrite: bool = False,
     ) -> None:
-        """Writes the results; the suffix sets the format: .csv, .xvg, .dat, .npy, .parquet (`kinema.storage.tables`).
+        """Writes the results; the suffix sets the format.
+
+        Tables are .csv, .xvg, .dat, .npy and .parquet (`kinema.storage.tables`); `other_formats` has other files.
 
         Atoms count from 1; in .npy they count from 0, as in `results`.
 
@@ -294,7 +317,11 @@ class Analysis(Computation):
         >>> rmsd.save("rmsd.csv", output_unit="nm")
         """
         check_not_input(path, *self.trajectory.paths, *self.other_files)
-        check_writable(path, format, overwrite=overwrite)
+        check_writable(path, format, overwrite=overwrite, more=tuple(self.other_formats))
+        suffix = os.path.splitext(os.fspath(path))[1].lower()
+        if format is None and suffix in self.other_formats:
+            self._save_other(os.fspath(path), suffix)
+            return
         table = self.table().change_units(output_unit, output_time_unit)
         write_table(path, table, self.provenance(command), format=format, overwrite=overwrite)
 

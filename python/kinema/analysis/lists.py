@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from kinema.analysis.atom_columns import columns_of_atoms, columns_of_residues, residues_of
+from kinema.analysis.atom_columns import columns_of_atoms, columns_of_residues, labels_of, residues_of
 from kinema.analysis.base import KernelResults, Pass, Passes, Results
 from kinema.analysis.declaration import Quantity
 from kinema.analysis.declared import DeclaredAnalysis
@@ -250,15 +250,6 @@ class ListAnalysis(DeclaredAnalysis):
 
     def _labels(self, tuples: NDArray[np.int64], by: str) -> list[str]:
         """A label for each tuple: residue names and numbers with names of atoms, or numbers of atoms from 1."""
-        parts: list[NDArray[np.str_]] = []
-        for key, values in zip(self.keys_of(by), tuples.T, strict=True):
-            known = {one.name.removeprefix(key.name): one for one in self.named_columns(key.name, by, values)}
-            shown = known[""].values + (1 if known[""].from_one else 0)
-            if {"_resname", "_name", "_residue"} <= known.keys():
-                residue = np.char.add(known["_resname"].values, known["_residue"].values.astype(str))
-                parts.append(np.char.add(np.char.add(residue, ":"), known["_name"].values))
-            elif "_resname" in known:
-                parts.append(np.char.add(known["_resname"].values, shown.astype(str)))
-            else:
-                parts.append(shown.astype(str))
-        return [" - ".join(one) for one in zip(*(part.tolist() for part in parts), strict=True)]
+        keys = zip(self.keys_of(by), tuples.T, strict=True)
+        parts = [labels_of(self.trajectory, "residue" if by == "residue" else key.of, values) for key, values in keys]
+        return [" - ".join(one) for one in zip(*parts, strict=True)]

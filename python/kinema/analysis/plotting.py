@@ -108,9 +108,7 @@ def draw_states(
     )
     axes.set(xlabel=x.label if rising else "row", title=title, ylim=(len(rows) - 0.5, -0.5))
     axes.yaxis.set_major_locator(MaxNLocator(nbins=24, integer=True))
-    axes.yaxis.set_major_formatter(
-        lambda value, _position: plot_text(rows[round(value)]) if 0 <= round(value) < len(rows) else ""
-    )
+    axes.yaxis.set_major_formatter(_labelled(rows))
     axes.tick_params(axis="y", labelsize=7)
     _name_states(figure, colours, names.values())
     return figure
@@ -174,9 +172,7 @@ def _draw_image(figure: Figure, axes: Axes, x: Column, columns: list[Column], la
         image = axes.imshow(values[:, ::step], aspect="auto", interpolation="nearest", **limits)
     axes.set_ylim(len(columns) - 0.5, -0.5)
     axes.yaxis.set_major_locator(MaxNLocator(nbins=14, integer=True))
-    axes.yaxis.set_major_formatter(
-        lambda value, _position: plot_text(columns[round(value)].name) if 0 <= round(value) < len(columns) else ""
-    )
+    axes.yaxis.set_major_formatter(_labelled([one.name for one in columns]))
     axes.tick_params(axis="y", labelsize=7)
     figure.colorbar(image, ax=axes, label=label)
 
@@ -196,6 +192,16 @@ def _named(numbers: NDArray[np.integer], names: NDArray[np.str_]) -> FuncFormatt
         number = round(value)
         known = found.get(number, set())
         return f"{plot_text(next(iter(known)))} {number}" if len(known) == 1 else str(number) if known else ""
+
+    return FuncFormatter(label)
+
+
+def _labelled(names: Sequence[str]) -> FuncFormatter:
+    """Labels of ticks at whole numbers: the name of each place."""
+
+    def label(value: float, _position: int | None) -> str:
+        place = round(value)
+        return plot_text(names[place]) if place == value and 0 <= place < len(names) else ""
 
     return FuncFormatter(label)
 
@@ -224,8 +230,31 @@ def draw_raster(
     axes.pcolormesh(edges, heights, shares, cmap="Blues", vmin=0.0, vmax=1.0, rasterized=True)
     axes.set(xlabel=x.label if rising else "row", title=title, ylim=(max(n_rows, 1) - 0.5, -0.5))
     axes.yaxis.set_major_locator(MaxNLocator(nbins=24, integer=True))
-    axes.yaxis.set_major_formatter(
-        lambda value, _position: plot_text(labels[round(value)]) if 0 <= round(value) < len(labels) else ""
-    )
+    axes.yaxis.set_major_formatter(_labelled(labels))
     axes.tick_params(axis="y", labelsize=7)
+    return figure
+
+
+def draw_matrix(
+    values: NDArray[np.float64],
+    labels: tuple[Sequence[str], Sequence[str]],
+    axis: str,
+    label: str,
+    title: str,
+    limits: tuple[float, float] | None = None,
+) -> Figure:
+    """A map of a matrix, with its first row on top; `limits` below and above 0 are drawn in two colours."""
+    n_rows, n_columns = values.shape
+    figure = Figure(figsize=(6.4, max(2.4, min(9.0, 0.8 + 5.0 * n_rows / max(n_columns, 1)))), layout="constrained")
+    axes = figure.subplots()
+    least, most = limits or (None, None)
+    colours = "RdBu_r" if limits is not None and limits[0] < 0 < limits[1] else "viridis"
+    image = axes.imshow(values, cmap=colours, vmin=least, vmax=most, interpolation="nearest", aspect="auto")
+    axes.set(xlabel=axis, ylabel=axis, title=title)
+    for one, names in ((axes.yaxis, labels[0]), (axes.xaxis, labels[1])):
+        one.set_major_locator(MaxNLocator(nbins=12, integer=True))
+        one.set_major_formatter(_labelled(names))
+    axes.tick_params(labelsize=7)
+    axes.tick_params(axis="x", rotation=45)
+    figure.colorbar(image, ax=axes, label=plot_text(label))
     return figure

@@ -38,7 +38,7 @@ from kinema.files.conversion.outputs import (
 from kinema.files.conversion.records import write_records
 from kinema.files.conversion.resumable import is_published
 from kinema.files.conversion.source_frames import SourceFrames, chosen_frames, rotated
-from kinema.files.conversion.structure import check_structure, write_structure
+from kinema.files.conversion.structure import check_structure, write_first
 from kinema.files.conversion.whole_file import is_whole_file, write_repacked
 from kinema.formats.all_formats import format_named
 from kinema.formats.all_writers import all_options, check_options, is_option
@@ -257,7 +257,7 @@ def convert(
             if topology_out is not None:
                 # renamed last
                 structure = check_structure(topology_out, whole, overwrite=overwrite)
-                write_structure(whole, stack.enter_context(OutputFile(structure, alone=True)).temporary, structure)
+                write_first(whole, stack.enter_context(OutputFile(structure, alone=True)).temporary, structure)
             with collected() if len(parts) > 1 else nullcontext(list[str]()) as noted:
                 written = [call.write(part, one, provenance) for part, one in zip(parts, names, strict=True)]
             trajectory.note_frames()

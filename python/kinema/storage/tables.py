@@ -184,19 +184,22 @@ def table_files(path: str | os.PathLike[str], format: str | None = None) -> list
     return [name, name + ".json"] if _suffix(name, format) == ".npy" else [name]
 
 
-def check_writable(path: str | os.PathLike[str], format: str | None = None, *, overwrite: bool = False) -> None:
+def check_writable(
+    path: str | os.PathLike[str], format: str | None = None, *, overwrite: bool = False, more: Sequence[str] = ()
+) -> None:
     """Checks before a run that a table can be written to `path`; raises the errors for its suffix or folder.
 
     A table that Kinema wrote may be replaced; without `overwrite`, raises ArgumentError for any other existing file.
+    `more` are suffixes of other files that the results can be written to.
     """
     name = os.fspath(path)
     if format is not None:
         check_choice("format", format, TABLE_FORMATS)
     suffix = _suffix(name, format)
-    if suffix not in _WRITERS:
+    if suffix not in _WRITERS and suffix not in more:
+        known = ", ".join([*SUFFIXES, *more])
         raise UnsupportedFormatError(
-            f"results are not written as {suffix or 'a file without suffix'}, choose one of {', '.join(SUFFIXES)}",
-            at=name,
+            f"results are not written as {suffix or 'a file without suffix'}, choose one of {known}", at=name
         )
     if suffix == ".parquet":
         _pyarrow(name)

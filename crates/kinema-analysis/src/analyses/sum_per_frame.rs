@@ -35,7 +35,7 @@ pub trait SumPerFrame: Send + Sync + 'static {
     fn add(&self, frame: &Frame<'_>, scratch: &mut Self::Scratch, sum: &mut Self::Sum, row: &mut [f64]) -> Result<()>;
     /// Adds the sums of other frames.
     fn merge(&self, left: &mut Self::Sum, right: Self::Sum);
-    /// The results of the sums, beside "time" and "values" of the rows.
+    /// Results of the sums, beside "time" and "values" of the rows.
     fn results(&self, sum: Self::Sum) -> Vec<ResultArray>;
     /// The sums as bytes, which depend on the sums alone.
     fn to_bytes(&self, sum: &Self::Sum) -> Vec<u8>;
@@ -47,7 +47,7 @@ pub trait SumPerFrame: Send + Sync + 'static {
     fn from_bytes(&self, bytes: &[u8]) -> Result<Self::Sum>;
 }
 
-/// The kernel of a quantity. Results: those of its sums; "time" (n), ps; "values" (n, width).
+/// The kernel of a quantity. Its results are the results of its sums; "time" (n), ps; "values" (n, width).
 #[derive(Debug, Clone)]
 pub struct Sums<Q>(pub Q);
 

@@ -4,6 +4,7 @@
 
 mod angles;
 mod arc_tangent;
+mod axes;
 mod bonds;
 mod cell_axes;
 pub mod cell_list;
@@ -21,6 +22,7 @@ pub(crate) mod turns;
 pub(crate) mod vectors;
 
 pub use angles::angles;
+pub use axes::{angle_of, cross, longest_direction};
 pub use bonds::Results;
 pub(crate) use cell_axes::CellAxes;
 pub use cell_list::{CellList, FoundPair, PairImages};

@@ -58,8 +58,8 @@ pub trait Kernel: Send + Sync {
     fn is_exact(&self) -> bool {
         false
     }
-    /// Takes the sum of an exact kernel out of a partial. What is left merges in the order of frames, and with the sum
-    /// of other leaves. By default all of the partial.
+    /// Takes the sum of an exact kernel out of a partial, by default all of it. The rest merges in the order of frames,
+    /// and with sums of other leaves.
     fn take_sum(&self, partial: &mut Self::Partial) -> Self::Partial {
         std::mem::replace(partial, self.empty())
     }

@@ -4,8 +4,8 @@
 //! unchanged. The shape depends only on the number of leaves, so the bits of the result do not depend on who finished
 //! when.
 //!
-//! What is exact in any order ([`AnyKernel::take_sum`]) is not kept in the nodes: all is added to one sum, which is in
-//! the first of the nodes when they are taken. A sum and the nodes that it includes are always seen together.
+//! Nodes do not keep the sums of exact kernels ([`AnyKernel::take_sum`]): all are added to one sum, which is in the first
+//! of the nodes when they are taken. A sum and the nodes that it includes are always seen together.
 
 use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

@@ -10,6 +10,7 @@ those of MDAnalysis.analysis.rms.RMSD.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from kinema import _core
 from kinema.analysis.base import KernelResults, Pass, Passes, Results
 from kinema.analysis.declaration import Match, Option, Quantity, ReferenceFrame, Weights
 from kinema.analysis.declared import PerFrameAnalysis
+from kinema.base.choices import check_choice
 from kinema.base.errors import ArgumentError
 from kinema.execution.computation import SideBySide
 
@@ -32,6 +34,7 @@ __all__ = ["RMSD"]
 
 # a value of `reference`
 AVERAGE = "average"
+_BY = ("selection", "residue")
 
 
 class RMSD(PerFrameAnalysis):
@@ -51,6 +54,9 @@ class RMSD(PerFrameAnalysis):
         More atoms to take the RMSD of, after the superposition on `select`; one column per group.
     weights : None, "mass" or (atoms,) array
         Weights for superposition and RMSD of `select`.
+    by : {"selection", "residue"}
+        "residue": a column for each residue of `select`, before the columns of `groups`: the RMSD of its selected atoms
+        after the superposition on all of them.
     group_weights : "same", None, "mass", or a list of these last two or arrays
         Weights for the RMSD of each of `groups`; "same": "mass" if `weights` is "mass", otherwise None, as in
         MDAnalysis.
@@ -111,6 +117,10 @@ class RMSD(PerFrameAnalysis):
         ] = True,
         match: Match = "masses",
         tol_mass: float = 0.1,
+        by: Annotated[
+            str,
+            Option("--by", "Also the RMSD of each residue, after superposition on --select.", choices=_BY),
+        ] = "selection",
     ) -> None:
         from kinema.transforms.arguments import select_atoms, selections_of
         from kinema.transforms.reference import Reference
@@ -118,7 +128,10 @@ class RMSD(PerFrameAnalysis):
         selection = select_atoms(trajectory, select)
         if isinstance(group_weights, str) and group_weights == "same":
             group_weights = "mass" if isinstance(weights, str) else None
-        self.groups = selections_of(trajectory, groups, "groups")
+        check_choice("by", by, _BY)
+        self.groups = given_groups = selections_of(trajectory, groups, "groups")
+        if by == "residue":
+            self.groups = (*_residues(selection, trajectory), *self.groups)
         self._superposition = bool(superposition)
         self._of_average = isinstance(reference, str) and reference == AVERAGE
         self.n_passes, structure = (2, None) if self._of_average else (1, reference)
@@ -127,10 +140,11 @@ class RMSD(PerFrameAnalysis):
             selection,
             ref_frame=ref_frame,
             reference=reference,
-            groups=self.groups,
+            groups=given_groups,
             weights=weights,
             group_weights=group_weights,
             superposition=superposition,
+            **({} if by == "selection" else {"by": by}),
             **({} if structure is None else {"match": match, "tol_mass": tol_mass}),
         )
         with self._noting():
@@ -210,3 +224,12 @@ class RMSD(PerFrameAnalysis):
             raise ArgumentError(f"group_weights is None, 'mass' or a list, one entry for each of {n_groups} groups")
         pairs = zip(weights, self.groups, strict=True)
         return [self._weights_of(one, group, "group_weights") for one, group in pairs]
+
+
+def _residues(selection: Selection, trajectory: Trajectory) -> tuple[Selection, ...]:
+    """The selected atoms of each residue. Raises ArgumentError without residues."""
+    from kinema.model.selection.compounds import groups_of
+
+    topology = trajectory.topology
+    groups = groups_of(selection, None if topology is None else topology.atoms, "residues")
+    return tuple(replace(trajectory.select(one.indices), description=one.label) for one in groups)

@@ -4,13 +4,14 @@
 
 over the frames, in angstrom, by sums that merge exactly in a fixed order (T. F. Chan, G. H. Golub, R. J. LeVeque,
 1979, "Updating formulae and a pairwise algorithm for computing sample variances"). Without `align` frames are taken
-as they are. It gives no B factors.
+as they are. A PDB file of it has B factors, `8 pi^2 / 3 RMSF^2`, angstrom^2 (B. T. M. Willis, A. W. Pryor, Thermal
+Vibrations in Crystallography, 1975).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -89,6 +90,8 @@ class RMSF(DeclaredAnalysis):
         Atoms from 0, as the column `index` of a .npy file.
     results.values : the same as rmsf
 
+    `save` writes a .pdb file as well: the mean positions with B factors, angstrom^2.
+
     Examples
     --------
     >>> rmsf = kn.analysis.RMSF(traj, select="name CA", align="average").run()
@@ -103,6 +106,7 @@ class RMSF(DeclaredAnalysis):
         Quantity("mean_positions", "angstrom", "mean positions", "x, y, z of each atom"),
     )
     reference = "T. F. Chan, G. H. Golub, R. J. LeVeque, 1979, Updating formulae and a pairwise algorithm"
+    other_formats: ClassVar[Mapping[str, str]] = {".pdb": "mean positions with B factors"}
 
     def __init__(
         self,
@@ -173,6 +177,19 @@ class RMSF(DeclaredAnalysis):
         rmsf = results["rmsf"]
         mean = results["mean_positions"]
         return Results(rmsf=rmsf, mean_positions=mean, indices=self.selection.indices, values=rmsf)
+
+    @property
+    def b_factors(self) -> NDArray[np.float64]:
+        """(atoms,) `8 pi^2 / 3 RMSF^2`, angstrom^2, of results in memory."""
+        factors: NDArray[np.float64] = 8 * np.pi**2 / 3 * np.asarray(self.results.rmsf) ** 2
+        return factors
+
+    def _write_other(self, path: str, name: str) -> None:
+        from kinema.formats.external.structure import write_structure
+
+        table = self.trajectory.atoms[self.selection.indices.astype(np.int64)]
+        with self._noting():
+            write_structure(path, table, self.results.mean_positions, b_factors=self.b_factors, name=name)
 
     def _residues(self) -> tuple[NDArray[np.int64], tuple[Column, ...]]:
         """(atoms,) row of each atom, and columns that name the rows; ArgumentError without residues."""

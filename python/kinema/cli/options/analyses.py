@@ -5,11 +5,11 @@ A group imports what it needs when it is used, so that --help is printed at once
 """
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 
 from kinema.base.errors import ArgumentError
 from kinema.base.frozen_dataclass import dataclass
@@ -329,6 +329,9 @@ def remove_checkpoints_of_passes(kept: "Checkpoint | None") -> None:
 class Outputs:
     """Files that a run writes: values, picture, checkpoint, report."""
 
+    #: suffixes of files other than tables that the analysis writes
+    other_formats: ClassVar[Mapping[str, str]] = {}
+
     output: options.Output = None
     output_format: options.OutputFormat = None
     plot: options.Plot = None
@@ -414,7 +417,7 @@ class Outputs:
 
             check_result_path(self.rows, overwrite=self.force)
         elif self.output is not None:
-            check_writable(self.output, self.output_format, overwrite=self.force)
+            check_writable(self.output, self.output_format, overwrite=self.force, more=tuple(self.other_formats))
             reserve(self.output)
         if self.plot is not None:
             check_plot_path(self.plot, overwrite=self.force)
@@ -474,7 +477,18 @@ class ListOutputs(SeriesOutputs):
 
 def outputs_of(analysis: "type[DeclaredAnalysis]") -> type[Outputs]:
     """The group of options for the outputs of an analysis."""
-    return ListOutputs if analysis.is_list else SeriesOutputs if analysis.is_per_frame else Outputs
+    group = ListOutputs if analysis.is_list else SeriesOutputs if analysis.is_per_frame else Outputs
+    if not analysis.other_formats:
+        return group
+
+    @dataclass(frozen=True, eq=False, repr=False)
+    class OtherOutputs(group):  # type: ignore[valid-type, misc]
+        """The same; files other than tables are named in the help."""
+
+        other_formats = analysis.other_formats
+        output: options.output_with(analysis.other_formats) = None  # type: ignore[valid-type]
+
+    return OtherOutputs
 
 
 def named_outputs(outputs: Outputs) -> list[tuple[str, Path]]:

@@ -3,7 +3,7 @@
 Names and units follow GROMACS for the options that it has: -s, -f, -n, -o, and -b, -e, --dt in ps.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -265,6 +265,15 @@ Output = Annotated[
     Path | None,
     _output("-o", "--output", help="Values, as .csv, .xvg, .npy, .parquet or .dat."),
 ]
+
+
+def output_with(other_formats: Mapping[str, str]) -> Any:
+    """The same for an analysis that writes files other than tables: what each suffix holds."""
+    tables = "Values, as .csv, .xvg, .npy, .parquet or .dat"
+    more = "; ".join(f"{suffix}: {what}" for suffix, what in other_formats.items())
+    return Annotated[Path | None, _output("-o", "--output", help=f"{tables}; {more}.")]
+
+
 SeriesOutput = Annotated[
     Path | None,
     _output(

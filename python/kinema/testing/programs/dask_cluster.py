@@ -11,13 +11,13 @@ import kinema as kn
 from kinema.testing.programs.children import start_child
 from kinema.testing.programs.forks import ForkedProgram, Forks
 
-__all__ = ["Cluster", "dask_forks"]
+__all__ = ["DaskCluster", "dask_forks"]
 
 # seconds after which something that is waited for does not come any more
 PATIENCE = 120
 
 
-class Cluster:
+class DaskCluster:
     """A scheduler and workers without nannies, which nobody starts again.
 
     They are forked by a process that has imported Dask, except for those with variables of their own, which Dask may

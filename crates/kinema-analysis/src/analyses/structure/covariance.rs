@@ -1,7 +1,8 @@
-//! Covariance of the coordinates of atoms over frames.
+//! Covariance of the coordinates of atoms, or of their displacements, over frames.
 //!
 //! It does not superpose: frames are used as they are, aligned beforehand by [`crate::transforms::superpose`] if wanted.
-//! The formula is `sum (x_i - <x_i>) (x_j - <x_j>) / (n - 1)`, angstrom^2, as in MDAnalysis.analysis.pca.PCA.
+//! The formula is `sum (x_i - <x_i>) (x_j - <x_j>) / (n - 1)`, angstrom^2, as in MDAnalysis.analysis.pca.PCA; for the
+//! displacements of two atoms it is the sum over x, y and z (T. Ichiye, M. Karplus, Proteins 11, 205, 1991).
 
 use std::sync::Arc;
 
@@ -18,7 +19,8 @@ use crate::registry::KernelInfo;
 
 const ID: &str = "covariance/1";
 
-/// Results for `atoms`, each once, ascending: "covariance" (3 atoms, 3 atoms), angstrom^2, zero for one frame;
+/// Results for `atoms`, each once, ascending: "covariance" (3 atoms, 3 atoms), or with `of_atoms` (atoms, atoms),
+/// angstrom^2, zero for one frame;
 /// "mean_positions" (atoms, 3), angstrom; "n_frames" (1), uint64.
 pub const KERNEL: KernelInfo = KernelInfo {
     id: ID,
@@ -27,17 +29,20 @@ pub const KERNEL: KernelInfo = KernelInfo {
         if atoms.columns().is_some() {
             return Err(arguments.wrong("atoms", "ascending"));
         }
-        Ok(Arc::new(CovarianceKernel { cpu, atoms }))
+        let axes = if arguments.flag("of_atoms", false)? { 3 } else { 1 };
+        Ok(Arc::new(CovarianceKernel { cpu, atoms, axes }))
     },
     examples: |n_atoms, _| {
         let every = |step| Arguments::new(n_atoms).with("atoms", (0..n_atoms).step_by(step).collect::<Vec<_>>());
-        vec![every(1), every(2)]
+        vec![every(1), every(2), every(1).with("of_atoms", true), every(3).with("of_atoms", true)]
     },
 };
 
 struct CovarianceKernel {
     cpu: Cpu,
     atoms: AtomSelection,
+    /// Coordinates of an atom that a product sums over.
+    axes: usize,
 }
 
 impl Kernel for CovarianceKernel {
@@ -57,15 +62,15 @@ impl Kernel for CovarianceKernel {
     }
 
     fn partial_bytes(&self) -> u64 {
-        partial_bytes(3 * self.atoms.len())
+        partial_bytes(3 * self.atoms.len(), self.axes)
     }
 
     fn accumulate(&self, partial: &mut Covariance, frames: &Frames<'_>, panels: &mut Panels) -> Result<()> {
-        partial.add(self.cpu, frames, 0, panels)
+        partial.add(self.cpu, frames, 0, self.axes, panels)
     }
 
     fn merge(&self, left: &mut Covariance, right: Covariance) -> Result<()> {
-        left.merge(right);
+        left.merge(right, self.axes);
         Ok(())
     }
 
@@ -74,8 +79,8 @@ impl Kernel for CovarianceKernel {
         if n == 0 {
             return Err(nothing_gathered(ID));
         }
-        let width = 3 * self.atoms.len();
-        let mut covariance = partial.about_means();
+        let width = 3 * self.atoms.len() / self.axes;
+        let mut covariance = partial.about_means(self.axes);
         if covariance.len() != width * width {
             return Err(Error::new(ErrorKind::Internal, "covariance of a wrong number of atoms"));
         }
@@ -93,6 +98,6 @@ impl Kernel for CovarianceKernel {
     }
 
     fn from_bytes(&self, bytes: &[u8]) -> Result<Covariance> {
-        Covariance::from_bytes(ID, 3 * self.atoms.len(), bytes)
+        Covariance::from_bytes(ID, 3 * self.atoms.len(), self.axes, bytes)
     }
 }
