@@ -1,7 +1,7 @@
 //! Number of atoms in each bin of a grid along x, y and z, over all frames.
 //!
 //! Positions are used as they are. Bins are half open, the last one of an axis closed, as `numpy.histogramdd`; atoms outside
-//! of the grid are in no bin. Leaves keep lists of the bins that were hit, and the counts of a process are one grid.
+//! of the grid have one more bin. Leaves keep lists of the bins that were hit, and the counts of a process are one grid.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::partials::counts::Counts;
 use crate::partials::series::nothing_gathered;
 use crate::registry::KernelInfo;
 
-/// Results: "counts" (x, y, z), uint64; "n_frames" (1), uint64. The grid has `shape` (3) bins from `least` (3) to `most`
+/// Results: "counts" (x, y, z), uint64; "outside" (1), uint64, number of atoms outside of the grid; "n_frames" (1), uint64. The grid has `shape` (3) bins from `least` (3) to `most`
 /// (3), angstrom. With `occupied`, a bin counts once in a frame in which it has an atom.
 pub const KERNEL: KernelInfo = KernelInfo {
     id: ID,
@@ -50,7 +50,7 @@ struct GridCounts {
 
 /// The bins of x, y and z.
 fn axes_of(arguments: &Arguments) -> Result<[Bins; 3]> {
-    let three = |name: &str| -> Result<[f64; 3]> {
+    let three = |name: &'static str| -> Result<[f64; 3]> {
         let values = arguments.optional_numbers(name)?.unwrap_or(&[]);
         values.try_into().map_err(|_| arguments.wrong(name, "three numbers"))
     };
@@ -71,8 +71,9 @@ fn axes_of(arguments: &Arguments) -> Result<[Bins; 3]> {
 }
 
 impl GridCounts {
+    /// Bins of the grid, and that of what is outside.
     fn n_bins(&self) -> usize {
-        self.axes.iter().map(Bins::len).product()
+        self.axes.iter().map(Bins::len).product::<usize>() + 1
     }
 
     /// The bin of a position; `None` outside of the grid.
@@ -113,11 +114,12 @@ impl Kernel for GridCounts {
         let n_bins = self.n_bins();
         for frame in frames.iter() {
             let positions = frame.finite_positions(0).map_err(|error| error.with_frame(frame.number))?;
+            let outside = (n_bins - 1) as u32;
             hits.clear();
-            hits.extend(positions.as_chunks::<3>().0.iter().filter_map(|position| self.bin(position)));
+            hits.extend(positions.as_chunks::<3>().0.iter().map(|position| self.bin(position).unwrap_or(outside)));
             if self.occupied {
                 hits.sort_unstable();
-                hits.dedup();
+                hits.dedup_by(|later, hit| later == hit && *hit != outside);
             }
             partial.add_frame(n_bins, hits);
         }
@@ -130,12 +132,17 @@ impl Kernel for GridCounts {
     }
 
     fn finish(&self, partial: Counts) -> Result<Vec<ResultArray>> {
-        let (n_frames, counts) = partial.into_counts(self.n_bins());
+        let (n_frames, mut counts) = partial.into_counts(self.n_bins());
         if n_frames == 0 {
             return Err(nothing_gathered(ID));
         }
+        let outside = counts.pop().unwrap_or(0);
         let shape = self.axes.iter().map(Bins::len).collect();
-        Ok(vec![ResultArray::new("counts", shape, counts), ResultArray::new("n_frames", vec![1], vec![n_frames])])
+        Ok(vec![
+            ResultArray::new("counts", shape, counts),
+            ResultArray::new("outside", vec![1], vec![outside]),
+            ResultArray::new("n_frames", vec![1], vec![n_frames]),
+        ])
     }
 
     fn to_bytes(&self, partial: &Counts) -> Result<Vec<u8>> {
