@@ -276,6 +276,6 @@ def draw_sections(
         middle = (edges[across][place] + edges[across][place + 1]) / 2
         axes.set(xlabel=f"{'xyz'[right]} ({unit})", ylabel=f"{'xyz'[up]} ({unit})", aspect="equal")
         axes.set_title(f"{'xyz'[across]} = {middle:.4g} {unit}", fontsize="medium")
-    figure.colorbar(image, ax=panels, label=plot_text(label.replace("angstrom", "Å")), shrink=0.8)
+    figure.colorbar(image, ax=panels, label=plot_text(label.replace("angstrom", "Å").replace("^-3", "⁻³")), shrink=0.8)
     figure.suptitle(title)
     return figure
