@@ -45,7 +45,7 @@ _UNITS = {
 _MOST_BINS = 1 << 32
 _NOT_STILL = (
     "nothing centres or superposes the frames: the density is that in the laboratory, in which molecules move; "
-    "--pbc whole --center and --fit rot+trans (Trajectory.fit) keep one of them still"
+    "--pbc whole --center and --fit rot+trans (kn.transforms) keep one of them still"
 )
 _STILL = ("center", "superpose", "progressive")
 
