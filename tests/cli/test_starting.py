@@ -51,6 +51,7 @@ LINES = {
     "salt-bridges": "-f DCD -s PSF --stop 3 --no-stored -o bridges.csv --occupancy occupancy.csv",
     "density-profile": "-f XTC -s GRO --quantity number --stop 2 --no-stored -o profile.csv",
     "structure-factor": "-f XTC -s GRO --select 'name CA' --kmax 1 --stop 2 --no-stored -o factor.csv",
+    "density": "-f XTC -s GRO --select 'name CA' --delta 4 --stop 2 --no-stored -o density.csv",
     "run": "job.toml",
     "check": "a.dcd",
     "index": "a.xtc",

@@ -53,6 +53,7 @@ OPTIONS = {
     "salt-bridges": "",
     "density-profile": "",
     "structure-factor": '--select "name OW" --kmax 4',
+    "density": '--select "name CA"',
 }
 
 # of these the first trajectory has no cells: ten frames of the same protein in water

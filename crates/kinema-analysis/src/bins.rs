@@ -13,6 +13,9 @@ pub(crate) struct Bins {
     least: f64,
     most: f64,
     n: usize,
+    /// Width of a bin, and bins in a unit of length.
+    width: f64,
+    per_unit: f64,
 }
 
 impl Bins {
@@ -29,7 +32,13 @@ impl Bins {
         if u32::try_from(n).is_err() {
             return Err(arguments.wrong("bins", "below 2^32"));
         }
-        Ok(Self { least, most, n })
+        Ok(Self::new(least, most, n))
+    }
+
+    /// `n` bins, at least one, of a finite range that is not empty.
+    pub(crate) fn new(least: f64, most: f64, n: usize) -> Self {
+        let width = (most - least) / n as f64;
+        Self { least, most, n, width, per_unit: n as f64 / (most - least) }
     }
 
     /// `n` bins from `least` to `most`.
@@ -50,7 +59,7 @@ impl Bins {
 
     /// The lower edge of bin `i`, which is the upper edge of the bin before it.
     pub(crate) fn edge(&self, i: usize) -> f64 {
-        if i == self.n { self.most } else { i as f64 * ((self.most - self.least) / self.n as f64) + self.least }
+        if i == self.n { self.most } else { i as f64 * self.width + self.least }
     }
 
     /// The bin of a value; `None` if the value is outside all bins.
@@ -59,7 +68,7 @@ impl Bins {
         if !(value >= self.least && value <= self.most) {
             return None;
         }
-        let guess = (value - self.least) / (self.most - self.least) * self.n as f64;
+        let guess = (value - self.least) * self.per_unit;
         let mut bin = (guess as usize).min(self.n - 1);
         // rounding may give a neighbour
         if value < self.edge(bin) {

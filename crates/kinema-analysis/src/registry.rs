@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kinema_core::reduce::AnyKernel;
 use kinema_core::{Error, ErrorKind, Result};
 
-use crate::analyses::density::{density_profile, rdf, structure_factor};
+use crate::analyses::density::{density_profile, grid_counts, rdf, structure_factor};
 use crate::analyses::geometry::{angles, axis_angles, centers, dihedrals, distances};
 use crate::analyses::motion::{displacements, jumps, rotations};
 use crate::analyses::pairs::{
@@ -63,6 +63,7 @@ pub static KERNELS: &[KernelInfo] = &[
     distance_histogram::KERNEL,
     distances::KERNEL,
     dssp::KERNEL,
+    grid_counts::KERNEL,
     gyration::KERNEL,
     hbonds::KERNEL,
     jumps::KERNEL,

@@ -30,3 +30,4 @@ from kinema.analysis.pairs.count import AtomCount as AtomCount
 from kinema.analysis.pairs.shells import WaterShell as WaterShell
 from kinema.analysis.density.density_profile import LinearDensity as LinearDensity
 from kinema.analysis.density.structure_factor import StructureFactor as StructureFactor
+from kinema.analysis.density.density import DensityAnalysis as DensityAnalysis

@@ -279,3 +279,24 @@ def draw_functions(
     all_axes[0].set_title(title)
     all_axes[-1].set_xlabel(plot_text(x.label.replace("angstrom", "Å")))
     return figure
+
+
+def draw_sections(
+    values: NDArray[np.float64], edges: Sequence[NDArray[np.float64]], unit: str, label: str, title: str
+) -> Figure:
+    """Sections through the middle of a grid, across z, y and x, on one scale of colours."""
+    figure = Figure(figsize=(11.0, 4.2), layout="constrained")
+    panels = figure.subplots(1, 3)
+    unit = unit.replace("angstrom", "Å")
+    sections = [(2, 0, 1), (1, 0, 2), (0, 1, 2)]
+    cuts = [np.take(values, values.shape[across] // 2, axis=across) for across, *_ in sections]
+    most = max((float(cut.max()) for cut in cuts if cut.size), default=0.0) or 1.0
+    for axes, cut, (across, right, up) in zip(panels, cuts, sections, strict=True):
+        image = axes.pcolormesh(edges[right], edges[up], cut.T, vmin=0.0, vmax=most, cmap="viridis", rasterized=True)
+        place = values.shape[across] // 2
+        middle = (edges[across][place] + edges[across][place + 1]) / 2
+        axes.set(xlabel=f"{'xyz'[right]} ({unit})", ylabel=f"{'xyz'[up]} ({unit})", aspect="equal")
+        axes.set_title(f"{'xyz'[across]} = {middle:.4g} {unit}", fontsize="medium")
+    figure.colorbar(image, ax=panels, label=plot_text(label.replace("angstrom", "Å").replace("^-3", "⁻³")), shrink=0.8)
+    figure.suptitle(title)
+    return figure

@@ -44,6 +44,7 @@ _CALLED_OTHERWISE = {
     "dihedral": "dihedrals", "chi": "dihedrals", "torsion": "dihedrals", "torsions": "dihedrals",
     "rama": "ramachandran",
     "hbond": "hbonds", "hydrogenbonds": "hbonds", "hbondanalysis": "hbonds", "waterbridge": "water-bridges",
+    "densityanalysis": "density", "volmap": "density", "spatial": "density", "densmap": "density",
     "lineardensity": "density-profile", "potential": "density-profile --potential",
     "densityprofile": "density-profile", "sq": "structure-factor", "saxs": "structure-factor",
     "correl": "dccm", "crosscorrelation": "dccm",
@@ -67,7 +68,6 @@ _ABSENT = {
     "clusters of structures": ("cluster", "clustering", "cluster2"),
     "mean square displacements": ("msd", "diffusion"),
     "surfaces": ("sasa", "surf", "molsurf"),
-    "densities": ("density", "densmap", "spatial", "volmap"),
     "pairwise RMSD": ("rms2d", "2drms", "rmsdist"),
     "energies": ("energy", "eneconv"),
 }

@@ -2,6 +2,7 @@
 
 pub mod density_profile;
 mod fourier_sums;
+pub mod grid_counts;
 pub mod rdf;
 mod slices;
 pub mod structure_factor;

@@ -1,0 +1,249 @@
+"""Density of atoms on a grid along x, y and z, over the frames of a run.
+
+    rho_k = (1 / T) sum_t N_k(t) / (dx dy dz)
+
+N_k is the number of atoms in bin k of a grid that stays where it is. Positions are used as they are: molecules of
+interest are centred or superposed before. Source: MDAnalysis' `DensityAnalysis`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+
+from kinema import _core
+from kinema.analysis.base import Pass, Passes, Results
+from kinema.analysis.declaration import Option, Quantity
+from kinema.analysis.grid import GridAnalysis
+from kinema.base.choices import check_choice, positive_number
+from kinema.base.errors import ArgumentError
+from kinema.base.printable import counted
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from kinema.model.selection.atoms import AtomChoice
+    from kinema.model.selection.frames import FrameSelection
+    from kinema.trajectory import Trajectory
+
+__all__ = ["DensityAnalysis"]
+
+QUANTITY = ("density", "occupancy")
+# numbers per angstrom^3: of 1 mol/l, and of molecules of water of a density in g/cm^3
+_MOLAR = 6.02214076e-4
+_PER_DENSITY = 0.602214076 / 18.016
+_WATERS = {"SPC": 0.985, "TIP3P": 1.002, "TIP4P": 1.001, "water": 0.997}
+_UNITS = {
+    "Angstrom^{-3}": 1.0,
+    "A^{-3}": 1.0,
+    "nm^{-3}": 1e-3,
+    "Molar": _MOLAR,
+    **{name: density * _PER_DENSITY for name, density in _WATERS.items()},
+}
+_MOST_BINS = 1 << 32
+_NOT_STILL = (
+    "nothing centres or superposes the frames: the density is that in the laboratory, in which molecules move; "
+    "--pbc whole --center and --fit rot+trans (kn.transforms) keep one of them still"
+)
+_STILL = ("center", "superpose", "progressive")
+
+
+class DensityAnalysis(GridAnalysis):
+    """Density of atoms on a grid.
+
+    Parameters
+    ----------
+    trajectory : Trajectory
+    select : as `Trajectory.select`
+        None: all atoms.
+    delta : float, angstrom
+        Width of a bin.
+    metadata : mapping of str to str, optional
+        Further facts for provenance.
+    padding : float, angstrom
+        How far the grid extends beyond the atoms of the first frame of the run, if it is not given.
+    gridcenter : (3,) floats, angstrom, optional
+        Centre of the grid, with the three extents.
+    xdim, ydim, zdim : float, angstrom, optional
+        Extents of the grid along x, y and z.
+    quantity : {"density", "occupancy"}
+        "occupancy": the share of frames in which a bin has at least one atom.
+
+    After `run`
+    -----------
+    results.grid : (x, y, z) float64
+        The quantity in each bin.
+    results.density : (x, y, z) float64, angstrom^-3
+    results.occupancy : (x, y, z) float64, with quantity="occupancy"
+    results.edges_x, results.edges_y, results.edges_z : (bins + 1,) float64, angstrom
+    results.origin, results.delta : (3,) float64, angstrom
+        Centre of the first bin, and widths of a bin.
+    results.inside, results.outside : int
+        Numbers of atoms in the grid and outside, over all frames: together atoms x frames. `inside` of an occupancy
+        counts bins that are occupied.
+
+    Raises
+    ------
+    ArgumentError for a grid that is not given whole, is empty, or has 2^32 bins and more.
+
+    Notes
+    -----
+    The grid is a whole number of bins, at least as large as asked for, about the same centre, as in MDAnalysis, whose
+    `results.density` is an object with the grid and its edges. Bins are half open, the last one of an axis closed.
+    Atoms that leave the grid are counted and noted.
+
+    Examples
+    --------
+    >>> density = kn.analysis.DensityAnalysis(traj, select="name CA", delta=2.0)
+    >>> density.quantities[0].unit
+    'angstrom^-3'
+    """
+
+    command_name = "density"
+    summary = "Density of atoms on a grid along x, y and z, or how often its bins are occupied."
+    quantities = (
+        Quantity("density", "angstrom^-3", "number density"),
+        Quantity("occupancy", "1", "share of frames with an atom", "with --quantity occupancy"),
+    )
+    reference = "MDAnalysis.analysis.density.DensityAnalysis"
+
+    def __init__(
+        self,
+        trajectory: Trajectory,
+        select: AtomChoice = None,
+        delta: Annotated[float, Option("--delta", "Width of a bin.", least=0.0, unit="angstrom")] = 1.0,
+        metadata: Mapping[str, str] | None = None,
+        padding: Annotated[
+            float, Option("--padding", "Extend the grid beyond the atoms of the first frame.", least=0, unit="angstrom")
+        ] = 2.0,
+        gridcenter: Annotated[
+            Any, Option("--gridcenter", "Centre of the grid: x, y and z.", takes="list of numbers", unit="angstrom")
+        ] = None,
+        xdim: Annotated[
+            float | None, Option("--xdim", "Extent along x.", takes="number", least=0.0, unit="angstrom")
+        ] = None,
+        ydim: Annotated[
+            float | None, Option("--ydim", "Extent along y.", takes="number", least=0.0, unit="angstrom")
+        ] = None,
+        zdim: Annotated[
+            float | None, Option("--zdim", "Extent along z.", takes="number", least=0.0, unit="angstrom")
+        ] = None,
+        quantity: Annotated[str, Option("--quantity", "Quantity to compute.", choices=QUANTITY)] = "density",
+    ) -> None:
+        grid = {"gridcenter": gridcenter, "xdim": xdim, "ydim": ydim, "zdim": zdim}
+        self.check_arguments({name: value for name, value in grid.items() if value is not None})
+        check_choice("quantity", quantity, QUANTITY)
+        # only what is given, so that calls without a grid or metadata are named alike
+        more = {"metadata": dict(metadata)} if metadata else {}
+        super().__init__(trajectory, select, delta=delta, padding=padding, quantity=quantity, **grid, **more)
+        self.selection.check_unique()
+        if not self.selection.n_atoms:
+            raise ArgumentError("the selection has no atoms, expected at least one")
+        self._delta, self._quantity = positive_number("delta", delta), quantity
+        if not (np.isfinite(padding) and padding >= 0):
+            raise ArgumentError(f"padding is a length of at least 0, found {padding!r}")
+        self._padding, self._given = float(padding), None
+        if gridcenter is not None:
+            center = np.asarray(gridcenter, np.float64)
+            sides = np.array([positive_number(name, grid[name]) for name in ("xdim", "ydim", "zdim")])
+            if center.shape != (3,) or not np.isfinite(center).all():
+                raise ArgumentError(f"gridcenter is three finite numbers, found {gridcenter!r}")
+            self._given = center - sides / 2, center + sides / 2
+
+    @classmethod
+    def check_arguments(cls, given: Mapping[str, Any], *, followed: bool = False) -> None:
+        """See `DeclaredAnalysis`: a grid is given with its centre and all of its extents."""
+        super().check_arguments(given, followed=followed)
+        parts = ("gridcenter", "xdim", "ydim", "zdim")
+        missing = [name for name in parts if given.get(name) is None]
+        if missing and len(missing) < len(parts):
+            raise ArgumentError(
+                f"a grid has gridcenter, xdim, ydim and zdim; {', '.join(missing)} must be given as well"
+            )
+
+    @property
+    def measures_whole_molecules(self) -> bool:
+        """See `DeclaredAnalysis`: atoms are counted one by one."""
+        return False
+
+    def notes_before(self, frames: FrameSelection) -> Sequence[str]:
+        """See `Computation`: also whether a molecule is kept still."""
+        still = any(one.name in _STILL for one in self.trajectory.core.transforms)
+        return [*super().notes_before(frames), *([] if still else [_NOT_STILL])]
+
+    def _edges_of(self, frames: FrameSelection) -> tuple[NDArray[np.float64], ...]:
+        """Edges of the grid along x, y and z: a whole number of bins about the centre of what is asked for."""
+        if self._given is None:
+            read = self.trajectory.viewed_trajectory().read(
+                [frames[0]], np.sort(self.selection.indices), fields=["positions"]
+            )
+            positions = read["positions"][0].astype(np.float64)
+            if not np.isfinite(positions).all():
+                raise ArgumentError(f"positions of frame {frames[0]} are not finite; give gridcenter and extents")
+            least, most = positions.min(axis=0) - self._padding, positions.max(axis=0) + self._padding
+        else:
+            least, most = self._given
+        shape = np.maximum(np.ceil((most - least) / self._delta), 1.0)
+        if not shape.prod() < _MOST_BINS - 1:
+            raise ArgumentError(f"the grid has {shape.prod():.3g} bins, expected fewer than 2^32; a larger delta helps")
+        beyond = (shape * self._delta - (most - least)) / 2
+        least, most = least - beyond, most + beyond
+        return tuple(np.linspace(least[axis], most[axis], int(shape[axis]) + 1) for axis in range(3))
+
+    def _passes(self, frames: FrameSelection) -> Passes:
+        edges = self._edges_of(frames)
+        kernel = _core.Kernel(
+            "grid_counts",
+            self.trajectory.n_atoms,
+            atoms=self.selection.indices,
+            least=np.array([along[0] for along in edges]),
+            most=np.array([along[-1] for along in edges]),
+            shape=np.array([len(along) - 1 for along in edges], np.uint32),
+            occupied=self._quantity == "occupancy",
+        )
+        found = yield Pass(kernel)
+        n_frames, outside = int(found["n_frames"][0]), int(found["outside"][0])
+        if outside:
+            share = outside / (n_frames * self.selection.n_atoms)
+            self._add_notes(
+                [f"{counted(outside, 'position')} of atoms ({share:.2g} of all) lay outside of the grid; a larger "
+                 "padding, or gridcenter with xdim, ydim and zdim, includes them"]
+            )  # fmt: skip
+        places = self._places(edges)
+        values = found["counts"].astype(np.float64) / n_frames
+        if self._quantity == "density":
+            values /= places["delta"].prod()
+        inside = int(found["counts"].sum())
+        return Results(**{self._quantity: values}, grid=values, **places, inside=inside, outside=outside)
+
+    @property
+    def _main(self) -> Quantity:
+        return next(one for one in self.quantities if one.name == self._quantity)
+
+    @property
+    def subject(self) -> str:
+        return f"{self._main.description} of {self.selection.count(self.trajectory.n_atoms)}"
+
+    @property
+    def _title(self) -> str:
+        return self._main.title
+
+    def convert_density(self, unit: str = "Angstrom^{-3}") -> NDArray[np.float64]:
+        """(x, y, z) `results.density` in another unit; results stay as they are.
+
+        Parameters
+        ----------
+        unit : {"Angstrom^{-3}", "A^{-3}", "nm^{-3}", "Molar", "SPC", "TIP3P", "TIP4P", "water"}
+            Names of water are multiples of its number density at 0.985, 1.002, 1.001 and 0.997 g/cm^3.
+
+        Raises
+        ------
+        ArgumentError for another unit, and for an occupancy.
+        """
+        check_choice("unit", unit, tuple(_UNITS))
+        if self._quantity != "density":
+            raise ArgumentError("an occupancy has no units; quantity='density' has")
+        converted: NDArray[np.float64] = self.results.density / _UNITS[unit]
+        return converted

@@ -1,0 +1,118 @@
+"""Densities on a grid: MDAnalysis and NumPy bin for bin, all runners, atoms outside, files, a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kinema as kn
+from kinema.analysis import DensityAnalysis
+from kinema.base.notes import collected
+from kinema.testing.analyses import write_solvated_peptide
+from kinema.testing.writers import write_dcd
+
+
+def random_trajectory(folder: Path, n_frames: int = 6, n_atoms: int = 500, spread: float = 4.0) -> tuple[Any, Any]:
+    positions = np.random.default_rng(3).normal(0, spread, (n_frames, n_atoms, 3)).astype(np.float32)
+    path = folder / "a.dcd"
+    write_dcd(path, positions)
+    return kn.open(path, stored=False), positions
+
+
+def test_as_mdanalysis(tmp_path: Path) -> None:
+    mda = pytest.importorskip("MDAnalysis")
+    density = pytest.importorskip("MDAnalysis.analysis.density")
+    topology, path = write_solvated_peptide(tmp_path, 12)
+    universe = mda.Universe(str(topology), str(path))
+    traj = kn.open(path, topology=topology, stored=False)
+    for given in (
+        {},
+        {"delta": 1.7, "padding": 0.0},
+        {"gridcenter": [1.0, -2.0, 0.5], "xdim": 9, "ydim": 12, "zdim": 7},
+    ):
+        expected = density.DensityAnalysis(universe.select_atoms("name CA OH2"), **given).run().results.density
+        found = DensityAnalysis(traj, select="name CA OH2", **given).run()
+        assert found.results.grid.shape == expected.grid.shape
+        for ours, theirs in zip(found.edges, expected.edges, strict=True):
+            np.testing.assert_allclose(ours, theirs, atol=1e-5)
+        # MDAnalysis adds padding in single precision: atoms at an edge may be in the bin beside
+        volume = float(found.results.delta.prod())
+        apart = np.abs(found.results.density - expected.grid) * volume * 12
+        assert apart.sum() <= 4
+        np.testing.assert_allclose(found.results.delta, expected.delta, rtol=1e-6)
+        np.testing.assert_allclose(found.results.origin, expected.origin, atol=1e-5)
+        expected.convert_density("TIP4P")
+        converted = found.convert_density("TIP4P")
+        assert converted.sum() == pytest.approx(expected.grid.sum(), rel=1e-6)
+
+
+def test_as_numpy_with_atoms_outside(tmp_path: Path) -> None:
+    traj, positions = random_trajectory(tmp_path)
+    grid: dict[str, Any] = {"gridcenter": (1.0, 0.0, -1.0), "xdim": 10.0, "ydim": 8.0, "zdim": 6.5, "delta": 0.75}
+    found = DensityAnalysis(traj, **grid).run()
+    frames = [np.histogramdd(one.astype(np.float64), bins=found.edges)[0] for one in positions]
+    expected = np.sum(frames, axis=0)
+    volume = found.results.delta.prod()
+    np.testing.assert_array_equal(found.results.density, expected / 6 / volume)
+    assert found.results.inside == expected.sum()
+    assert found.results.inside + found.results.outside == positions.shape[0] * positions.shape[1]
+    assert any("outside of the grid" in note for note in found.notes)
+    occupied = DensityAnalysis(traj, **grid, quantity="occupancy").run()
+    np.testing.assert_array_equal(occupied.results.occupancy, np.mean([one > 0 for one in frames], axis=0))
+    assert occupied.results.outside == found.results.outside
+
+
+def test_all_runners_give_the_same_bits(tmp_path: Path) -> None:
+    traj, _ = random_trajectory(tmp_path, 40)
+    reference = DensityAnalysis(traj, delta=0.4).run(runner="serial").results
+    for runner, workers in (("threads", 2), ("threads", 7), ("processes", 2)):
+        with collected():
+            found = DensityAnalysis(traj, delta=0.4).run(runner=runner, workers=workers).results
+        assert found.density.tobytes() == reference.density.tobytes()
+        assert found.outside == reference.outside
+
+
+def test_files_and_a_picture(tmp_path: Path) -> None:
+    traj, _ = random_trajectory(tmp_path)
+    density = DensityAnalysis(traj, delta=2.0).run()
+    density.save(tmp_path / "a.npz")
+    with np.load(tmp_path / "a.npz") as stored:
+        np.testing.assert_array_equal(stored["grid"], density.results.grid)
+        np.testing.assert_array_equal(stored["edges_z"], density.results.edges_z)
+    grids = pytest.importorskip("gridData")
+    density.save(tmp_path / "a.dx")
+    stored = grids.Grid(str(tmp_path / "a.dx"))
+    np.testing.assert_allclose(stored.grid, density.results.grid, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(stored.origin, density.results.origin, atol=1e-4)
+    density.save(tmp_path / "a.csv", output_unit="nm")
+    rows = np.loadtxt(tmp_path / "a.csv", delimiter=",", comments=["#", "x"])
+    np.testing.assert_allclose(rows[:, 3], density.results.grid.ravel() * 1000, rtol=1e-6)
+    figure = density.plot(tmp_path / "a.png")
+    assert len(figure.axes) == 4
+
+
+def test_units_of_a_density(tmp_path: Path) -> None:
+    traj, _ = random_trajectory(tmp_path)
+    density = DensityAnalysis(traj, delta=2.0).run()
+    np.testing.assert_allclose(density.convert_density("nm^{-3}"), density.results.density * 1000)
+    np.testing.assert_allclose(density.convert_density("Molar"), density.results.density * 1660.53907, rtol=1e-8)
+    with pytest.raises(kn.ArgumentError, match="unit"):
+        density.convert_density("SPCE")
+
+
+def test_grids_that_are_refused(tmp_path: Path) -> None:
+    traj, _ = random_trajectory(tmp_path)
+    with pytest.raises(kn.ArgumentError, match="ydim, zdim must be given"):
+        DensityAnalysis(traj, gridcenter=(0, 0, 0), xdim=3.0)
+    with pytest.raises(kn.ArgumentError, match="three finite numbers"):
+        DensityAnalysis(traj, gridcenter=(0, np.nan, 0), xdim=3.0, ydim=3.0, zdim=3.0)
+    with pytest.raises(kn.ArgumentError, match="delta"):
+        DensityAnalysis(traj, delta=0.0)
+    with pytest.raises(kn.ArgumentError, match="2\\^32"):
+        DensityAnalysis(traj, delta=0.001).run()
+    # a grid that does not fit is refused before the first frame
+    with pytest.raises(kn.MemoryLimitError):
+        DensityAnalysis(traj, gridcenter=(0, 0, 0), xdim=256.0, ydim=256.0, zdim=256.0).run(memory="64 MiB")
