@@ -41,12 +41,6 @@ impl Bins {
         Self { least, most, n, width, per_unit: n as f64 / (most - least) }
     }
 
-    /// `n` bins from `least` to `most`.
-    #[cfg(test)]
-    pub(crate) fn new(least: f64, most: f64, n: usize) -> Self {
-        Self { least, most, n }
-    }
-
     /// Number of bins.
     pub(crate) fn len(&self) -> usize {
         self.n

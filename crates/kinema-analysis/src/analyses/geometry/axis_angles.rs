@@ -76,6 +76,15 @@ struct Group {
     places: Vec<u32>,
 }
 
+impl Group {
+    /// The positions of its atoms, in their order.
+    fn gather<'a>(&self, xyz: &[[f32; 3]], gathered: &'a mut Vec<f32>) -> &'a [f32] {
+        gathered.clear();
+        gathered.extend(self.places.iter().flat_map(|&place| xyz[place as usize]));
+        gathered
+    }
+}
+
 impl AxisAngles {
     /// The axis of least moment of inertia of a group.
     fn own_axis(&self, group: &Group, row: &[f32]) -> Result<[f64; 3]> {
@@ -115,19 +124,13 @@ impl PerFrame for AxisAngles {
         }
         axes.clear();
         for &[first, second] in &self.axes {
-            let mut of = |number: u32, measure: &dyn Fn(&Group, &[f32]) -> Result<[f64; 3]>| {
-                let group = &self.groups[number as usize];
-                gathered.clear();
-                gathered.extend(group.places.iter().flat_map(|&place| xyz[place as usize]));
-                measure(group, gathered)
-            };
-            axes.push(if first == second {
-                of(first, &|group, row| self.own_axis(group, row))?
+            let [first, second] = [first, second].map(|number| &self.groups[number as usize]);
+            let from = first.gather(xyz, gathered);
+            axes.push(if std::ptr::eq(first, second) {
+                self.own_axis(first, from)?
             } else {
-                let [from, to] = [
-                    of(first, &|group, row| group.center.compute(row))?,
-                    of(second, &|group, row| group.center.compute(row))?,
-                ];
+                let from = first.center.compute(from)?;
+                let to = second.center.compute(second.gather(xyz, gathered))?;
                 std::array::from_fn(|c| to[c] - from[c])
             });
         }

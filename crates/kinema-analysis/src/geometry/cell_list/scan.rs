@@ -45,6 +45,13 @@ impl Binning {
     }
 }
 
+/// Counts of bins, and the pairs of a run that are too close to an edge of a bin to be sure.
+#[derive(Debug)]
+pub(super) struct Tally<'a> {
+    pub(super) counts: &'a mut [u64],
+    pub(super) unsure: Vec<[u32; 2]>,
+}
+
 /// Sorted points that are compared.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scan<'a> {
@@ -83,14 +90,13 @@ impl Scan<'_> {
         run: &Run,
         binning: &Binning,
         row: &impl Fn(u32, u32) -> Option<usize>,
-        counts: &mut [u64],
-        unsure: &mut Vec<[u32; 2]>,
+        tally: &mut Tally<'_>,
     ) -> u64 {
-        unsure.clear();
+        tally.unsure.clear();
         #[cfg(target_arch = "x86_64")]
         if self.cpu.is_wide() {
             // SAFETY: `is_wide` is true only if `Cpu::detect` has found AVX2 on this processor.
-            return unsafe { wide_count(self, homes, run, binning, row, counts, unsure) };
+            return unsafe { wide_count(self, homes, run, binning, row, tally) };
         }
         self.visit(homes, run, &|_| true, |home, place, points| {
             for at in points.clone().step_by(LANES) {
@@ -98,7 +104,7 @@ impl Scan<'_> {
                 for (point, square) in (at..points.end).zip(squares).filter(|(_, square)| *square <= self.limit) {
                     let bin = (square.sqrt() - binning.least) * binning.scale;
                     let is_unsure = (bin - bin.round_ties_even()).abs() <= binning.error;
-                    self.add(home, point, bin, is_unsure, row, counts, unsure);
+                    self.add([home, point], bin, is_unsure, row, tally);
                 }
             }
         })
@@ -108,19 +114,17 @@ impl Scan<'_> {
     #[inline(always)]
     fn add(
         &self,
-        home: usize,
-        point: usize,
+        [home, point]: [usize; 2],
         bin: f32,
         is_unsure: bool,
         row: &impl Fn(u32, u32) -> Option<usize>,
-        counts: &mut [u64],
-        unsure: &mut Vec<[u32; 2]>,
+        tally: &mut Tally<'_>,
     ) {
         if is_unsure {
-            unsure.push([home as u32, point as u32]);
+            tally.unsure.push([home as u32, point as u32]);
         } else if bin >= 0.0
             && let Some(row) = row(self.homes.number(home), self.others.number(point))
-            && let Some(count) = counts.get_mut(row + bin as usize)
+            && let Some(count) = tally.counts.get_mut(row + bin as usize)
         {
             *count += 1;
         }
@@ -203,8 +207,7 @@ fn wide_count(
     run: &Run,
     binning: &Binning,
     row: &impl Fn(u32, u32) -> Option<usize>,
-    counts: &mut [u64],
-    unsure: &mut Vec<[u32; 2]>,
+    tally: &mut Tally<'_>,
 ) -> u64 {
     use std::arch::x86_64::{
         _CMP_LE_OQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _mm256_andnot_ps, _mm256_cmp_ps, _mm256_movemask_ps,
@@ -231,7 +234,7 @@ fn wide_count(
             while near != 0 {
                 let lane = near.trailing_zeros() as usize;
                 near &= near - 1;
-                scan.add(home, at + lane, estimates[lane], is_unsure >> lane & 1 == 1, row, counts, unsure);
+                scan.add([home, at + lane], estimates[lane], is_unsure >> lane & 1 == 1, row, tally);
             }
         }
     })
