@@ -206,6 +206,18 @@ def test_the_first_shell(peptide: kn.Trajectory) -> None:
     assert np.isnan(nothing.first_shell).all()
 
 
+def test_pairs_that_are_missing_at_large_distances_are_noted(peptide: kn.Trajectory) -> None:
+    for images, words in (("minimum", r"beyond 12 angstrom, half of"), ("none", "across the faces of the cell")):
+        with pytest.warns(kn.Note, match=words):
+            kn.analysis.InterRDF(peptide, "name OH2", range=(0, 15), images=images).run()
+    within = kn.analysis.InterRDF(peptide, "name OH2", range=(0, 11.9), images="minimum").run()
+    every = kn.analysis.InterRDF(peptide, "name OH2", range=(0, 11.9)).run()
+    np.testing.assert_array_equal(within.results.count, every.results.count)
+    # its own images are no other atoms of a molecule
+    only = kn.analysis.InterRDF(peptide, "name OH2", range=(0, 30), intra="only").run().results
+    assert only.n_pairs == [0] and not only.count.any()
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [

@@ -7,8 +7,6 @@ they are called.
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -236,6 +234,9 @@ class Analysis(Computation):
 
     def _save_other(self, path: str, suffix: str) -> None:
         """Writes a file of `other_formats`, which appears whole."""
+        import shutil
+        import tempfile
+
         if not self.results:
             raise ArgumentError(f"{type(self).__name__} has no results yet; call run() first")
         with tempfile.TemporaryDirectory() as folder:

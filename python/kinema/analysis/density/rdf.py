@@ -362,6 +362,7 @@ class InterRDF(ProfileAnalysis):
         volumes, n_pairs = np.asarray(found["values"])[:, 0], np.asarray(found["n_pairs"])
         numbers = frames.numbers().astype(np.int64)
         self._check_volumes(volumes, numbers)
+        self._note_range(np.asarray(found["values"])[:, 1], volumes)
         in_block = np.searchsorted(bounds, numbers, side="right") - 1
         whole = self._normalised(counts.sum(axis=0), edges, volumes, n_pairs)
         coordination = np.cumsum(counts.sum(axis=0), axis=1) / (self._of_first * len(numbers))[:, None]
@@ -382,6 +383,21 @@ class InterRDF(ProfileAnalysis):
             frames=numbers,
             values=whole.T,
         )
+
+    def _note_range(self, reach: NDArray[np.float64], volumes: NDArray[np.float64]) -> None:
+        """A note if pairs are missing in periodic cells, because not all of their images count."""
+        images, most = self._given["images"], self._given["most"]
+        if images == "none" and not np.isnan(volumes).all():
+            self._add_notes(
+                ["images='none': pairs across the faces of the cell do not count; images='all' counts them"]
+            )
+        elif images == "minimum" and reach.min() < most:
+            self._add_notes(
+                [
+                    f"images='minimum': beyond {reach.min():.4g} angstrom, half of the shortest edge, not "
+                    "all images count, so that the function falls off there; images='all' counts them"
+                ]
+            )
 
     def _check_volumes(self, volumes: NDArray[np.float64], frames: NDArray[np.int64]) -> None:
         without = np.isnan(volumes)
@@ -415,6 +431,7 @@ class InterRDF(ProfileAnalysis):
     def first_shell(self) -> tuple[float, float]:
         """(r, n): the first minimum of g(r) after its first maximum, angstrom, and the coordination number there.
 
+        r is the centre of a bin, n the mean of the numbers at its edges.
         g is smoothed over three bins; nan if there is no such minimum. Raises ArgumentError before `run`, and with
         `by`.
         """
@@ -425,7 +442,8 @@ class InterRDF(ProfileAnalysis):
         place = first_shell(self.results.rdf)
         if place is None:
             return float("nan"), float("nan")
-        return float(self.results.bins[place]), float(self.results.coordination[place])
+        at_edges = self.results.coordination[place - 1 : place + 1]
+        return float(self.results.bins[place]), float(at_edges.mean())
 
     def _columns(self) -> Sequence[tuple[str, Quantity, NDArray[np.float64]]]:
         quantities = {"rdf": self._function, "rdf_error": self._function, "coordination": self.quantities[1]}

@@ -21,8 +21,9 @@ use crate::partials::bytes::{Reader, Writer};
 use crate::registry::KernelInfo;
 
 /// Results: "counts" (blocks, columns, bins), uint64; "n_pairs" (columns), uint64, ordered pairs that could count; "edges"
-/// (bins + 1), angstrom; "time"; "values" (frames, 1): volume, angstrom^3, nan without a cell that is closed; with `plane`
-/// the area of a and b, angstrom^2.
+/// (bins + 1), angstrom; "time"; "values" (frames, 2): volume, angstrom^3, nan without a cell that is closed; with `plane`
+/// the area of a and b, angstrom^2; and half of the shortest lattice vector, angstrom, up to which the nearest image is the
+/// only one.
 ///
 /// `atoms` and `other`, by default the same; `most`, `bins`, `least`. `images`: "all", "minimum" or "none". `labels` (one
 /// for each atom of `atoms`, then of `other` if it is given) with `same`: "different" leaves out pairs of one label,
@@ -128,7 +129,9 @@ impl PairRule {
     fn by_label_and_type(&self, first: usize, second: usize) -> Option<usize> {
         if self.same != Same::Any {
             let is_same = self.labels[0][first] == self.labels[1][second];
-            if is_same != (self.same == Same::Only) {
+            // an image of an atom is not another atom of its molecule
+            let is_itself = self.same == Same::Only && self.numbers[0][first] == self.numbers[1][second];
+            if is_same != (self.same == Same::Only) || is_itself {
                 return None;
             }
         }
@@ -272,6 +275,20 @@ fn columns_of(arguments: &Arguments, types: &[Vec<u32>; 2]) -> Result<(Vec<u32>,
     Ok((columns.to_vec(), shape[1]))
 }
 
+/// Number of atoms that are in both sets, by their types in these.
+fn shared(pairs: &PairRule) -> std::collections::HashMap<[u32; 2], u64> {
+    let mut found = std::collections::HashMap::new();
+    let places: std::collections::HashMap<u32, usize> =
+        pairs.numbers[1].iter().enumerate().map(|(place, number)| (*number, place)).collect();
+    for (first, number) in pairs.numbers[0].iter().enumerate() {
+        if let Some(&second) = places.get(number) {
+            let of = |types: &[u32], place: usize| types.get(place).copied().unwrap_or_default();
+            *found.entry([of(&pairs.types[0], first), of(&pairs.types[1], second)]).or_default() += 1;
+        }
+    }
+    found
+}
+
 /// Columns with the number of atoms that are in both sets and count there with themselves, if they may.
 fn selves(pairs: &PairRule) -> Vec<(u32, u64)> {
     let mut found = std::collections::BTreeMap::<u32, u64>::new();
@@ -327,6 +344,13 @@ fn n_pairs(pairs: &PairRule, n_columns: usize) -> Vec<u64> {
             all.into_iter().zip(by_column(true)).map(|(all, same)| all - same).collect()
         }
     };
+    if pairs.same == Same::Only {
+        for ([of_first, of_second], number) in shared(pairs) {
+            if let Some(column) = pairs.column_of_types(of_first, of_second) {
+                found[column] -= number;
+            }
+        }
+    }
     if let Some(excluded) = &pairs.excluded {
         excluded.each_within(&pairs.numbers, |first, second| {
             if let Some(column) = pairs.by_label_and_type(first as usize, second as usize) {
@@ -394,7 +418,7 @@ impl SumPerFrame for Rdf {
     }
 
     fn width(&self) -> usize {
-        1
+        2
     }
 
     fn add(&self, frame: &Frame<'_>, scratch: &mut Scratch, sum: &mut Vec<u64>, row: &mut [f64]) -> Result<()> {
@@ -423,7 +447,7 @@ impl SumPerFrame for Rdf {
         let block = self.blocks.partition_point(|start| u64::from(*start) <= frame.number).max(1) - 1;
         let sums = sum.iter_mut().skip(block * counts.len());
         sums.zip(&counts).for_each(|(sum, count)| *sum += count);
-        row.fill(volume);
+        row.copy_from_slice(&[volume, lattice.sure().sqrt()]);
         (scratch.counts, scratch.flat) = (counts, flat);
         Ok(())
     }
