@@ -213,7 +213,7 @@ def test_pairs_that_are_missing_at_large_distances_are_noted(peptide: kn.Traject
     within = kn.analysis.InterRDF(peptide, "name OH2", range=(0, 11.9), images="minimum").run()
     every = kn.analysis.InterRDF(peptide, "name OH2", range=(0, 11.9)).run()
     np.testing.assert_array_equal(within.results.count, every.results.count)
-    # its own images are no other atoms of a molecule
+    # an image of an atom is not another atom of its molecule
     only = kn.analysis.InterRDF(peptide, "name OH2", range=(0, 30), intra="only").run().results
     assert only.n_pairs == [0] and not only.count.any()
 

@@ -48,8 +48,8 @@ datafiles = lazy("MDAnalysisTests.datafiles")
         (["rmsf", "-f", "a.dcd", "--ref-frame", "0"], "--align average, iterative or reference"),
         # words that are not commands here, and what the message says
         (
-            ["rdf"],
-            "'rdf' is not a command, as kinema computes no radial distribution functions yet; it computes rmsd, ",
+            ["msd"],
+            "'msd' is not a command, as kinema computes no mean square displacements yet; it computes rmsd, ",
         ),
         (["hbond", "-f", "a.dcd"], "'hbond' is not a command; here it is hbonds"),
         (["cluster"], "computes no clusters of structures yet"),

@@ -196,8 +196,8 @@ class Frame:
         Examples
         --------
         >>> near = traj[0].pairs("name CA", 8.0)
-        >>> len(near.i), float(near.distance.max()) <= 8.0
-        (940, True)
+        >>> len(near.i) == len(near.j), bool((near.distance <= 8.0).all())
+        (True, True)
         """
         return self._known_atoms().pairs(self, select, cutoff, other)
 

@@ -83,7 +83,7 @@ class InterRDF(ProfileAnalysis):
         Images that count: all within the range, or the nearest, or atoms as they stand.
     dimensions : {"xyz", "xy"}
         "xy": distances along x and y, rings in place of shells and areas in place of volumes. Two edges of the cell lie
-        in that plane; if the third leans over, atoms count where they are in the cell along it.
+        in that plane; if the third leans over, atoms count at their place in the cell along it.
     count_self : bool
         An atom and itself count as well, in the bin of distance 0, as in MDAnalysis.
     mean_volume : bool

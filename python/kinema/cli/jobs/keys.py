@@ -210,7 +210,7 @@ def _argument_key(argument: Argument) -> Key:
         "atoms": (_text, "protein and name CA"),
         "list of atoms": (_selections, ["protein and name CA", {"group": "C-alpha"}]),
         "list of numbers": (_numbers(option.least, option.most), [3.4, 5.0]),
-        "two numbers": (_two(_numbers(option.least, option.most)), [0.0, 10.0]),
+        "two numbers": (_two(_numbers(option.least, option.most)), [max(0.0, option.least), 10.0]),
         "tuples": (_tuples(option.atoms_each), [list(range(option.atoms_each))]),
     }
     convert, example = checks[kind]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import kinema as kn
+from kinema.runners.local.interpreter import module_command
 from kinema.testing.programs.children import start_child
 from kinema.testing.programs.forks import ForkedProgram, Forks
 
@@ -61,7 +61,7 @@ class DaskCluster:
             return self._forks.start(module, words, folder=self.folder, log=path, environment=environment)
         with path.open("wb") as log:
             return start_child(
-                [sys.executable, "-m", module, *words],
+                module_command(module, *words),
                 env=environment,
                 stdout=log,
                 stderr=log,
