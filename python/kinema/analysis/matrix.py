@@ -63,6 +63,6 @@ class MatrixAnalysis(DeclaredAnalysis):
 
         values = np.column_stack([one.values for one in table.columns[1:]])
         quantity = self.quantities[0]
-        unit = table.columns[1].unit.replace("angstrom", "Å")
+        unit = table.columns[1].unit
         label = quantity.description if quantity.unit in ("", "1") else f"{quantity.description} ({unit})"
         return draw_matrix(values, self._labels(), self.of, label, self._title, self.limits)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +27,7 @@ _FEW_NAMES = 4
 _STATE_COLOURS = ("#d55e00", "#009e73", "#0072b2", "#cc79a7", "#e69f00", "#56b4e9", "#f0e442")
 # up to this number each point is marked: a single point makes no line
 _FEW_POINTS = 30
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def draw(table: Table) -> Figure:
@@ -42,13 +44,13 @@ def draw(table: Table) -> Figure:
     for axes, unit in zip(panels, units, strict=False):
         columns = [column for column in curves if column.unit == unit]
         label = (columns[0].label if len(columns) == 1 else unit) if len(units) > 1 else table.label(curves)
-        label = plot_text(label.replace(f" ({NO_UNIT})", "").replace("^2", "²").replace("angstrom", "Å"))
+        label = _shown(label.replace(f" ({NO_UNIT})", ""))
         if len(columns) > _MOST_LINES and table.names is None and len(x.values) > 1:
             _draw_image(figure, axes, x, columns, label)
         else:
             _draw_lines(axes, x, columns)
             axes.set_ylabel(label)
-    panels[-1].set_xlabel(x.label)
+    panels[-1].set_xlabel(_shown(x.label))
     if x.values.dtype.kind in "iu":
         panels[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
     names = next((column.values for column in table.columns if column.name == table.names), None)
@@ -58,6 +60,12 @@ def draw(table: Table) -> Figure:
             panels[-1].tick_params(axis="x", rotation=90)
         panels[-1].xaxis.set_major_formatter(_named(x.values, names))
     return figure
+
+
+def _shown(label: str) -> str:
+    """A label as pictures show it: Å for angstrom, raised exponents."""
+    raised = re.sub(r"\^(-?\d)", lambda found: found[1].translate(_RAISED), label.replace("angstrom", "Å"))
+    return plot_text(raised)
 
 
 def draw_plane(
@@ -256,7 +264,7 @@ def draw_matrix(
         one.set_major_formatter(_labelled(names))
     axes.tick_params(labelsize=7)
     axes.tick_params(axis="x", rotation=45)
-    figure.colorbar(image, ax=axes, label=plot_text(label))
+    figure.colorbar(image, ax=axes, label=_shown(label))
     return figure
 
 
@@ -271,13 +279,13 @@ def draw_functions(
     all_axes = figure.subplots(len(panels), sharex=True, squeeze=False)[:, 0]
     for axes, (label, columns) in zip(all_axes, panels, strict=True):
         _draw_lines(axes, x, list(columns))
-        unit = columns[0].unit.replace("angstrom", "Å")
-        axes.set_ylabel(plot_text(label if unit in ("", NO_UNIT) else f"{label} ({unit})"))
+        unit = columns[0].unit
+        axes.set_ylabel(_shown(label if unit in ("", NO_UNIT) else f"{label} ({unit})"))
     if error is not None:
         values = panels[0][1][0].values
         all_axes[0].fill_between(x.values, values - error.values, values + error.values, alpha=0.3, linewidth=0)
     all_axes[0].set_title(title)
-    all_axes[-1].set_xlabel(plot_text(x.label.replace("angstrom", "Å")))
+    all_axes[-1].set_xlabel(_shown(x.label))
     return figure
 
 
@@ -287,7 +295,7 @@ def draw_sections(
     """Sections through the middle of a grid, across z, y and x, on one scale of colours."""
     figure = Figure(figsize=(11.0, 4.2), layout="constrained")
     panels = figure.subplots(1, 3)
-    unit = unit.replace("angstrom", "Å")
+    unit = _shown(unit)
     sections = [(2, 0, 1), (1, 0, 2), (0, 1, 2)]
     cuts = [np.take(values, values.shape[across] // 2, axis=across) for across, *_ in sections]
     most = max((float(cut.max()) for cut in cuts if cut.size), default=0.0) or 1.0
@@ -297,6 +305,6 @@ def draw_sections(
         middle = (edges[across][place] + edges[across][place + 1]) / 2
         axes.set(xlabel=f"{'xyz'[right]} ({unit})", ylabel=f"{'xyz'[up]} ({unit})", aspect="equal")
         axes.set_title(f"{'xyz'[across]} = {middle:.4g} {unit}", fontsize="medium")
-    figure.colorbar(image, ax=panels, label=plot_text(label.replace("angstrom", "Å").replace("^-3", "⁻³")), shrink=0.8)
+    figure.colorbar(image, ax=panels, label=_shown(label), shrink=0.8)
     figure.suptitle(title)
     return figure
