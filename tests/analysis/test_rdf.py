@@ -218,6 +218,31 @@ def test_pairs_that_are_missing_at_large_distances_are_noted(peptide: kn.Traject
     assert only.n_pairs == [0] and not only.count.any()
 
 
+def test_functions_of_single_pairs_of_atoms(peptide: kn.Trajectory) -> None:
+    import MDAnalysis
+    from MDAnalysis.analysis.rdf import InterRDF_s
+
+    universe = MDAnalysis.Universe(peptide.topology_name, peptide.paths[0])
+    water, nitrogens, carbons = (universe.select_atoms(f"name {name}") for name in ("OH2", "N", "CA"))
+    groups = [[water[:4], nitrogens], [nitrogens, carbons]]
+    ags: Any = [[group.indices.astype(np.int64) for group in pair] for pair in groups]
+    given: Any = {"nbins": 25, "range": (0.0, 11.0)}
+    theirs = InterRDF_s(universe, groups, **given).run()
+    ours = kn.analysis.InterRDF_s(peptide, ags, **given).run()
+    for k, pair in enumerate(groups):
+        assert np.abs(ours.results.count[k].astype(int) - theirs.results.count[k]).sum() <= 2
+        np.testing.assert_allclose(ours.results.rdf[k].sum(), theirs.results.rdf[k].sum(), rtol=0.02)
+        for found, expected in zip(ours.results.indices[k], pair, strict=True):
+            np.testing.assert_array_equal(found, expected.indices)
+        assert np.abs(ours.get_cdf()[k] - theirs.get_cdf()[k]).max() <= 1.01 / 6
+    assert ours.results.cdf[0].shape == ours.results.count[0].shape
+    alone = kn.analysis.InterRDF(peptide, ags[1][0][:1], ags[1][1][2:3], **given).run().results
+    np.testing.assert_array_equal(ours.results.count[1][0, 2], alone.count)
+    np.testing.assert_allclose(ours.results.rdf[1][0, 2], alone.rdf)
+    with pytest.raises(kn.ArgumentError, match="two groups for each set of pairs, found 1"):
+        kn.analysis.InterRDF_s(peptide, ["name N"])
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [

@@ -42,6 +42,7 @@ LINES = {
     "mindist": "-f DCD -s PSF --select 'resid 3' --other 'resid 9' --stop 3 --no-stored -o mindist.csv",
     "hbonds": "-f DCD -s PSF --stop 3 --no-stored -o hbonds.csv",
     "water-bridges": "-f DCD -s PSF --water-selection 'resname SER' --stop 3 --no-stored -o water.csv",
+    "rdf-sites": "-f DCD -s PSF --ags 'bynum 3' --ags 'bynum 70' --norm none --stop 3 --no-stored -o s.csv",
     "rdf": "a.dcd --norm none -o rdf.csv",
     "count": "-f DCD -s PSF --select 'around 8 resid 56' --stop 3 --no-stored -o count.csv",
     "shells": "-f DCD -s PSF --select 'resid 56' --waters 'resname SER' --stop 3 --no-stored -o shells.csv",

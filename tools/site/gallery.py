@@ -44,6 +44,7 @@ OPTIONS = {
     "mindist": '--select "resid 30-59" --other "resid 122-161"',
     "hbonds": "",
     "water-bridges": '--water-selection "resname SER" --selection2 "protein and not resname SER"',
+    "rdf-sites": '--ags "name CA and resid 56" --ags "name CA and resid 169-171" --range 5 40 --norm none',
     "rdf": '--select "name CA" --range 2 20 --norm none',
     "count": '--select "name CA and around 8 resid 56"',
     "shells": '--select "resid 56" --waters "resname SER"',

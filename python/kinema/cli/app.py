@@ -50,7 +50,7 @@ _CALLED_OTHERWISE = {
     "correl": "dccm", "crosscorrelation": "dccm",
     "covar": "pca", "anaeig": "pca", "dodssp": "dssp", "secstruct": "dssp", "helix": "dssp",
     "contacts": "native-contacts", "contact": "native-contacts", "saltbr": "salt-bridges", "watershell": "shells",
-    "radial": "rdf", "gofr": "rdf", "interrdf": "rdf", "neighbours": "neighbors", "mdmat": "residue-distances",
+    "radial": "rdf", "gofr": "rdf", "interrdf": "rdf", "interrdfs": "rdf-sites", "neighbours": "neighbors", "mdmat": "residue-distances",
     "trjconv": "convert, to which --pbc, --fit, --select, -b, -e and --dt belong", "trajout": "convert",
     "mdconvert": "convert", "catdcd": "convert or join", "editconf": "convert", "write": "convert",
     "strip": "convert --select",

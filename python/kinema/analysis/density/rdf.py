@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from kinema.storage.tables import Table
     from kinema.trajectory import Trajectory
 
-__all__ = ["InterRDF", "first_shell"]
+__all__ = ["NO_COLUMN", "InterRDF", "check_bins", "check_range", "first_shell", "shell_volumes"]
 
 NORM = ("rdf", "density", "none")
 SAME = ("none", "residue", "segment", "chain")
@@ -48,7 +48,7 @@ DIMENSIONS = ("xyz", "xy")
 _COLUMNS = {"name": "names", "type": "types", "element": "elements", "resname": "resnames"}
 _SAME_COLUMNS = {"residue": "resindices", "segment": "segids", "chain": "chainIDs"}
 # for pairs that have no column
-_NO_COLUMN = np.uint32(2**32 - 1)
+NO_COLUMN = np.uint32(2**32 - 1)
 _MOST_BINS = 2**32
 
 
@@ -183,7 +183,7 @@ class InterRDF(ProfileAnalysis):
             ("dimensions", dimensions, DIMENSIONS),
         ):
             check_choice(name, value, allowed)
-        least, most = _checked_range(range)
+        least, most = check_range(range)
         self._other = None if other is None else trajectory.select(other)
         super().__init__(
             trajectory,
@@ -205,8 +205,7 @@ class InterRDF(ProfileAnalysis):
             n_blocks=n_blocks,
         )
         self.check_arguments({"exclusion_block": exclusion_block, "exclude_same": exclude_same, "intra": intra})
-        if whole_number("nbins", nbins) >= _MOST_BINS:
-            raise ArgumentError(f"nbins must be below 2^32, found {nbins}")
+        nbins = check_bins(nbins)
         if volume is not None and not (np.isfinite(volume) and volume > 0):
             raise ArgumentError(f"volume must be finite and above 0, found {volume}")
         for one in (self.selection, *([] if self._other is None else [self._other])):
@@ -216,7 +215,7 @@ class InterRDF(ProfileAnalysis):
         self._plane, self._minimum_image = dimensions == "xy", images != "none"
         with self._noting():
             self._given: dict[str, Any] = {
-                "bins": int(nbins),
+                "bins": nbins,
                 "least": least,
                 "most": most,
                 "images": images,
@@ -331,7 +330,7 @@ class InterRDF(ProfileAnalysis):
         first, second = self._both(marks)
         names = [np.unique(one) for one in (first, second)]
         places = [np.searchsorted(known, one) for known, one in zip(names, (first, second), strict=True)]
-        columns = np.full((len(names[0]), len(names[1])), _NO_COLUMN)
+        columns = np.full((len(names[0]), len(names[1])), NO_COLUMN)
         labels: list[str] = []
         of_first: list[int] = []
         numbers = np.bincount(places[0])
@@ -419,7 +418,7 @@ class InterRDF(ProfileAnalysis):
         n_frames = len(volumes)
         if self._norm == "none":
             return counts / n_frames
-        shells = np.pi * np.diff(edges**2) if self._plane else 4 / 3 * np.pi * np.diff(edges**3)
+        shells = shell_volumes(edges, plane=self._plane)
         if self._norm == "density":
             return np.asarray(counts / (shells * n_frames))
         known = volumes if self._volume is None else np.where(np.isnan(volumes), self._volume, volumes)
@@ -490,7 +489,20 @@ def first_shell(values: NDArray[np.float64]) -> int | None:
     return int(after[0]) + 1 if len(after) else None
 
 
-def _checked_range(given: Any) -> tuple[float, float]:
+def shell_volumes(edges: NDArray[np.float64], *, plane: bool = False) -> NDArray[np.float64]:
+    """(bins,) volumes of the shells between edges, or areas of rings in a plane."""
+    return np.asarray(np.pi * np.diff(edges**2) if plane else 4 / 3 * np.pi * np.diff(edges**3))
+
+
+def check_bins(given: Any) -> int:
+    """The number of bins; raises ArgumentError for none, and for 2^32 and more."""
+    number = whole_number("nbins", given)
+    if number >= _MOST_BINS:
+        raise ArgumentError(f"nbins must be below 2^32, found {number}")
+    return number
+
+
+def check_range(given: Any) -> tuple[float, float]:
     """The edges; raises ArgumentError for a range that is empty, negative or not finite."""
     numbers = np.asarray(given, np.float64)
     if numbers.shape != (2,) or not np.isfinite(numbers).all() or not 0 <= numbers[0] < numbers[1]:
