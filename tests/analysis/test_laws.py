@@ -28,7 +28,7 @@ from kinema.testing.analyses import every_analysis, examples_of, option_words, w
 from kinema.testing.programs.children import start_child
 from kinema.testing.runner_work import assert_same
 
-N_FRAMES = 500
+N_FRAMES = 300
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:MDAnalysis")
 

@@ -49,6 +49,8 @@ class DeclaredAnalysis(Analysis):
     quantities: ClassVar[tuple[Quantity, ...]]
     reference: ClassVar[str]
 
+    #: arguments that tests of all analyses give, so that a run is short
+    short_run: ClassVar[Mapping[str, Any]] = {}
     #: whether it takes atoms that change with the frame (`ChangingSelection`)
     takes_changing: ClassVar[bool] = False
     #: whether results are rows of frames, one a frame, or any number if `is_list`

@@ -38,7 +38,7 @@ _MEMORY, _PUSH = 0.95, 0.08
 def examples_of(analysis: type[DeclaredAnalysis]) -> list[dict[str, Any]]:
     """Constructor arguments for a peptide: the required ones, alone and with each optional one."""
     arguments = arguments_of(analysis)
-    given = {one.name: next(_values(one)) for one in arguments if one.required}
+    given = {one.name: next(_values(one)) for one in arguments if one.required} | dict(analysis.short_run)
     choices = [{one.name: value} for one in arguments if not one.required for value in _values(one)]
     # if one of several is required, the first that may be alone
     needed = next((one for one in ({}, *choices) if _may_be({**given, **one}, analysis)), {})

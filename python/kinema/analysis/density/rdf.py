@@ -15,7 +15,7 @@ constant cell. Images beyond half of the cell count as well, there only the near
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -130,6 +130,7 @@ class InterRDF(ProfileAnalysis):
         Quantity("rdf", "1", "radial distribution function", "one for each pair of types with --by"),
         Quantity("coordination", "1", "coordination number", "one for each pair of types with --by"),
     )
+    short_run: ClassVar[Mapping[str, Any]] = {"range": (0.0, 4.0)}
     reference = "Frenkel, Smit, Understanding Molecular Simulation (2002); MDAnalysis.analysis.rdf.InterRDF"
 
     def __init__(

@@ -8,8 +8,8 @@ names and results these are; it divides by the mean volume, and counts the neare
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -79,6 +79,7 @@ class InterRDF_s(ProfileAnalysis):  # noqa: N801 - MDAnalysis' name
     summary = "Radial distribution function of each pair of atoms of two groups."
     axis = Quantity("r", "angstrom", "distance")
     quantities = (Quantity("rdf", "1", "radial distribution function", "one for each pair of atoms"),)
+    short_run: ClassVar[Mapping[str, Any]] = {"range": (0.0, 4.0)}
     reference = "MDAnalysis.analysis.rdf.InterRDF_s"
     _minimum_image = True
 

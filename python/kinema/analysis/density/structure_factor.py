@@ -11,7 +11,7 @@ StaticStructureFactorDirect.
 from __future__ import annotations
 
 from itertools import combinations_with_replacement
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from kinema.base.errors import ArgumentError
 from kinema.storage.tables import Column, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -97,6 +97,7 @@ class StructureFactor(ProfileAnalysis):
         Quantity("partial", "1", "partial structure factors", "one for each pair of kinds, with --by"),
     )
     axis = Quantity("k", "angstrom^-1", "length of wave vectors")
+    short_run: ClassVar[Mapping[str, Any]] = {"kmax": 2.6, "select": "resid 2:5"}
     reference = (
         "N. W. Ashcroft, D. C. Langreth, Phys. Rev. 156, 685 (1967); freud.diffraction.StaticStructureFactorDirect"
     )

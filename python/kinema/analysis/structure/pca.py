@@ -9,7 +9,8 @@ of a frame is p_k(t) = u_k . (x(t) - <x>), angstrom. Source: A. Amadei, A. B. M.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -37,8 +38,6 @@ from kinema.base.notes import emit
 from kinema.storage.tables import Column, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
     from kinema.model.selection.atoms import AtomChoice
@@ -111,6 +110,7 @@ class PCA(DeclaredAnalysis):
         Quantity("variance", "angstrom^2", "variance of principal components", "one for each component"),
         Quantity("projections", "angstrom", "projections on principal components", "with --projections"),
     )
+    short_run: ClassVar[Mapping[str, Any]] = {"select": "name CA"}
     reference = "Amadei, Linssen, Berendsen, Proteins 17, 412 (1993); MDAnalysis.analysis.pca.PCA"
 
     def __init__(
