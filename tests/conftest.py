@@ -89,6 +89,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
                 seconds[report.nodeid] += report.duration
     # there is none with -p no:cacheprovider
     if cache := getattr(config, "cache", None):
+        cache.set("kinema/seconds", round(sum(seconds.values())))
         cache.set("kinema/slow", {name: round(took, 1) for name, took in seconds.items() if took > SLOW})
 
 

@@ -50,5 +50,10 @@ def test_a_slow_test_needs_a_reason(tmp_path: Path) -> None:
     kept.write_text(json.dumps({"tests/test_a.py::test_one[x]": 31.0, "tests/test_a.py::test_other": 30.5}))
     [line] = check(tmp_path)
     assert line.startswith("tests/test_a.py::test_other took 30.5 s")
+    # a run on a slow machine: 1.2 % of its seconds are 36
+    kept.with_name("seconds").write_text("3000")
+    assert check(tmp_path) == []
+    kept.with_name("seconds").write_text("2000")
+    assert len(check(tmp_path)) == 1
     (tmp_path / "tests/test_a.py").unlink()
     assert any("no such file" in line for line in check(tmp_path))

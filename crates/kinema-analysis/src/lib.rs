@@ -13,6 +13,7 @@ mod lanes;
 pub mod laws;
 mod partials;
 pub mod registry;
+mod run_parts;
 mod secondary_structure;
 pub mod superposition;
 mod symmetric_matrix;

@@ -354,7 +354,7 @@ class InterRDF(ProfileAnalysis):
             self.trajectory.n_atoms,
             atoms=self.selection.indices,
             other=None if self._other is None else self._other.indices,
-            blocks=bounds.astype(np.uint32),
+            blocks=bounds.astype(np.float64),
             **self._given,
         )
         found = yield Pass(kernel)

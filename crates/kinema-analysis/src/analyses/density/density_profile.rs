@@ -18,6 +18,7 @@ use crate::geometry::{CellAxes, GroupCenters};
 use crate::partials::bytes::{Reader, Writer};
 use crate::partials::fixed_point::{FixedPoint, FixedSums};
 use crate::registry::KernelInfo;
+use crate::run_parts::RunParts;
 
 /// Quantities at most.
 const MOST_QUANTITIES: usize = 4;
@@ -64,8 +65,7 @@ struct DensityProfile {
     weights: Vec<Four>,
     units: Vec<f64>,
     n_slices: [usize; 3],
-    /// First frame of each block, ascending.
-    blocks: Vec<u64>,
+    blocks: RunParts,
     /// The axis with a middle.
     axis: Option<usize>,
     symmetrize: bool,
@@ -116,11 +116,7 @@ impl DensityProfile {
         if n_slices.iter().any(|n| !(1..=MOST_SLICES).contains(n)) {
             return Err(wrong_slices());
         }
-        let blocks = arguments.optional_numbers("blocks")?.unwrap_or(&[0.0]);
-        if blocks.is_empty() || !blocks.is_sorted_by(|a, b| a < b) || blocks[0] < 0.0 {
-            return Err(arguments.wrong("blocks", "ascending numbers of frames"));
-        }
-        let blocks = blocks.iter().map(|first| *first as u64).collect();
+        let blocks = RunParts::from_arguments(arguments)?;
         let (mut atom_sets, mut axis) = (vec![atoms], None);
         if arguments.has("about") {
             atom_sets.push(arguments.unique_atoms("about")?);
@@ -200,7 +196,7 @@ impl SumPerFrame for DensityProfile {
         let [x, y, z] = cell.heights;
         row.copy_from_slice(&[x, y, z, cell.volume, outside as f64, sure]);
 
-        let block = self.blocks.partition_point(|first| *first <= frame.number).saturating_sub(1);
+        let block = self.blocks.of(frame.number);
         sum.n_frames[block] += 1;
         let n_quantities = self.units.len();
         let n = self.n_all() * n_quantities;

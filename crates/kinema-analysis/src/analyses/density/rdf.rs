@@ -19,6 +19,7 @@ use crate::bins::Bins;
 use crate::geometry::cell_list::{CellList, FoundPair, PairImages};
 use crate::partials::bytes::{Reader, Writer};
 use crate::registry::KernelInfo;
+use crate::run_parts::RunParts;
 
 /// Results: "counts" (blocks, columns, bins), uint64; "n_pairs" (columns), uint64, ordered pairs that could count; "edges"
 /// (bins + 1), angstrom; "time"; "values" (frames, 2): volume, angstrom^3, nan without a cell that is closed; with `plane`
@@ -43,7 +44,7 @@ pub const KERNEL: KernelInfo = KernelInfo {
         let types: Vec<u32> = every(1).iter().chain(&every(1)).map(|atom| atom % 2).collect();
         let by_type = of(9.0, 20).with("other", every(1)).with("types", types);
         vec![
-            of(30.0, 75).with("excluded", next).with("blocks", vec![0_u32, 3]),
+            of(30.0, 75).with("excluded", next).with("blocks", vec![0.0, 103.0]),
             of(6.0, 10)
                 .with("other", every(2))
                 .with("labels", thirds)
@@ -85,7 +86,7 @@ struct Rdf {
     selves: Vec<(u32, u64)>,
     count_self: bool,
     n_pairs: Vec<u64>,
-    blocks: Vec<u32>,
+    blocks: RunParts,
 }
 
 /// Which pairs count, and in which column.
@@ -110,6 +111,21 @@ impl PairRule {
     /// Whether a pair counts in the same column in either order.
     fn is_symmetric(&self) -> bool {
         self.columns.is_empty()
+    }
+
+    /// The type of an atom of a set; 0 if there are no types.
+    fn type_of(&self, set: usize, place: u32) -> u32 {
+        self.types[set].get(place as usize).copied().unwrap_or_default()
+    }
+
+    /// Calls `see` with the places of each atom that is in both sets.
+    fn each_shared(&self, mut see: impl FnMut(u32, u32)) {
+        let places: std::collections::HashMap<u32, u32> = self.numbers[1].iter().copied().zip(0..).collect();
+        for (first, number) in (0..).zip(&self.numbers[0]) {
+            if let Some(&second) = places.get(number) {
+                see(first, second);
+            }
+        }
     }
 
     /// The column of a pair, given the places of its atoms.
@@ -184,14 +200,7 @@ impl Rdf {
             columns.iter().filter(|column| **column != NO_COLUMN).max().map_or(1, |most| *most as usize + 1);
         let pairs = PairRule { same, labels, excluded, numbers, types, columns, n_second_types };
         let bins = Bins::from_arguments(arguments)?;
-        let blocks = if arguments.has("blocks") {
-            arguments.index_rows::<1>("blocks")?.as_flattened().to_vec()
-        } else {
-            vec![0]
-        };
-        if blocks.is_empty() || !blocks.is_sorted() {
-            return Err(arguments.wrong("blocks", "ascending frames, at least one"));
-        }
+        let blocks = RunParts::from_arguments(arguments)?;
         let images = [("all", Images::All), ("minimum", Images::Minimum), ("none", Images::None)];
         let images = arguments.choice("images", &images)?;
         let (plane, count_self) = (arguments.flag("plane", false)?, arguments.flag("count_self", false)?);
@@ -275,34 +284,14 @@ fn columns_of(arguments: &Arguments, types: &[Vec<u32>; 2]) -> Result<(Vec<u32>,
     Ok((columns.to_vec(), shape[1]))
 }
 
-/// Number of atoms that are in both sets, by their types in these.
-fn shared(pairs: &PairRule) -> std::collections::HashMap<[u32; 2], u64> {
-    let mut found = std::collections::HashMap::new();
-    let places: std::collections::HashMap<u32, usize> =
-        pairs.numbers[1].iter().enumerate().map(|(place, number)| (*number, place)).collect();
-    for (first, number) in pairs.numbers[0].iter().enumerate() {
-        if let Some(&second) = places.get(number) {
-            let of = |types: &[u32], place: usize| types.get(place).copied().unwrap_or_default();
-            *found.entry([of(&pairs.types[0], first), of(&pairs.types[1], second)]).or_default() += 1;
-        }
-    }
-    found
-}
-
 /// Columns with the number of atoms that are in both sets and count there with themselves, if they may.
 fn selves(pairs: &PairRule) -> Vec<(u32, u64)> {
     let mut found = std::collections::BTreeMap::<u32, u64>::new();
-    let mut places = std::collections::HashMap::new();
-    for (place, number) in (0_u32..).zip(&pairs.numbers[1]) {
-        places.insert(*number, place);
-    }
-    for (first, number) in (0_u32..).zip(&pairs.numbers[0]) {
-        if let Some(&second) = places.get(number)
-            && let Some(column) = pairs.column(first, second)
-        {
+    pairs.each_shared(|first, second| {
+        if let Some(column) = pairs.column(first, second) {
             *found.entry(column as u32).or_default() += 1;
         }
-    }
+    });
     found.into_iter().collect()
 }
 
@@ -314,8 +303,7 @@ fn n_pairs(pairs: &PairRule, n_columns: usize) -> Vec<u64> {
             let mut numbers = std::collections::HashMap::<[u32; 2], u64>::new();
             for place in 0..pairs.numbers[set].len() {
                 let label = if labelled { pairs.labels[set][place] } else { 0 };
-                let of_type = pairs.types[set].get(place).copied().unwrap_or_default();
-                *numbers.entry([label, of_type]).or_default() += 1;
+                *numbers.entry([label, pairs.type_of(set, place as u32)]).or_default() += 1;
             }
             numbers
         })
@@ -345,11 +333,11 @@ fn n_pairs(pairs: &PairRule, n_columns: usize) -> Vec<u64> {
         }
     };
     if pairs.same == Same::Only {
-        for ([of_first, of_second], number) in shared(pairs) {
-            if let Some(column) = pairs.column_of_types(of_first, of_second) {
-                found[column] -= number;
+        pairs.each_shared(|first, second| {
+            if let Some(column) = pairs.column_of_types(pairs.type_of(0, first), pairs.type_of(1, second)) {
+                found[column] -= 1;
             }
-        }
+        });
     }
     if let Some(excluded) = &pairs.excluded {
         excluded.each_within(&pairs.numbers, |first, second| {
@@ -444,7 +432,7 @@ impl SumPerFrame for Rdf {
             }
         }
         sum.resize(self.n_counts(), 0);
-        let block = self.blocks.partition_point(|start| u64::from(*start) <= frame.number).max(1) - 1;
+        let block = self.blocks.of(frame.number);
         let sums = sum.iter_mut().skip(block * counts.len());
         sums.zip(&counts).for_each(|(sum, count)| *sum += count);
         row.copy_from_slice(&[volume, lattice.sure().sqrt()]);

@@ -18,7 +18,7 @@ use kinema_core::{Error, ErrorKind, Result};
 use crate::bins::Bins;
 use crate::cpu::Cpu;
 use grid::{Grid, Run, Sorted, Stencil};
-use scan::{Binning, Scan, Tally, estimate};
+use scan::{Binning, PairCounts, Scan, estimate};
 
 /// Distance within which the search for the nearest pair begins, angstrom.
 const FIRST_CUTOFF: f64 = 4.0;
@@ -237,20 +237,20 @@ impl CellList {
         let limit = estimate(&self.grid, bins.edge(bins.len()));
         let scan = Scan { cpu, homes, others: &self.second, limit };
         let binning = Binning::new(&self.grid, bins);
-        let mut tally = Tally { counts, unsure: std::mem::take(&mut self.candidates) };
+        let mut found = PairCounts { counts, unsure: std::mem::take(&mut self.candidates) };
         for cell in homes.occupied() {
             self.stencil.find_runs(&self.grid, &self.second, cell, &mut self.runs);
             for run in &self.runs {
-                self.examined += scan.count(homes.in_cell(cell), run, &binning, &row, &mut tally);
-                for &[home, other] in &tally.unsure {
+                self.examined += scan.count(homes.in_cell(cell), run, &binning, &row, &mut found);
+                for &[home, other] in &found.unsure {
                     let near = self.grid.decide(homes, home as usize, &self.second, other as usize, run.counts);
                     if let (Some(bin), Some(row)) = (bins.number(near.distance), row(near.first, near.second)) {
-                        tally.counts[row + bin as usize] += 1;
+                        found.counts[row + bin as usize] += 1;
                     }
                 }
             }
         }
-        self.candidates = tally.unsure;
+        self.candidates = found.unsure;
     }
 
     /// Which of `points` have a point of `reference` at most `cutoff` away. A point that is one of the reference has.

@@ -47,7 +47,7 @@ impl Binning {
 
 /// Counts of bins, and the pairs of a run that are too close to an edge of a bin to be sure.
 #[derive(Debug)]
-pub(super) struct Tally<'a> {
+pub(super) struct PairCounts<'a> {
     pub(super) counts: &'a mut [u64],
     pub(super) unsure: Vec<[u32; 2]>,
 }
@@ -90,13 +90,13 @@ impl Scan<'_> {
         run: &Run,
         binning: &Binning,
         row: &impl Fn(u32, u32) -> Option<usize>,
-        tally: &mut Tally<'_>,
+        found: &mut PairCounts<'_>,
     ) -> u64 {
-        tally.unsure.clear();
+        found.unsure.clear();
         #[cfg(target_arch = "x86_64")]
         if self.cpu.is_wide() {
             // SAFETY: `is_wide` is true only if `Cpu::detect` has found AVX2 on this processor.
-            return unsafe { wide_count(self, homes, run, binning, row, tally) };
+            return unsafe { wide_count(self, homes, run, binning, row, found) };
         }
         self.visit(homes, run, &|_| true, |home, place, points| {
             for at in points.clone().step_by(LANES) {
@@ -104,7 +104,7 @@ impl Scan<'_> {
                 for (point, square) in (at..points.end).zip(squares).filter(|(_, square)| *square <= self.limit) {
                     let bin = (square.sqrt() - binning.least) * binning.scale;
                     let is_unsure = (bin - bin.round_ties_even()).abs() <= binning.error;
-                    self.add([home, point], bin, is_unsure, row, tally);
+                    self.add([home, point], bin, is_unsure, row, found);
                 }
             }
         })
@@ -118,13 +118,13 @@ impl Scan<'_> {
         bin: f32,
         is_unsure: bool,
         row: &impl Fn(u32, u32) -> Option<usize>,
-        tally: &mut Tally<'_>,
+        found: &mut PairCounts<'_>,
     ) {
         if is_unsure {
-            tally.unsure.push([home as u32, point as u32]);
+            found.unsure.push([home as u32, point as u32]);
         } else if bin >= 0.0
             && let Some(row) = row(self.homes.number(home), self.others.number(point))
-            && let Some(count) = tally.counts.get_mut(row + bin as usize)
+            && let Some(count) = found.counts.get_mut(row + bin as usize)
         {
             *count += 1;
         }
@@ -207,7 +207,7 @@ fn wide_count(
     run: &Run,
     binning: &Binning,
     row: &impl Fn(u32, u32) -> Option<usize>,
-    tally: &mut Tally<'_>,
+    found: &mut PairCounts<'_>,
 ) -> u64 {
     use std::arch::x86_64::{
         _CMP_LE_OQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _mm256_andnot_ps, _mm256_cmp_ps, _mm256_movemask_ps,
@@ -234,7 +234,7 @@ fn wide_count(
             while near != 0 {
                 let lane = near.trailing_zeros() as usize;
                 near &= near - 1;
-                scan.add([home, at + lane], estimates[lane], is_unsure >> lane & 1 == 1, row, tally);
+                scan.add([home, at + lane], estimates[lane], is_unsure >> lane & 1 == 1, row, found);
             }
         }
     })
