@@ -1,15 +1,14 @@
 """Checks that slow tests of the last run are listed in tests/slow.toml, each with a reason.
 
-A test is slow that took more than 30 s, and more than 1.2 % of the seconds of all tests: these are 30 s of a whole run on
-a machine that does nothing else, and more if the machine is slower or busy. Times are in pytest's cache
-(tests/conftest.py). Without a run there is nothing to check.
+A test is slow if it took more than 30 s, and more than 1.2 % of the seconds of all tests: in a whole run 30 s on a
+machine that does nothing else, and more on a slower or busy one. Times are in pytest's cache (tests/conftest.py).
+Without a run there is nothing to check.
 """
 
 import json
 import sys
 import tomllib
 from pathlib import Path
-
 
 # of the seconds of all tests
 SHARE = 0.012

@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import kinema as kn
+from kinema.analysis.density.shells import first_shell
 from kinema.testing import write_dcd
 from kinema.testing.analyses import write_solvated_peptide
 
@@ -188,7 +189,10 @@ def test_rings_in_a_plane(tmp_path: Path) -> None:
 
 def test_cells_without_a_volume_are_refused_unless_it_does_not_matter(tmp_path: Path) -> None:
     trajectory = written(tmp_path, np.random.default_rng(1).uniform(0, 9, (2, 20, 3)), None)
-    with pytest.raises(kn.ArgumentError, match=r"a.dcd: the cell of frame 0 has no volume, which norm='rdf' needs"):
+    with pytest.raises(
+        kn.ArgumentError,
+        match=r"a.dcd: frame 0 has no cell with a volume, which norm='rdf' needs; give volume=, or norm='none'",
+    ):
         kn.analysis.InterRDF(trajectory).run()
     counts = kn.analysis.InterRDF(trajectory, norm="none").run().results
     assert counts.count.sum() > 0 and (counts.rdf * 2 == counts.count).all()
@@ -199,9 +203,9 @@ def test_cells_without_a_volume_are_refused_unless_it_does_not_matter(tmp_path: 
 def test_the_first_shell(peptide: kn.Trajectory) -> None:
     distances = np.linspace(0.1, 12, 120)
     wave = np.where(distances < 2, 0, 1 + 2 * np.exp(-distances / 3) * np.cos(2 * np.pi * (distances - 2.8) / 3))
-    place = kn.analysis.density.rdf.first_shell(wave)
+    place = first_shell(wave)
     assert place is not None and abs(distances[place] - 4.3) < 0.2
-    assert kn.analysis.density.rdf.first_shell(np.ones(50)) is None
+    assert first_shell(np.ones(50)) is None
     nothing = kn.analysis.InterRDF(peptide, "name OH2", range=(0, 1)).run()
     assert np.isnan(nothing.first_shell).all()
 

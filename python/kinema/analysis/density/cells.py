@@ -14,17 +14,20 @@ if TYPE_CHECKING:
     from kinema.model.selection.frames import FrameSelection
     from kinema.trajectory import Trajectory
 
-__all__ = ["first_cell", "heights_of", "is_along_axes"]
+__all__ = ["check_volumes", "first_cell", "heights_of", "is_along_axes"]
 
+_CONVERT = "convert the trajectory to a file that has cells"
 # what edges may have along other axes, as a part of the longest
 _ANGLE = 1e-6
 
 
-def first_cell(trajectory: Trajectory, frames: FrameSelection, what: str, *, periodic: bool) -> NDArray[np.float64]:
+def first_cell(
+    trajectory: Trajectory, frames: FrameSelection, what: str, *, periodic: bool, remedy: str = _CONVERT
+) -> NDArray[np.float64]:
     """(3, 3) edges of the cell of the first frame, angstrom.
 
-    Raises ArgumentError, which says `what` needs it, if that frame has no cell with a volume, or, with `periodic`, if
-    not all of its edges are periodic.
+    Raises ArgumentError, which says `what` needs it and what the remedy is, if that frame has no cell with a volume,
+    or, with `periodic`, if not all of its edges are periodic.
     """
     read = trajectory.viewed_trajectory().read([frames[0]], np.zeros(1, np.uint32), fields=["positions"])
     cell: NDArray[np.float64] = np.asarray(read["cells"][0], np.float64)
@@ -32,12 +35,20 @@ def first_cell(trajectory: Trajectory, frames: FrameSelection, what: str, *, per
     lengths = np.linalg.norm(cell, axis=1)
     known = bool(read["present"]["cells"][0]) and np.isfinite(cell).all() and lengths.all()
     if not known or abs(np.linalg.det(cell)) < 1e-9 * lengths.max() ** 3:
-        raise ArgumentError(
-            f"{where} has no cell with a volume, which {what} needs; convert the trajectory to a file that has cells"
-        )
+        raise ArgumentError(f"{where} has no cell with a volume, which {what} needs; {remedy}")
     if periodic and not read["periodic"][0].all():
         raise ArgumentError(f"{where} is not periodic along all edges of its cell, which {what} needs")
     return cell
+
+
+def check_volumes(
+    trajectory: Trajectory, volumes: NDArray[np.float64], frames: NDArray[np.int64], what: str, remedy: str
+) -> None:
+    """Raises ArgumentError as `first_cell`, with the first of the frames whose volume is nan."""
+    without = np.isnan(volumes)
+    if without.any():
+        where = f"{trajectory.paths[0]}: frame {frames[without.argmax()]}"
+        raise ArgumentError(f"{where} has no cell with a volume, which {what} needs; {remedy}")
 
 
 def heights_of(cell: NDArray[np.float64]) -> NDArray[np.float64]:

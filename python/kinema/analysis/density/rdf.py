@@ -22,10 +22,12 @@ import numpy as np
 from kinema import _core
 from kinema.analysis.base import Pass, Passes, Results
 from kinema.analysis.declaration import Option, Quantity
+from kinema.analysis.density.cells import check_volumes, first_cell
+from kinema.analysis.density.elements import symbols_of
+from kinema.analysis.density.shells import NO_COLUMN, check_bins, check_range, first_shell, shell_volumes
 from kinema.analysis.profile import ProfileAnalysis, block_bounds, standard_error
 from kinema.base.choices import check_choice, whole_number
 from kinema.base.errors import ArgumentError
-from kinema.base.notes import emit
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from kinema.storage.tables import Table
     from kinema.trajectory import Trajectory
 
-__all__ = ["NO_COLUMN", "InterRDF", "check_bins", "check_range", "first_shell", "shell_volumes"]
+__all__ = ["InterRDF"]
 
 NORM = ("rdf", "density", "none")
 SAME = ("none", "residue", "segment", "chain")
@@ -47,9 +49,7 @@ BY = ("none", "name", "type", "element", "resname")
 DIMENSIONS = ("xyz", "xy")
 _COLUMNS = {"name": "names", "type": "types", "element": "elements", "resname": "resnames"}
 _SAME_COLUMNS = {"residue": "resindices", "segment": "segids", "chain": "chainIDs"}
-# for pairs that have no column
-NO_COLUMN = np.uint32(2**32 - 1)
-_MOST_BINS = 2**32
+_GIVE_VOLUME = "give volume=, or norm='none'"
 
 
 class InterRDF(ProfileAnalysis):
@@ -262,6 +262,10 @@ class InterRDF(ProfileAnalysis):
         return Quantity("rdf", unit, what)
 
     @property
+    def _needs_volume(self) -> bool:
+        return self._norm == "rdf" and self._volume is None
+
+    @property
     def _title(self) -> str:
         return self._function.title
 
@@ -275,11 +279,11 @@ class InterRDF(ProfileAnalysis):
         """(n_atoms,) a column of the topology."""
         why = f"{argument}={value!r}"
         table = self._atoms(why)
+        if value == "element":
+            return symbols_of(table, why)
         values = table.get(columns[value])
         if values is None and value == "chain":
             values = table.get("segids")
-        if values is None and value == "element" and (names := table.get("names")) is not None:
-            values = _guessed_elements(table.name, names)
         if values is None:
             raise ArgumentError(f"{table.name} has no {columns[value]}, which {why} needs; choose another")
         return np.asarray(values)
@@ -349,6 +353,8 @@ class InterRDF(ProfileAnalysis):
 
     def _passes(self, frames: FrameSelection) -> Passes:
         bounds = block_bounds(frames, self._n_blocks)
+        if self._needs_volume and not self._plane:
+            first_cell(self.trajectory, frames, "norm='rdf'", periodic=True, remedy=_GIVE_VOLUME)
         kernel = _core.Kernel(
             "rdf",
             self.trajectory.n_atoms,
@@ -361,7 +367,8 @@ class InterRDF(ProfileAnalysis):
         edges, counts = np.asarray(found["edges"]), np.asarray(found["counts"])
         volumes, n_pairs = np.asarray(found["values"])[:, 0], np.asarray(found["n_pairs"])
         numbers = frames.numbers().astype(np.int64)
-        self._check_volumes(volumes, numbers)
+        if self._needs_volume:
+            check_volumes(self.trajectory, volumes, numbers, "norm='rdf'", _GIVE_VOLUME)
         self._note_range(np.asarray(found["values"])[:, 1], volumes)
         in_block = np.searchsorted(bounds, numbers, side="right") - 1
         whole = self._normalised(counts.sum(axis=0), edges, volumes, n_pairs)
@@ -397,15 +404,6 @@ class InterRDF(ProfileAnalysis):
                     f"images='minimum': beyond {reach.min():.4g} angstrom, half of the shortest edge, not "
                     "all images count, so that the function falls off there; images='all' counts them"
                 ]
-            )
-
-    def _check_volumes(self, volumes: NDArray[np.float64], frames: NDArray[np.int64]) -> None:
-        without = np.isnan(volumes)
-        if self._norm == "rdf" and self._volume is None and without.any():
-            what = "area" if self._plane else "volume"
-            raise ArgumentError(
-                f"{self.trajectory.paths[0]}: the cell of frame {frames[without.argmax()]} has no {what}, which "
-                f"norm='rdf' needs; give volume=, or norm='none'"
             )
 
     def _normalised(
@@ -471,52 +469,3 @@ class InterRDF(ProfileAnalysis):
             self._title,
             columns.get("rdf_error"),
         )
-
-
-def first_shell(values: NDArray[np.float64]) -> int | None:
-    """The bin of the first minimum after the first maximum, of values smoothed over three bins; None if there is none.
-
-    A maximum is above 1, the value of pairs that are spread evenly.
-    """
-    if len(values) < 5 or not np.isfinite(values).all():
-        return None
-    smooth = np.convolve(values, np.ones(3) / 3, mode="valid")
-    rises, falls = np.diff(smooth) > 0, np.diff(smooth) < 0
-    peaks = np.flatnonzero(rises[:-1] & falls[1:] & (smooth[1:-1] > 1)) + 1
-    if not len(peaks):
-        return None
-    after = np.flatnonzero(~rises[:-1] & rises[1:]) + 1
-    after = after[after > peaks[0]]
-    return int(after[0]) + 1 if len(after) else None
-
-
-def shell_volumes(edges: NDArray[np.float64], *, plane: bool = False) -> NDArray[np.float64]:
-    """(bins,) volumes of the shells between edges, or areas of rings in a plane."""
-    return np.asarray(np.pi * np.diff(edges**2) if plane else 4 / 3 * np.pi * np.diff(edges**3))
-
-
-def check_bins(given: Any) -> int:
-    """The number of bins; raises ArgumentError for none, and for 2^32 and more."""
-    number = whole_number("nbins", given)
-    if number >= _MOST_BINS:
-        raise ArgumentError(f"nbins must be below 2^32, found {number}")
-    return number
-
-
-def check_range(given: Any) -> tuple[float, float]:
-    """The edges; raises ArgumentError for a range that is empty, negative or not finite."""
-    numbers = np.asarray(given, np.float64)
-    if numbers.shape != (2,) or not np.isfinite(numbers).all() or not 0 <= numbers[0] < numbers[1]:
-        raise ArgumentError(f"range must be two finite distances, the first below the second, found {given}")
-    return float(numbers[0]), float(numbers[1])
-
-
-def _guessed_elements(name: str, names: NDArray[Any]) -> NDArray[np.str_]:
-    """(n_atoms,) elements by MDAnalysis' guess from names, which is noted."""
-    from kinema.model.universe import import_mdanalysis
-
-    import_mdanalysis()
-    from MDAnalysis.guesser.default_guesser import DefaultGuesser
-
-    emit([f"{name}: elements are guessed by MDAnalysis from names, as the topology has none"])
-    return np.asarray(DefaultGuesser(None).guess_types(names.astype(object)), np.str_)

@@ -17,7 +17,8 @@ from kinema import _core
 from kinema.analysis.atom_columns import labels_of
 from kinema.analysis.base import Pass, Passes, Results
 from kinema.analysis.declaration import Option, Quantity
-from kinema.analysis.density.rdf import NO_COLUMN, check_bins, check_range, shell_volumes
+from kinema.analysis.density.cells import check_volumes, first_cell
+from kinema.analysis.density.shells import NO_COLUMN, check_bins, check_range, shell_volumes
 from kinema.analysis.profile import ProfileAnalysis
 from kinema.base.choices import check_choice
 from kinema.base.errors import ArgumentError
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["InterRDF_s"]
 
 NORM = ("rdf", "density", "none")
+_NO_VOLUME = "choose norm='none'"
 
 
 class InterRDF_s(ProfileAnalysis):  # noqa: N801 - MDAnalysis' name
@@ -135,6 +137,8 @@ class InterRDF_s(ProfileAnalysis):  # noqa: N801 - MDAnalysis' name
         return f"radial distribution functions of {counted(int(self._columns_of_pairs.max()) + 1, 'pair')} of atoms"
 
     def _passes(self, frames: FrameSelection) -> Passes:
+        if self._norm == "rdf":
+            first_cell(self.trajectory, frames, "norm='rdf'", periodic=True, remedy=_NO_VOLUME)
         sizes = [len(one) for one in self._atoms]
         kernel = _core.Kernel(
             "rdf",
@@ -150,12 +154,8 @@ class InterRDF_s(ProfileAnalysis):  # noqa: N801 - MDAnalysis' name
         found = yield Pass(kernel)
         edges, counts = np.asarray(found["edges"]), np.asarray(found["counts"])[0]
         volumes, n_frames = np.asarray(found["values"])[:, 0], len(frames)
-        if self._norm == "rdf" and np.isnan(volumes).any():
-            frame = frames.numbers()[int(np.isnan(volumes).argmax())]
-            raise ArgumentError(
-                f"{self.trajectory.paths[0]}: the cell of frame {frame} has no volume, which norm='rdf' needs; choose "
-                "norm='none'"
-            )
+        if self._norm == "rdf":
+            check_volumes(self.trajectory, volumes, frames.numbers().astype(np.int64), "norm='rdf'", _NO_VOLUME)
         evenly = {"none": n_frames, "density": n_frames * shell_volumes(edges)}
         by = evenly[self._norm] if self._norm in evenly else shell_volumes(edges) * (1 / volumes).sum()
         values = counts / by

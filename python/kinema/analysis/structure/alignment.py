@@ -1,4 +1,4 @@
-"""`Alignment`: the superposition of frames before an analysis of motion, on a reference or on their average."""
+"""The superposition of frames before an analysis of motion, on a reference or on their average."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import numpy as np
 from kinema import _core
 from kinema.analysis.base import Pass
 from kinema.analysis.declaration import MOST_PASSES, TOLERANCE
+from kinema.analysis.declared import DeclaredAnalysis
 from kinema.base.choices import ALIGN
 from kinema.base.errors import ArgumentError
+from kinema.base.notes import emit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -69,6 +71,11 @@ class Alignment:
         self._tolerance, self._most_passes = (tolerance, most_passes) if align == "iterative" else (np.inf, 1)
         self.files: tuple[str, ...] = ()
 
+    @property
+    def is_wanted(self) -> bool:
+        """Whether frames are superposed."""
+        return self._align is not None
+
     def read_reference(self) -> None:
         """Reads the reference and the weights; notes and errors of these are raised here."""
         from kinema.transforms.arguments import weights_of
@@ -112,7 +119,29 @@ class Alignment:
         return (_core.Transform("superpose", self._trajectory.n_atoms, label="superpose", **made),)
 
 
-def check_alignment(given: Mapping[str, Any], *, followed: bool) -> None:
+class AlignedAnalysis(DeclaredAnalysis):
+    """An analysis that superposes frames first, if wanted; its constructor makes `_alignment`."""
+
+    _alignment: Alignment
+
+    @classmethod
+    def check_arguments(cls, given: Mapping[str, Any], *, followed: bool = False) -> None:
+        _check_alignment(given, followed=followed)
+        super().check_arguments(given, followed=followed)
+
+    @property
+    def other_files(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*super().other_files, *self._alignment.files)))
+
+    def _read_reference(self, not_superposed: str) -> None:
+        """Reads the reference, with its notes; notes `not_superposed` without `align`."""
+        with self._noting():
+            self._alignment.read_reference()
+            if not self._alignment.is_wanted:
+                emit([not_superposed])
+
+
+def _check_alignment(given: Mapping[str, Any], *, followed: bool) -> None:
     """Raises ArgumentError for arguments of an alignment that exclude or need each other; see `check_arguments`."""
     if followed and given.get("align") in ("average", "iterative"):
         times = "twice" if given["align"] == "average" else "until the average stands still"

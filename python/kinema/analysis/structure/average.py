@@ -8,7 +8,7 @@ structure are shorter than those of any frame where atoms turn. Source: MDAnalys
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -28,9 +28,7 @@ from kinema.analysis.declaration import (
     ReferenceStructure,
     Tolerance,
 )
-from kinema.analysis.declared import DeclaredAnalysis
-from kinema.analysis.structure.alignment import Alignment, check_alignment
-from kinema.base.notes import emit
+from kinema.analysis.structure.alignment import AlignedAnalysis, Alignment
 from kinema.storage.tables import Column, Table
 
 if TYPE_CHECKING:
@@ -48,7 +46,7 @@ _NOT_SUPERPOSED = (
 )
 
 
-class AverageStructure(DeclaredAnalysis):
+class AverageStructure(AlignedAnalysis):
     """Mean positions of atoms over the frames.
 
     Parameters
@@ -115,19 +113,7 @@ class AverageStructure(DeclaredAnalysis):
         super().__init__(trajectory, selection, **self._alignment.arguments)
         self.n_passes = self._alignment.n_passes
         self.selection.check_unique()
-        with self._noting():
-            self._alignment.read_reference()
-            if align is None:
-                emit([_NOT_SUPERPOSED])
-
-    @classmethod
-    def check_arguments(cls, given: Mapping[str, Any], *, followed: bool = False) -> None:
-        check_alignment(given, followed=followed)
-        super().check_arguments(given, followed=followed)
-
-    @property
-    def other_files(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys((*super().other_files, *self._alignment.files)))
+        self._read_reference(_NOT_SUPERPOSED)
 
     def _passes(self, frames: FrameSelection) -> Passes:
         transforms = yield from self._alignment.passes()

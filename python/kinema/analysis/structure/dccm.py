@@ -9,7 +9,7 @@ M. Karplus, Proteins 11, 205 (1991); Bio3D's `dccm` and cpptraj's `matrix correl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
@@ -31,14 +31,11 @@ from kinema.analysis.declaration import (
     Tolerance,
 )
 from kinema.analysis.matrix import MatrixAnalysis
-from kinema.analysis.structure.alignment import Alignment, check_alignment
+from kinema.analysis.structure.alignment import AlignedAnalysis, Alignment
 from kinema.base.choices import BY, check_choice
 from kinema.base.errors import ArgumentError
-from kinema.base.notes import emit
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
     from kinema.model.selection.atoms import AtomChoice
@@ -54,7 +51,7 @@ _NOT_SUPERPOSED = (
 )
 
 
-class CrossCorrelation(MatrixAnalysis):
+class CrossCorrelation(AlignedAnalysis, MatrixAnalysis):
     """Cross-correlations of the displacements of atoms or residues.
 
     Parameters
@@ -141,19 +138,8 @@ class CrossCorrelation(MatrixAnalysis):
         with self._noting():
             table = None if trajectory.topology is None else trajectory.topology.atoms
             self._residues = groups_of(selection, table, "residues") if by == "residue" else None
-            self._alignment.read_reference()
-            if align is None:
-                emit([_NOT_SUPERPOSED])
+        self._read_reference(_NOT_SUPERPOSED)
         self.of = by
-
-    @classmethod
-    def check_arguments(cls, given: Mapping[str, Any], *, followed: bool = False) -> None:
-        check_alignment(given, followed=followed)
-        super().check_arguments(given, followed=followed)
-
-    @property
-    def other_files(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys((*super().other_files, *self._alignment.files)))
 
     def _passes(self, frames: FrameSelection) -> Passes:
         if len(frames) < 2:

@@ -32,9 +32,8 @@ from kinema.analysis.declaration import (
     Weights,
 )
 from kinema.analysis.declared import DeclaredAnalysis
-from kinema.analysis.structure.alignment import Alignment, check_alignment
+from kinema.analysis.structure.alignment import AlignedAnalysis, Alignment
 from kinema.base.errors import ArgumentError
-from kinema.base.notes import emit
 from kinema.storage.tables import Column, Table
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ _RANDOM = 0.7
 _MANY_COORDINATES = 1500
 
 
-class PCA(DeclaredAnalysis):
+class PCA(AlignedAnalysis):
     """Principal components of the motion of atoms.
 
     Parameters
@@ -176,20 +175,13 @@ class PCA(DeclaredAnalysis):
         self.n_passes = None if passes is None else passes + bool(projections)
         with self._noting():
             self._weights = self._weights_of(weights)
-            self._alignment.read_reference()
-            if align is None:
-                emit([_NOT_SUPERPOSED])
+        self._read_reference(_NOT_SUPERPOSED)
 
     @classmethod
     def check_arguments(cls, given: Mapping[str, Any], *, followed: bool = False) -> None:
-        check_alignment(given, followed=followed)
         if followed and given.get("projections"):
             raise ArgumentError("projections= reads all frames twice, which --follow cannot; leave it out")
         super().check_arguments(given, followed=followed)
-
-    @property
-    def other_files(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys((*super().other_files, *self._alignment.files)))
 
     @property
     def mean(self) -> NDArray[np.float64]:

@@ -11,7 +11,7 @@ Vibrations in Crystallography, 1975).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 
@@ -32,11 +32,9 @@ from kinema.analysis.declaration import (
     ReferenceStructure,
     Tolerance,
 )
-from kinema.analysis.declared import DeclaredAnalysis
-from kinema.analysis.structure.alignment import Alignment, check_alignment
+from kinema.analysis.structure.alignment import AlignedAnalysis, Alignment
 from kinema.base.choices import BY, check_choice
 from kinema.base.errors import ArgumentError
-from kinema.base.notes import emit
 from kinema.base.printable import counted
 from kinema.storage.tables import Column, Table
 
@@ -54,7 +52,7 @@ _NOT_SUPERPOSED = (
 )
 
 
-class RMSF(DeclaredAnalysis):
+class RMSF(AlignedAnalysis):
     """Root-mean-square fluctuation of each atom.
 
     Parameters
@@ -153,23 +151,11 @@ class RMSF(DeclaredAnalysis):
         self._by_residue = self._residues() if by == "residue" else None
         self.n_passes = self._alignment.n_passes
         self.selection.check_unique()
-        with self._noting():
-            self._alignment.read_reference()
-            if align is None:
-                emit([_NOT_SUPERPOSED])
-
-    @classmethod
-    def check_arguments(cls, given: Mapping[str, Any], *, followed: bool = False) -> None:
-        check_alignment(given, followed=followed)
-        super().check_arguments(given, followed=followed)
+        self._read_reference(_NOT_SUPERPOSED)
 
     @property
     def summarised_over(self) -> str | None:
         return counted(self.selection.n_atoms, "atom")
-
-    @property
-    def other_files(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys((*super().other_files, *self._alignment.files)))
 
     def _passes(self, frames: FrameSelection) -> Passes:
         transforms = yield from self._alignment.passes()
