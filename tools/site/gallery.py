@@ -31,6 +31,7 @@ OPTIONS = {
     "rgyr": "--select protein",
     "gyration": "--select protein",
     "rmsd-matrix": '--select "name CA"',
+    "cluster": '--select "name CA" --method average --n-clusters 5',
     "dssp": "",
     "pca": '--select "name CA" --align average --projections 3',
     "dccm": '--select "name CA" --align average',

@@ -40,6 +40,13 @@ class AllPairs:
 
     The first pass reads the positions of the selected atoms, which the second one has as a whole. Its rows are the
     RMSDs of a frame from the next frames in a circle.
+
+    Attributes
+    ----------
+    positions : (frames, atoms, 3) float32, angstrom
+        Positions of the selected atoms, after the first pass.
+    time : (frames,) float64, ps
+        Their times.
     """
 
     n_passes = 2
@@ -50,36 +57,46 @@ class AllPairs:
         selection.check_unique()
         self._trajectory, self._selection = trajectory, selection
         self._weights, self._superposition = weights, superposition
+        self.positions: NDArray[np.float32] = np.empty((0, 0, 3), np.float32)
+        self.time: NDArray[np.float64] = np.empty(0)
 
-    def bytes_of(self, frames: FrameSelection) -> int:
+    def bytes_of_positions(self, n_frames: int) -> int:
+        """Bytes of the positions, in single precision and in double."""
+        return n_frames * self._selection.n_atoms * 3 * (4 + 8)
+
+    def bytes_of(self, n_frames: int) -> int:
         """Bytes that positions and RMSDs take while both are there, and rows become a matrix."""
-        n = len(frames)
-        # in single and in double precision; rows and matrix
-        return n * self._selection.n_atoms * 3 * (4 + 8) + 2 * 8 * n_pairs(n)
+        return self.bytes_of_positions(n_frames) + 2 * 8 * n_pairs(n_frames)
 
-    def passes(self, frames: FrameSelection) -> Generator[Pass, Any, tuple[NDArray[np.float64], dict[str, Any]]]:
-        """The condensed matrix, and what else is known: `positions` (frames, atoms, 3) float32, and `time`."""
-        n_atoms = self._trajectory.n_atoms
-        kernel = _core.Kernel("positions", n_atoms, atoms=self._selection.indices, n_frames=len(frames))
-        read = yield Pass(kernel)
-        positions = np.asarray(read["values"])
-        self._check_rotations(positions[0])
-        # a frame that is listed twice is compared once
-        numbers, first, places = np.unique(frames.numbers(), return_index=True, return_inverse=True)
-        given = {"structures": positions[first], "numbers": numbers.astype(np.float64), "weights": self._weights}
-        found = yield Pass(_core.Kernel("frame_rmsds", n_atoms, superposed=self._superposition, **given))
-        condensed = _condensed(np.asarray(found["values"])[first])
-        if not np.array_equal(places, np.arange(len(places))):
-            condensed = _rearranged(condensed, places, len(numbers))
-        more = {"positions": positions.reshape(len(frames), -1, 3), "time": np.asarray(read["time"])}
-        return condensed, more
+    def read(self, frames: FrameSelection, transforms: Sequence[_core.Transform] = ()) -> Generator[Pass, Any, None]:
+        """Reads `positions` and `time`."""
+        indices = self._selection.indices
+        kernel = _core.Kernel("positions", self._trajectory.n_atoms, atoms=indices, n_frames=len(frames))
+        found = yield Pass(kernel, transforms)
+        self.positions = np.asarray(found["values"]).reshape(len(frames), -1, 3)
+        self.time = np.asarray(found["time"])
 
-    def _check_rotations(self, positions: NDArray[np.float32]) -> None:
-        """Notes atoms, such as two or those on a line, that leave a rotation undetermined."""
+    def forget(self) -> None:
+        """Gives back the memory of positions."""
+        self.positions = self.positions[:0]
+
+    def condensed(self, frames: FrameSelection) -> Generator[Pass, Any, NDArray[np.float64]]:
+        """The condensed matrix of frames whose positions have been read."""
         if self._superposition:
             from kinema.transforms.reference import note_free_rotation
 
-            note_free_rotation(positions.reshape(-1, 3).astype(np.float64), self._weights)
+            note_free_rotation(self.positions[0].astype(np.float64), self._weights)
+        # a frame that is listed twice is compared once
+        numbers, first, places = np.unique(frames.numbers(), return_index=True, return_inverse=True)
+        is_ascending = np.array_equal(places, np.arange(len(places)))
+        rows = self.positions.reshape(len(frames), -1)
+        given = {"structures": rows if is_ascending else rows[first], "numbers": numbers.astype(np.float64)}
+        given |= {"weights": self._weights, "superposed": self._superposition}
+        found = yield Pass(_core.Kernel("frame_rmsds", self._trajectory.n_atoms, **given))
+        values = np.asarray(found["values"])
+        if is_ascending:
+            return _condensed(values)
+        return _rearranged(_condensed(values[first]), places, len(numbers))
 
 
 def _condensed(rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -169,17 +186,24 @@ class RMSDMatrix(MatrixAnalysis):
         super().check_arguments(given, followed=followed)
 
     def _matrix_bytes(self, frames: FrameSelection) -> tuple[int, int, int]:
-        return len(frames), len(frames), self._pairs.bytes_of(frames)
+        return len(frames), len(frames), self._pairs.bytes_of(len(frames))
 
     def _passes(self, frames: FrameSelection) -> Passes:
         if len(frames) < 2:
             raise ArgumentError(f"pairs of frames need at least two frames, found {len(frames)}")
-        condensed, more = yield from self._pairs.passes(frames)
+        yield from self._pairs.read(frames)
+        condensed = yield from self._pairs.condensed(frames)
         numbers = frames.numbers().astype(np.int64)
         square = Square(condensed, len(numbers))
-        return Results(
-            dist_matrix=square, condensed=condensed, frames=numbers, time=more["time"], values=condensed.reshape(-1, 1)
+        found = Results(
+            dist_matrix=square,
+            condensed=condensed,
+            frames=numbers,
+            time=self._pairs.time,
+            values=condensed.reshape(-1, 1),
         )
+        self._pairs.forget()
+        return found
 
     def _matrix(self) -> NDArray[np.floating]:
         matrix: NDArray[np.float64] = self.results.dist_matrix
