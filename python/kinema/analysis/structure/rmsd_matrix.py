@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kinema.trajectory import Trajectory
     from kinema.transforms.reference import Reference
 
-__all__ = ["AllPairs", "RMSDMatrix"]
+__all__ = ["AllPairs", "RMSDMatrix", "condensed_of_rows"]
 
 Superposition = Annotated[
     bool,
@@ -98,11 +98,11 @@ class AllPairs:
         found = yield Pass(_core.Kernel("frame_rmsds", self._trajectory.n_atoms, **given))
         values = np.asarray(found["values"])
         if is_ascending:
-            return _condensed(values)
-        return _rearranged(_condensed(values[first]), places, len(numbers))
+            return condensed_of_rows(values)
+        return _rearranged(condensed_of_rows(values[first]), places, len(numbers))
 
 
-def _condensed(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+def condensed_of_rows(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     """The condensed matrix of rows in a circle: column k of row i is the pair of i and i + k + 1, modulo `n`."""
     n, width = rows.shape
     condensed = np.empty(n_pairs(n))
