@@ -55,19 +55,23 @@ pub(super) struct PairCounts<'a> {
     pub(super) near: NearPairs,
 }
 
-/// Pairs of a run that may be within the cutoff: squared distances, homes and points. There is room for more.
+/// Pairs of a run that may be within the cutoff, home by home: squared distances and points. There is room for more.
 #[derive(Debug, Default)]
 pub(super) struct NearPairs {
     squares: Vec<f32>,
-    homes: Vec<u32>,
     points: Vec<u32>,
+    /// The first pair of each home.
+    starts: Vec<usize>,
+    n: usize,
 }
 
 impl NearPairs {
-    fn make_room(&mut self, n: usize) {
+    /// Empties it, and makes room for `n` pairs.
+    fn clear(&mut self, n: usize) {
+        self.n = 0;
+        self.starts.clear();
         if self.squares.len() < n {
             self.squares.resize(n, 0.0);
-            self.homes.resize(n, 0);
             self.points.resize(n, 0);
         }
     }
@@ -239,6 +243,18 @@ static PACKED: [[u32; LANES]; 1 << LANES] = {
     all
 };
 
+/// For each set of lanes, their number.
+#[cfg(target_arch = "x86_64")]
+static N_PACKED: [u8; 1 << LANES] = {
+    let mut all = [0; 1 << LANES];
+    let mut set = 0;
+    while set < all.len() {
+        all[set] = set.count_ones() as u8;
+        set += 1;
+    }
+    all
+};
+
 /// Packs the pairs that are near, without a branch, then counts them, all lanes full.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
@@ -251,77 +267,94 @@ fn wide_count(
     found: &mut PairCounts<'_>,
 ) -> u64 {
     let mut near = std::mem::take(&mut found.near);
-    near.make_room(homes.len() * run.points.len() + LANES);
-    let mut n = 0;
-    let examined = scan.visit(homes, run, &|_| true, |home, place, points| {
-        n = wide_near(scan, home, place, points, &mut near, n);
-    });
-    for at in (0..n).step_by(LANES) {
-        wide_bins(scan, binning, &near, at..n.min(at + LANES), row, found);
+    near.clear(homes.len() * run.points.len() + LANES);
+    let first_home = homes.start;
+    let examined = scan.visit(homes, run, &|_| true, |_, place, points| wide_near(scan, place, points, &mut near));
+    // the home of a pair, as pairs are seen in order
+    let mut home = 0;
+    for at in (0..near.n).step_by(LANES) {
+        let pairs = at..near.n.min(at + LANES);
+        let (bins, is_unsure, is_below) = wide_bins(binning, &near.squares[at..]);
+        if found.is_plain && (is_unsure | is_below) == 0 && pairs.len() == LANES {
+            for bin in bins {
+                if let Some(count) = found.counts.get_mut(bin as usize) {
+                    *count += 1;
+                }
+            }
+            continue;
+        }
+        for (lane, pair) in pairs.enumerate() {
+            while near.starts.get(home + 1).is_some_and(|start| *start <= pair) {
+                home += 1;
+            }
+            let (home, point) = (first_home + home, near.points[pair] as usize);
+            if is_unsure >> lane & 1 == 1 {
+                found.unsure.push([home as u32, point as u32]);
+            } else if is_below >> lane & 1 == 0
+                && let Some(row) = row(scan.homes.number(home), scan.others.number(point))
+                && let Some(count) = found.counts.get_mut(row + bins[lane] as usize)
+            {
+                *count += 1;
+            }
+        }
     }
     found.near = near;
     examined
 }
 
-/// Appends the points that are near a home to the first `n` pairs. Returns how many there are then.
+/// Appends the points that are near a home.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx2")]
-fn wide_near(
-    scan: &Scan<'_>,
-    home: usize,
-    place: [f32; 3],
-    points: Range<usize>,
-    near: &mut NearPairs,
-    mut n: usize,
-) -> usize {
+fn wide_near(scan: &Scan<'_>, place: [f32; 3], points: Range<usize>, near: &mut NearPairs) {
     use std::arch::x86_64::{
-        _CMP_LE_OQ, _mm256_add_epi32, _mm256_cmp_ps, _mm256_loadu_si256, _mm256_movemask_ps, _mm256_permutevar8x32_ps,
-        _mm256_set1_epi32, _mm256_set1_ps, _mm256_storeu_ps, _mm256_storeu_si256,
+        _CMP_LE_OQ, _mm256_add_epi32, _mm256_add_ps, _mm256_cmp_ps, _mm256_loadu_ps, _mm256_loadu_si256,
+        _mm256_movemask_ps, _mm256_mul_ps, _mm256_permutevar8x32_ps, _mm256_set1_epi32, _mm256_set1_ps,
+        _mm256_storeu_ps, _mm256_storeu_si256, _mm256_sub_ps,
     };
-    let place = place.map(|x| _mm256_set1_ps(x));
-    let (limit, of_home) = (_mm256_set1_ps(scan.limit), _mm256_set1_epi32(home as i32));
-    for at in points.clone().step_by(LANES) {
-        let squares = wide_squares(scan, at, place);
-        let is_near = _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_LE_OQ>(squares, limit)) as u32;
-        let is_near = is_near & lanes_before(points.end - at);
-        let room = n..n + LANES;
-        let (Some(to_squares), Some(to_homes), Some(to_points)) =
-            (near.squares.get_mut(room.clone()), near.homes.get_mut(room.clone()), near.points.get_mut(room))
-        else {
-            break;
-        };
-        // SAFETY: eight numbers of an array are read, eight of each slice are written, at any alignment.
+    near.starts.push(near.n);
+    let n_points = points.len();
+    // one check of all that is read and written
+    let [xs, ys, zs] = scan.others.coordinates.each_ref().map(|all| all[points.start..points.end + LANES].as_ptr());
+    let room = near.n..near.n + n_points + LANES;
+    let (squares, numbers) = (near.squares[room.clone()].as_mut_ptr(), near.points[room].as_mut_ptr());
+    let [x, y, z, limit] = [place[0], place[1], place[2], scan.limit].map(|x| _mm256_set1_ps(x));
+    let mut n = 0;
+    let mut at = 0;
+    while at < n_points {
+        // SAFETY: `at` is less than the number of points, after which there are eight more coordinates; no more pairs
+        // were found than points were looked at, and there is room for eight more.
         unsafe {
-            let lanes = _mm256_loadu_si256(PACKED[is_near as usize & 0xff].as_ptr().cast());
-            _mm256_storeu_ps(to_squares.as_mut_ptr(), _mm256_permutevar8x32_ps(squares, lanes));
-            _mm256_storeu_si256(to_homes.as_mut_ptr().cast(), of_home);
-            let points = _mm256_add_epi32(_mm256_set1_epi32(at as i32), lanes);
-            _mm256_storeu_si256(to_points.as_mut_ptr().cast(), points);
+            let dx = _mm256_sub_ps(_mm256_loadu_ps(xs.add(at)), x);
+            let dy = _mm256_sub_ps(_mm256_loadu_ps(ys.add(at)), y);
+            let dz = _mm256_sub_ps(_mm256_loadu_ps(zs.add(at)), z);
+            let of_plane = _mm256_add_ps(_mm256_mul_ps(dx, dx), _mm256_mul_ps(dy, dy));
+            let of_all = _mm256_add_ps(of_plane, _mm256_mul_ps(dz, dz));
+            let is_near = _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_LE_OQ>(of_all, limit)) as u32;
+            let is_near = (is_near & lanes_before(n_points - at)) as usize & 0xff;
+            let lanes = _mm256_loadu_si256(PACKED[is_near].as_ptr().cast());
+            _mm256_storeu_ps(squares.add(n), _mm256_permutevar8x32_ps(of_all, lanes));
+            let of_lanes = _mm256_add_epi32(_mm256_set1_epi32((points.start + at) as i32), lanes);
+            _mm256_storeu_si256(numbers.add(n).cast(), of_lanes);
+            n += N_PACKED[is_near] as usize;
         }
-        n += is_near.count_ones() as usize;
+        at += LANES;
     }
-    n
+    near.n += n;
 }
 
-/// Counts up to eight pairs.
+/// The bins of eight squared distances, which of these are not sure, and which are below the first bin.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx2")]
-fn wide_bins(
-    scan: &Scan<'_>,
-    binning: &Binning,
-    near: &NearPairs,
-    pairs: Range<usize>,
-    row: &impl Fn(u32, u32) -> Option<usize>,
-    found: &mut PairCounts<'_>,
-) {
+fn wide_bins(binning: &Binning, squares: &[f32]) -> ([u32; LANES], u32, u32) {
     use std::arch::x86_64::{
         _CMP_LE_OQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _mm256_andnot_ps, _mm256_cmp_ps, _mm256_cvttps_epi32,
         _mm256_loadu_ps, _mm256_movemask_ps, _mm256_mul_ps, _mm256_round_ps, _mm256_set1_ps, _mm256_sqrt_ps,
         _mm256_storeu_si256, _mm256_sub_ps,
     };
-    let Some(squares) = near.squares[pairs.start..].first_chunk::<LANES>() else { return };
+    let mut numbers = [0_u32; LANES];
+    let Some(squares) = squares.first_chunk::<LANES>() else { return (numbers, 0, 0) };
     // SAFETY: eight numbers of an array are read, at any alignment.
     let squares = unsafe { _mm256_loadu_ps(squares.as_ptr()) };
     let [least, scale, error, sign] = [binning.least, binning.scale, binning.error, -0.0].map(|x| _mm256_set1_ps(x));
@@ -330,28 +363,9 @@ fn wide_bins(
     let apart = _mm256_andnot_ps(sign, _mm256_sub_ps(bins, edges));
     let is_unsure = _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_LE_OQ>(apart, error)) as u32;
     let is_below = _mm256_movemask_ps(bins) as u32;
-    let mut numbers = [0_u32; LANES];
     // SAFETY: eight numbers of an array are written, at any alignment.
     unsafe { _mm256_storeu_si256(numbers.as_mut_ptr().cast(), _mm256_cvttps_epi32(bins)) };
-    if found.is_plain && (is_unsure | is_below) == 0 && pairs.len() == LANES {
-        for bin in numbers {
-            if let Some(count) = found.counts.get_mut(bin as usize) {
-                *count += 1;
-            }
-        }
-        return;
-    }
-    for (lane, pair) in pairs.enumerate() {
-        let (home, point) = (near.homes[pair] as usize, near.points[pair] as usize);
-        if is_unsure >> lane & 1 == 1 {
-            found.unsure.push([home as u32, point as u32]);
-        } else if is_below >> lane & 1 == 0
-            && let Some(row) = row(scan.homes.number(home), scan.others.number(point))
-            && let Some(count) = found.counts.get_mut(row + numbers[lane] as usize)
-        {
-            *count += 1;
-        }
-    }
+    (numbers, is_unsure, is_below)
 }
 
 /// A bit for each of the first lanes.
