@@ -130,6 +130,17 @@ def test_series_without_frames_are_joined_by_time() -> None:
     np.testing.assert_array_equal(found.y.values, [2.0, 1.0])
 
 
+def test_frames_of_other_times_are_noted() -> None:
+    x = series([1.0, 2.0], time=np.array([0.0, 1.0]))
+    with pytest.warns(kn.Note, match="frame 1 has the time 1 ps in value and 2 ps in value: .* different trajectories"):
+        counts_of(x, series([1.0, 2.0], time=np.array([0.0, 2.0])))
+
+
+def test_a_frame_with_two_rows_is_refused() -> None:
+    with pytest.raises(kn.ArgumentError, match="value: frame 4 has 2 rows, expected one"):
+        counts_of(series([1.0, 2.0], frames=[4, 4]), series([1.0], frames=[4]))
+
+
 def test_analyses_and_their_files(adk_dcd: Any, tmp_path: Path) -> None:
     traj = kn.open(adk_dcd.trajectory, adk_dcd.topology, stored=False)
     rmsd = kn.analysis.RMSD(traj, select="name CA").run()

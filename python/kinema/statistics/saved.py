@@ -67,10 +67,10 @@ def read_series(path: str | os.PathLike[str], columns: Sequence[str] | None = No
         )
     check_regular(file, "file of results")
     content = _READERS[suffix](file)
-    columns_read = content.columns
-    if not any(one.unit for one in columns_read if one.name not in ("frame", "time")):
-        # without units every column of numbers may be a quantity
-        columns_read = tuple(map(_with_unit, columns_read))
+    # in tables of Kinema columns without a unit say what the rows are of; others may leave units out
+    columns_read = tuple(
+        _with_unit(one) if not content.is_ours or one.name in (columns or ()) else one for one in content.columns
+    )
     names = [one.name for one in columns_read]
     inputs = (Input.from_path(file),)
     if columns_read and not content.is_ours and "frame" not in names and "time" not in names:
@@ -95,7 +95,7 @@ class _FileColumns:
 
 
 def _with_unit(column: Column) -> Column:
-    known = column.name in ("frame", "time") or column.values.dtype.kind == "U"
+    known = column.unit or column.name in ("frame", "time")
     return column if known else Column(column.name, column.values, NO_UNIT, period=column.period)
 
 

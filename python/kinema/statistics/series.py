@@ -163,6 +163,11 @@ def join_series(series: Sequence[FrameSeries]) -> tuple[list[FrameSeries], list[
             found = ", ".join(f"{one.title} {len(one.values):,}" for one in series)
             raise ArgumentError(f"values without frames or times must be equally many, found {found}")
         return list(series), []
+    for one, key in zip(series, keys, strict=True):
+        unique, counts = np.unique(key, return_counts=True)
+        if len(unique) < len(key):
+            place = int(np.flatnonzero(key == unique[counts > 1][0])[0])
+            raise ArgumentError(f"{one.title}: {one.where(place)} has {counts.max()} rows, expected one")
     common = keys[0]
     for key in keys[1:]:
         common = np.intersect1d(common, key)
@@ -179,7 +184,24 @@ def join_series(series: Sequence[FrameSeries]) -> tuple[list[FrameSeries], list[
             notes.append(
                 f"{one.title}: {left:,} of {counted(len(key), 'frame')} are not in the others and are left out"
             )
-    return joined, list(dict.fromkeys(notes))
+    return joined, [*dict.fromkeys(notes), *_notes_on_times(joined)]
+
+
+def _notes_on_times(joined: Sequence[FrameSeries]) -> list[str]:
+    """A note if frames of one number have several times: they may be of different trajectories."""
+    first = joined[0]
+    for other in joined[1:]:
+        if first.time is None or other.time is None:
+            continue
+        apart = np.flatnonzero(np.abs(first.time - other.time) > _TIME_UNIT + 1e-6 * np.abs(first.time))
+        if len(apart):
+            place = int(apart[0])
+            return [
+                f"{first.where(place)} has the time {first.time[place]:g} ps in {first.title} and "
+                f"{other.time[place]:g} ps in {other.title}: frames are joined by number, and these may be of "
+                "different trajectories"
+            ]
+    return []
 
 
 def _keys_of(series: Sequence[FrameSeries]) -> list[NDArray[np.int64]] | None:
@@ -187,11 +209,5 @@ def _keys_of(series: Sequence[FrameSeries]) -> list[NDArray[np.int64]] | None:
     if all(one.frames is not None for one in series):
         return [one.frames for one in series if one.frames is not None]
     if all(one.time is not None for one in series):
-        keys = [np.rint(one.time / _TIME_UNIT).astype(np.int64) for one in series if one.time is not None]
-        for one, key in zip(series, keys, strict=True):
-            unique, counts = np.unique(key, return_counts=True)
-            if len(unique) < len(key):
-                time = unique[counts > 1][0] * _TIME_UNIT
-                raise ArgumentError(f"{one.title}: {counts.max()} rows have the time {time:g} ps, expected one")
-        return keys
+        return [np.rint(one.time / _TIME_UNIT).astype(np.int64) for one in series if one.time is not None]
     return None
