@@ -14,7 +14,7 @@ from kinema.statistics import (
     detect_equilibration,
     statistical_inefficiency,
 )
-from kinema.statistics.estimators import _length_of_fft
+from kinema.statistics.estimators import _inefficiencies, _length_of_fft
 
 
 def correlated(number: int, inefficiency: float, seed: int = 1) -> Any:
@@ -115,6 +115,16 @@ def test_equilibration_is_the_start_with_most_independent_values() -> None:
     # every fourth place
     coarse = detect_equilibration(values, n_origins=25)
     assert coarse.start == 4 * int(np.argmax(independent[::4]))
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+@pytest.mark.parametrize("inefficiency", [1.0, 30.0])
+def test_inefficiencies_of_many_starts_at_once(offset: float, inefficiency: float) -> None:
+    values = correlated(3000, inefficiency) + offset + 40.0 * np.exp(-np.arange(3000) / 100.0)
+    values[2900:] = values[2900]
+    origins = np.arange(0, 2999, 37)
+    expected = [statistical_inefficiency(values[start:]) for start in origins]
+    np.testing.assert_allclose(_inefficiencies(values, origins), expected, rtol=1e-6)
 
 
 def test_circular_moments() -> None:

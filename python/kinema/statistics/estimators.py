@@ -31,6 +31,8 @@ __all__ = [
 _FEWEST_BLOCKS = 8
 # with fewer independent values, errors of 1 in 10 series stop growing by chance
 _FEWEST_INDEPENDENT = 50
+# lags that are summed one by one; from more of them on, transforms are faster
+_LAGS_AT_ONCE = 512
 # a mean direction this short is rounding
 _SHORTEST_DIRECTION = 1e-12
 
@@ -258,15 +260,51 @@ def detect_equilibration(values: ArrayLike, *, n_origins: int = 100) -> Equilibr
     190
     """
     found = finite_series(values)
-    origins = range(0, max(1, len(found) - 1), -(-len(found) // whole_number("n_origins", n_origins)))
-    best: Equilibration | None = None
-    for start in origins:
-        inefficiency = _inefficiency(found[start:])
-        n_effective = (len(found) - start) / inefficiency
-        if best is None or n_effective > best.n_effective:
-            best = Equilibration(start, inefficiency, n_effective)
-    assert best is not None
-    return best
+    step = -(-len(found) // whole_number("n_origins", n_origins))
+    origins = np.arange(0, max(1, len(found) - 1), step)
+    inefficiencies = _inefficiencies(found, origins)
+    n_effective = (len(found) - origins) / inefficiencies
+    best = int(np.argmax(n_effective))
+    return Equilibration(int(origins[best]), float(inefficiencies[best]), float(n_effective[best]))
+
+
+def _inefficiencies(values: NDArray[np.float64], origins: NDArray[np.int64]) -> NDArray[np.float64]:
+    """(origins,) statistical inefficiency of the values from each origin on.
+
+    Sums of one lag are made for all origins at once. Origins whose correlation lasts longer than `_LAGS_AT_ONCE` are
+    left to transforms.
+    """
+    number = len(values)
+    lengths = (number - origins).astype(np.float64)
+    # about the mean of the second half: sums of the last values are then small numbers
+    shifted = values - values[number // 2 :].mean()
+    sums = np.concatenate([[0.0], np.cumsum(shifted[::-1])])  # of the last values
+    means = sums[number - origins] / lengths
+    variances = _sums_from(shifted * shifted, origins) / lengths - means**2
+    equal = np.minimum.accumulate(values[::-1])[::-1][origins] == np.maximum.accumulate(values[::-1])[::-1][origins]
+    found = np.where(equal, lengths, 1.0)
+    active = np.flatnonzero(~equal & (lengths > 1))
+    for lag in range(1, min(number, _LAGS_AT_ONCE + 1)):
+        active = active[lengths[active] > lag]
+        if not len(active):
+            return found
+        at = origins[active]
+        products = _sums_from(shifted[at[0] : number - lag] * shifted[at[0] + lag :], at - at[0])
+        mean, left = means[active], lengths[active] - lag
+        both = sums[number - at] - sums[lag] + sums[number - at - lag]
+        covariances = products - mean * both + left * mean**2
+        correlations = covariances / (left * variances[active])
+        positive = correlations > 0
+        found[active[positive]] += 2.0 * (1.0 - lag / lengths[active][positive]) * correlations[positive]
+        active = active[positive]
+    for k in active:
+        found[k] = _inefficiency(values[origins[k] :])
+    return found
+
+
+def _sums_from(values: NDArray[np.float64], origins: NDArray[np.int64]) -> NDArray[np.float64]:
+    """(origins,) sum of the values from each of ascending origins on."""
+    return np.asarray(np.cumsum(np.add.reduceat(values, origins)[::-1])[::-1])
 
 
 @dataclass(frozen=True, eq=False)
