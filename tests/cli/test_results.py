@@ -94,3 +94,20 @@ def test_a_histogram_is_refused(here: Path, run_kinema: Any, words: list[str], m
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr.splitlines()[-1]
     assert sorted(path.name for path in here.iterdir()) == before
+
+
+def test_the_summary_of_an_rdf_has_its_first_minimum(tmp_path: Path, run_kinema: Any) -> None:
+    from kinema.testing.analyses import write_solvated_peptide
+
+    topology, trajectory = write_solvated_peptide(tmp_path, 6)
+    words = ("rdf", "-f", str(trajectory), "-s", str(topology), "--select", "name OH2", "--range", "0", "8")
+    nm = json.loads(run_kinema("--json", *words, "--output-unit", "nm").stdout)
+    found = json.loads(run_kinema("--json", *words).stdout)
+    assert found["first_minimum"] == pytest.approx(10 * nm["first_minimum"])
+    lines = run_kinema(*words).stdout.splitlines()
+    assert lines[1] == (
+        f"first minimum {found['first_minimum']:.4g} angstrom, coordination number there "
+        f"{found['coordination_number_there']:.4g}"
+    )
+    none = run_kinema(*words[:-1], "1").stdout.splitlines()
+    assert none[1] == "first minimum none, coordination number there none"

@@ -55,6 +55,14 @@ def test_inefficiency_is_that_of_the_definition(number: int, inefficiency: float
     assert statistical_inefficiency(values) == pytest.approx(inefficiency_by_sums(values), rel=1e-9)
 
 
+def test_long_correlations_are_left_to_transforms() -> None:
+    # its correlation lasts longer than the lags that are summed one by one
+    values = np.sin(np.arange(4000.0) * (2 * np.pi / 6000.0)) + 0.01 * correlated(4000, 1.0)
+    assert statistical_inefficiency(values) == pytest.approx(inefficiency_by_sums(values), rel=1e-9)
+    drift = np.arange(3000.0)
+    assert statistical_inefficiency(drift) == pytest.approx(inefficiency_by_sums(drift), rel=1e-9)
+
+
 def test_inefficiency_of_an_ar1_process() -> None:
     found = [statistical_inefficiency(correlated(20_000, 9.0, seed)) for seed in range(5)]
     assert np.mean(found) == pytest.approx(9.0, rel=0.1)
@@ -123,7 +131,7 @@ def test_inefficiencies_of_many_starts_at_once(offset: float, inefficiency: floa
     values = correlated(3000, inefficiency) + offset + 40.0 * np.exp(-np.arange(3000) / 100.0)
     values[2900:] = values[2900]
     origins = np.arange(0, 2999, 37)
-    expected = [statistical_inefficiency(values[start:]) for start in origins]
+    expected = [inefficiency_by_sums(values[start:]) if start < 2900 else 3000 - start for start in origins]
     np.testing.assert_allclose(_inefficiencies(values, origins), expected, rtol=1e-6)
 
 

@@ -125,6 +125,11 @@ class DeclaredAnalysis(Analysis):
         return None
 
     @property
+    def further_summary(self) -> Mapping[str, tuple[float, str]]:
+        """Other numbers of a command's summary, by name, each with its unit; nan for one that does not exist."""
+        return {}
+
+    @property
     def _title(self) -> str:
         """Title of tables and pictures."""
         return self.quantities[0].title

@@ -81,13 +81,15 @@ def statistical_inefficiency(values: ArrayLike) -> float:
     >>> kn.statistics.statistical_inefficiency([1.0, 2.0, 1.0, 2.0])
     1.0
     """
-    return _inefficiency(finite_series(values))
+    return _whole_inefficiency(finite_series(values))
 
 
-def _inefficiency(values: NDArray[np.float64]) -> float:
+def _whole_inefficiency(values: NDArray[np.float64]) -> float:
+    return float(_inefficiencies(values, np.zeros(1, np.int64))[0])
+
+
+def _inefficiency_by_transform(values: NDArray[np.float64]) -> float:
     number = len(values)
-    if values.min() == values.max():
-        return float(number)
     deviations = values - values.mean()
     # padded by zeros, so that no product wraps around
     length = _length_of_fft(2 * number)
@@ -187,7 +189,7 @@ def block_error(values: ArrayLike) -> BlockError:
     found, counts = np.array(errors), number // np.array(lengths)
     trusted = max(1, int(np.sum(counts >= _FEWEST_BLOCKS)))
     level = _first_of_plateau(number, np.array(lengths[:trusted]), counts[:trusted], found[:trusted])
-    has_plateau = level is not None and number >= _FEWEST_INDEPENDENT * _inefficiency(series)
+    has_plateau = level is not None and number >= _FEWEST_INDEPENDENT * _whole_inefficiency(series)
     if level is None or not has_plateau:
         level = int(np.argmax(found[:trusted]))
     return BlockError(
@@ -298,7 +300,7 @@ def _inefficiencies(values: NDArray[np.float64], origins: NDArray[np.int64]) -> 
         found[active[positive]] += 2.0 * (1.0 - lag / lengths[active][positive]) * correlations[positive]
         active = active[positive]
     for k in active:
-        found[k] = _inefficiency(values[origins[k] :])
+        found[k] = _inefficiency_by_transform(values[origins[k] :])
     return found
 
 
