@@ -44,6 +44,7 @@ LINES = {
     "water-bridges": "-f DCD -s PSF --water-selection 'resname SER' --stop 3 --no-stored -o water.csv",
     "rdf-sites": "-f DCD -s PSF --ags 'bynum 3' --ags 'bynum 70' --norm none --stop 3 --no-stored -o s.csv",
     "rdf": "a.dcd --norm none -o rdf.csv",
+    "coordination": "a.dcd --cutoff 12 -o coordination.csv",
     "count": "-f DCD -s PSF --select 'around 8 resid 56' --stop 3 --no-stored -o count.csv",
     "shells": "-f DCD -s PSF --select 'resid 56' --waters 'resname SER' --stop 3 --no-stored -o shells.csv",
     "native-contacts": "a.dcd --radius 30 --method radius_cut -o contacts.csv",

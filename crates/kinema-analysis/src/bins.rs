@@ -16,7 +16,12 @@ pub(crate) struct Bins {
     /// Width of a bin, and bins in a unit of length.
     width: f64,
     per_unit: f64,
+    /// An estimate, in bins, that is farther than this from each edge is in the right bin.
+    error: f64,
 }
+
+/// Added to a number from -1 to 2^32, it rounds it to a whole number, which is then in the low bits.
+const WHOLE: f64 = 1.5 * (1_u64 << 52) as f64;
 
 impl Bins {
     /// `bins` of the range from `least`, by default 0, to `most`.
@@ -38,7 +43,9 @@ impl Bins {
     /// `n` bins, at least one, of a finite range that is not empty.
     pub(crate) fn new(least: f64, most: f64, n: usize) -> Self {
         let width = (most - least) / n as f64;
-        Self { least, most, n, width, per_unit: n as f64 / (most - least) }
+        let per_unit = n as f64 / (most - least);
+        let error = 8.0 * f64::EPSILON * (n as f64 + per_unit * (least.abs() + most.abs()));
+        Self { least, most, n, width, per_unit, error }
     }
 
     /// Number of bins.
@@ -56,6 +63,16 @@ impl Bins {
         if i == self.n { self.most } else { i as f64 * self.width + self.least }
     }
 
+    /// The bin of a value without a branch, and whether it is sure; if not, [`Bins::number`] decides.
+    #[inline(always)]
+    pub(crate) fn estimate(&self, value: f64) -> (u32, bool) {
+        let at = (value - self.least) * self.per_unit;
+        let whole = (at - 0.5) + WHOLE;
+        let part = at - (whole - WHOLE);
+        let is_sure = (at > 0.0) & (at < self.n as f64) & (part > self.error) & (part < 1.0 - self.error);
+        (whole.to_bits() as u32, is_sure)
+    }
+
     /// The bin of a value; `None` if the value is outside all bins.
     #[inline]
     pub(crate) fn number(&self, value: f64) -> Option<u32> {
@@ -71,5 +88,33 @@ impl Bins {
             bin += 1;
         }
         Some(bin as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn estimates_are_the_bins_wherever_they_are_sure() {
+        for (least, most, n) in [(0.0, 15.0, 75), (-3.7, 1e-3, 1), (1e6, 1e6 + 1.0, 1000), (-20.0, 58.0, 1 << 31)] {
+            let bins = Bins::new(least, most, n);
+            let width = (most - least) / n as f64;
+            let mut n_sure = 0;
+            for i in -200..20_000_i64 {
+                let near_an_edge = bins.edge((i.unsigned_abs() as usize * 7919) % (n + 1));
+                for value in
+                    [least + i as f64 * width / 37.0, near_an_edge, near_an_edge.next_up(), near_an_edge.next_down()]
+                {
+                    let (bin, is_sure) = bins.estimate(value);
+                    n_sure += u32::from(is_sure);
+                    assert!(!is_sure || bins.number(value) == Some(bin), "{value} of {bins:?}");
+                }
+            }
+            assert!(n_sure > 20, "{n_sure} of {bins:?}");
+        }
+        for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e300, -1e300] {
+            assert!(!Bins::new(0.0, 1.0, 10).estimate(value).1);
+        }
     }
 }

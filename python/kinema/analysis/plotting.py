@@ -283,21 +283,32 @@ def draw_functions(
 
 
 def draw_sections(
-    values: NDArray[np.float64], edges: Sequence[NDArray[np.float64]], unit: str, label: str, title: str
+    values: NDArray[np.float64],
+    edges: Sequence[NDArray[np.float64]],
+    unit: str,
+    label: str,
+    title: str,
+    names: str = "xyz",
 ) -> Figure:
-    """Sections through the middle of a grid, across z, y and x, on one scale of colours."""
+    """Sections through the middle of a grid, across z, y and x, on one scale of colours. Axes have a letter each."""
     figure = Figure(figsize=(11.0, 4.2), layout="constrained")
     panels = figure.subplots(1, 3)
     unit = _shown(unit)
     sections = [(2, 0, 1), (1, 0, 2), (0, 1, 2)]
     cuts = [np.take(values, values.shape[across] // 2, axis=across) for across, *_ in sections]
     most = max((float(cut.max()) for cut in cuts if cut.size), default=0.0) or 1.0
+    least, colours = min((float(cut.min()) for cut in cuts if cut.size), default=0.0), "viridis"
+    if least < 0:
+        most = max(most, -least)
+        colours = "RdBu"
     for axes, cut, (across, right, up) in zip(panels, cuts, sections, strict=True):
-        image = axes.pcolormesh(edges[right], edges[up], cut.T, vmin=0.0, vmax=most, cmap="viridis", rasterized=True)
+        image = axes.pcolormesh(
+            edges[right], edges[up], cut.T, vmin=-most if least < 0 else 0.0, vmax=most, cmap=colours, rasterized=True
+        )
         place = values.shape[across] // 2
         middle = (edges[across][place] + edges[across][place + 1]) / 2
-        axes.set(xlabel=f"{'xyz'[right]} ({unit})", ylabel=f"{'xyz'[up]} ({unit})", aspect="equal")
-        axes.set_title(f"{'xyz'[across]} = {middle:.4g} {unit}", fontsize="medium")
+        axes.set(xlabel=f"{names[right]} ({unit})", ylabel=f"{names[up]} ({unit})", aspect="equal")
+        axes.set_title(f"{names[across]} = {middle:.4g} {unit}", fontsize="medium")
     figure.colorbar(image, ax=panels, label=_shown(label), shrink=0.8)
     figure.suptitle(title)
     return figure

@@ -18,7 +18,7 @@ use kinema_core::{Error, ErrorKind, Result};
 use crate::bins::Bins;
 use crate::cpu::Cpu;
 use grid::{Grid, Run, Sorted, Stencil};
-use scan::{Binning, PairCounts, Scan, estimate};
+use scan::{Binning, NearPairs, PairCounts, Scan, estimate};
 
 /// Distance within which the search for the nearest pair begins, angstrom.
 const FIRST_CUTOFF: f64 = 4.0;
@@ -55,6 +55,7 @@ pub struct CellList {
     runs: Vec<Run>,
     /// Places of a home and of a point of a run that may be near each other.
     candidates: Vec<[u32; 2]>,
+    near_pairs: NearPairs,
     near_cells: Vec<bool>,
     unsorted: Vec<FoundPair>,
     starts: Vec<u32>,
@@ -186,6 +187,7 @@ impl CellList {
 
     /// Counts the pairs of a point of `first` and one of `second`, and each of their images, in bins of their distance.
     /// `row` is where the bins of a pair begin in `counts`, given the places of both points; `None` if it does not count.
+    /// Without it all pairs count in the same bins.
     ///
     /// # Errors
     /// As [`CellList::between`].
@@ -194,7 +196,7 @@ impl CellList {
         lattice: &Lattice,
         [first, second]: [&[f32]; 2],
         bins: &Bins,
-        row: impl Fn(u32, u32) -> Option<usize>,
+        row: Option<impl Fn(u32, u32) -> Option<usize>>,
         counts: &mut [u64],
     ) -> Result<()> {
         if first.is_empty() || second.is_empty() {
@@ -217,7 +219,7 @@ impl CellList {
         lattice: &Lattice,
         points: &[f32],
         bins: &Bins,
-        row: impl Fn(u32, u32) -> Option<usize>,
+        row: Option<impl Fn(u32, u32) -> Option<usize>>,
         counts: &mut [u64],
     ) -> Result<()> {
         if points.is_empty() {
@@ -231,13 +233,22 @@ impl CellList {
     }
 
     /// Counts the pairs of the sorted points: of a home and one of the second set.
-    fn count(&mut self, bins: &Bins, homes: Homes, row: impl Fn(u32, u32) -> Option<usize>, counts: &mut [u64]) {
+    fn count(
+        &mut self,
+        bins: &Bins,
+        homes: Homes,
+        row: Option<impl Fn(u32, u32) -> Option<usize>>,
+        counts: &mut [u64],
+    ) {
         let cpu = self.cpu();
         let homes = if homes == Homes::First { &self.first } else { &self.second };
         let limit = estimate(&self.grid, bins.edge(bins.len()));
         let scan = Scan { cpu, homes, others: &self.second, limit };
         let binning = Binning::new(&self.grid, bins);
-        let mut found = PairCounts { counts, unsure: std::mem::take(&mut self.candidates) };
+        let is_plain = row.is_none();
+        let row = |first: u32, second: u32| row.as_ref().map_or(Some(0), |row| row(first, second));
+        let (unsure, near) = (std::mem::take(&mut self.candidates), std::mem::take(&mut self.near_pairs));
+        let mut found = PairCounts { counts, is_plain, unsure, near };
         for cell in homes.occupied() {
             self.stencil.find_runs(&self.grid, &self.second, cell, &mut self.runs);
             for run in &self.runs {
@@ -250,7 +261,7 @@ impl CellList {
                 }
             }
         }
-        self.candidates = found.unsure;
+        (self.candidates, self.near_pairs) = (found.unsure, found.near);
     }
 
     /// Which of `points` have a point of `reference` at most `cutoff` away. A point that is one of the reference has.

@@ -49,7 +49,28 @@ impl Binning {
 #[derive(Debug)]
 pub(super) struct PairCounts<'a> {
     pub(super) counts: &'a mut [u64],
+    /// Whether all pairs count in the same bins.
+    pub(super) is_plain: bool,
     pub(super) unsure: Vec<[u32; 2]>,
+    pub(super) near: NearPairs,
+}
+
+/// Pairs of a run that may be within the cutoff: squared distances, homes and points. There is room for more.
+#[derive(Debug, Default)]
+pub(super) struct NearPairs {
+    squares: Vec<f32>,
+    homes: Vec<u32>,
+    points: Vec<u32>,
+}
+
+impl NearPairs {
+    fn make_room(&mut self, n: usize) {
+        if self.squares.len() < n {
+            self.squares.resize(n, 0.0);
+            self.homes.resize(n, 0);
+            self.points.resize(n, 0);
+        }
+    }
 }
 
 /// Sorted points that are compared.
@@ -199,6 +220,26 @@ fn wide(
     })
 }
 
+/// For each set of lanes, their numbers one after another.
+#[cfg(target_arch = "x86_64")]
+static PACKED: [[u32; LANES]; 1 << LANES] = {
+    let mut all = [[0; LANES]; 1 << LANES];
+    let mut set = 0;
+    while set < all.len() {
+        let (mut lane, mut n) = (0, 0);
+        while lane < LANES {
+            if set >> lane & 1 == 1 {
+                all[set][n] = lane as u32;
+                n += 1;
+            }
+            lane += 1;
+        }
+        set += 1;
+    }
+    all
+};
+
+/// Packs the pairs that are near, without a branch, then counts them, all lanes full.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 fn wide_count(
@@ -209,35 +250,108 @@ fn wide_count(
     row: &impl Fn(u32, u32) -> Option<usize>,
     found: &mut PairCounts<'_>,
 ) -> u64 {
+    let mut near = std::mem::take(&mut found.near);
+    near.make_room(homes.len() * run.points.len() + LANES);
+    let mut n = 0;
+    let examined = scan.visit(homes, run, &|_| true, |home, place, points| {
+        n = wide_near(scan, home, place, points, &mut near, n);
+    });
+    for at in (0..n).step_by(LANES) {
+        wide_bins(scan, binning, &near, at..n.min(at + LANES), row, found);
+    }
+    found.near = near;
+    examined
+}
+
+/// Appends the points that are near a home to the first `n` pairs. Returns how many there are then.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2")]
+fn wide_near(
+    scan: &Scan<'_>,
+    home: usize,
+    place: [f32; 3],
+    points: Range<usize>,
+    near: &mut NearPairs,
+    mut n: usize,
+) -> usize {
     use std::arch::x86_64::{
-        _CMP_LE_OQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _mm256_andnot_ps, _mm256_cmp_ps, _mm256_movemask_ps,
-        _mm256_mul_ps, _mm256_round_ps, _mm256_set1_ps, _mm256_sqrt_ps, _mm256_storeu_ps, _mm256_sub_ps,
+        _CMP_LE_OQ, _mm256_add_epi32, _mm256_cmp_ps, _mm256_loadu_si256, _mm256_movemask_ps, _mm256_permutevar8x32_ps,
+        _mm256_set1_epi32, _mm256_set1_ps, _mm256_storeu_ps, _mm256_storeu_si256,
     };
-    let [limit, least, scale, error, sign] =
-        [scan.limit, binning.least, binning.scale, binning.error, -0.0].map(|x| _mm256_set1_ps(x));
-    scan.visit(homes, run, &|_| true, |home, place, points| {
-        let place = place.map(|x| _mm256_set1_ps(x));
-        for at in points.clone().step_by(LANES) {
-            let squares = wide_squares(scan, at, place);
-            let near = _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_LE_OQ>(squares, limit)) as u32;
-            let mut near = near & lanes_before(points.end - at);
-            if near == 0 {
-                continue;
-            }
-            let of_bins = _mm256_mul_ps(_mm256_sub_ps(_mm256_sqrt_ps(squares), least), scale);
-            let edges = _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(of_bins);
-            let apart = _mm256_andnot_ps(sign, _mm256_sub_ps(of_bins, edges));
-            let is_unsure = _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_LE_OQ>(apart, error)) as u32;
-            let mut estimates = [0.0_f32; LANES];
-            // SAFETY: eight numbers of an array are written, at any alignment.
-            unsafe { _mm256_storeu_ps(estimates.as_mut_ptr(), of_bins) };
-            while near != 0 {
-                let lane = near.trailing_zeros() as usize;
-                near &= near - 1;
-                scan.add([home, at + lane], estimates[lane], is_unsure >> lane & 1 == 1, row, found);
+    let place = place.map(|x| _mm256_set1_ps(x));
+    let (limit, of_home) = (_mm256_set1_ps(scan.limit), _mm256_set1_epi32(home as i32));
+    for at in points.clone().step_by(LANES) {
+        let squares = wide_squares(scan, at, place);
+        let is_near = _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_LE_OQ>(squares, limit)) as u32;
+        let is_near = is_near & lanes_before(points.end - at);
+        let room = n..n + LANES;
+        let (Some(to_squares), Some(to_homes), Some(to_points)) =
+            (near.squares.get_mut(room.clone()), near.homes.get_mut(room.clone()), near.points.get_mut(room))
+        else {
+            break;
+        };
+        // SAFETY: eight numbers of an array are read, eight of each slice are written, at any alignment.
+        unsafe {
+            let lanes = _mm256_loadu_si256(PACKED[is_near as usize & 0xff].as_ptr().cast());
+            _mm256_storeu_ps(to_squares.as_mut_ptr(), _mm256_permutevar8x32_ps(squares, lanes));
+            _mm256_storeu_si256(to_homes.as_mut_ptr().cast(), of_home);
+            let points = _mm256_add_epi32(_mm256_set1_epi32(at as i32), lanes);
+            _mm256_storeu_si256(to_points.as_mut_ptr().cast(), points);
+        }
+        n += is_near.count_ones() as usize;
+    }
+    n
+}
+
+/// Counts up to eight pairs.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2")]
+fn wide_bins(
+    scan: &Scan<'_>,
+    binning: &Binning,
+    near: &NearPairs,
+    pairs: Range<usize>,
+    row: &impl Fn(u32, u32) -> Option<usize>,
+    found: &mut PairCounts<'_>,
+) {
+    use std::arch::x86_64::{
+        _CMP_LE_OQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _mm256_andnot_ps, _mm256_cmp_ps, _mm256_cvttps_epi32,
+        _mm256_loadu_ps, _mm256_movemask_ps, _mm256_mul_ps, _mm256_round_ps, _mm256_set1_ps, _mm256_sqrt_ps,
+        _mm256_storeu_si256, _mm256_sub_ps,
+    };
+    let Some(squares) = near.squares[pairs.start..].first_chunk::<LANES>() else { return };
+    // SAFETY: eight numbers of an array are read, at any alignment.
+    let squares = unsafe { _mm256_loadu_ps(squares.as_ptr()) };
+    let [least, scale, error, sign] = [binning.least, binning.scale, binning.error, -0.0].map(|x| _mm256_set1_ps(x));
+    let bins = _mm256_mul_ps(_mm256_sub_ps(_mm256_sqrt_ps(squares), least), scale);
+    let edges = _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(bins);
+    let apart = _mm256_andnot_ps(sign, _mm256_sub_ps(bins, edges));
+    let is_unsure = _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_LE_OQ>(apart, error)) as u32;
+    let is_below = _mm256_movemask_ps(bins) as u32;
+    let mut numbers = [0_u32; LANES];
+    // SAFETY: eight numbers of an array are written, at any alignment.
+    unsafe { _mm256_storeu_si256(numbers.as_mut_ptr().cast(), _mm256_cvttps_epi32(bins)) };
+    if found.is_plain && (is_unsure | is_below) == 0 && pairs.len() == LANES {
+        for bin in numbers {
+            if let Some(count) = found.counts.get_mut(bin as usize) {
+                *count += 1;
             }
         }
-    })
+        return;
+    }
+    for (lane, pair) in pairs.enumerate() {
+        let (home, point) = (near.homes[pair] as usize, near.points[pair] as usize);
+        if is_unsure >> lane & 1 == 1 {
+            found.unsure.push([home as u32, point as u32]);
+        } else if is_below >> lane & 1 == 0
+            && let Some(row) = row(scan.homes.number(home), scan.others.number(point))
+            && let Some(count) = found.counts.get_mut(row + numbers[lane] as usize)
+        {
+            *count += 1;
+        }
+    }
 }
 
 /// A bit for each of the first lanes.
