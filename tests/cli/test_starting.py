@@ -54,6 +54,8 @@ LINES = {
     "density-profile": "-f XTC -s GRO --quantity number --stop 2 --no-stored -o profile.csv",
     "structure-factor": "-f XTC -s GRO --select 'name CA' --kmax 1 --stop 2 --no-stored -o factor.csv",
     "density": "-f XTC -s GRO --select 'name CA' --delta 4 --stop 2 --no-stored -o density.csv",
+    "summarise": "first.csv -o summary.csv",
+    "histogram2d": "first.csv first.csv --temperature 300 --bins 4 -o surface.npz --plot surface.png",
     "run": "job.toml",
     "check": "a.dcd",
     "index": "a.xtc",

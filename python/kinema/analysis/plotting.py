@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
+from kinema.base.printable import plot_label as _shown
 from kinema.base.printable import plot_text
 from kinema.storage.tables import NO_UNIT, Column, Table
 
@@ -27,7 +27,6 @@ _FEW_NAMES = 4
 _STATE_COLOURS = ("#d55e00", "#009e73", "#0072b2", "#cc79a7", "#e69f00", "#56b4e9", "#f0e442")
 # up to this number each point is marked: a single point makes no line
 _FEW_POINTS = 30
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def draw(table: Table) -> Figure:
@@ -60,12 +59,6 @@ def draw(table: Table) -> Figure:
             panels[-1].tick_params(axis="x", rotation=90)
         panels[-1].xaxis.set_major_formatter(_named(x.values, names))
     return figure
-
-
-def _shown(label: str) -> str:
-    """A label as pictures show it: Å for angstrom, raised exponents."""
-    raised = re.sub(r"\^(-?\d)", lambda found: found[1].translate(_RAISED), label.replace("angstrom", "Å"))
-    return plot_text(raised)
 
 
 def draw_plane(

@@ -396,6 +396,13 @@ class InterRDF(ProfileAnalysis):
         at_edges = self.results.coordination[place - 1 : place + 1]
         return float(self.results.bins[place]), float(at_edges.mean())
 
+    @property
+    def further_summary(self) -> Mapping[str, tuple[float, str]]:
+        if self.results.rdf.ndim != 1:
+            return {}
+        r, number = self.first_shell
+        return {"first minimum": (r, "angstrom"), "coordination number there": (number, "1")}
+
     def _columns(self) -> Sequence[tuple[str, Quantity, NDArray[np.float64]]]:
         quantities = {"rdf": self._function, "rdf_error": self._function, "coordination": self.quantities[1]}
         columns = []
