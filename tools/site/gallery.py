@@ -48,6 +48,7 @@ OPTIONS = {
     "water-bridges": '--water-selection "resname SER" --selection2 "protein and not resname SER"',
     "rdf-sites": '--ags "name CA and resid 56" --ags "name CA and resid 169-171" --range 5 40 --norm none',
     "rdf": '--select "name CA" --range 2 20 --norm none',
+    "coordination": '--select "name CA" --cutoff 8',
     "count": '--select "name CA and around 8 resid 56"',
     "shells": '--select "resid 56" --waters "resname SER"',
     "native-contacts": '--select "name CA" --method soft_cut --radius 8 --min-separation 4',

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
+from kinema.base.printable import plot_label as _shown
 from kinema.base.printable import plot_text
 from kinema.storage.tables import NO_UNIT, Column, Table
 
@@ -27,7 +27,6 @@ _FEW_NAMES = 4
 _STATE_COLOURS = ("#d55e00", "#009e73", "#0072b2", "#cc79a7", "#e69f00", "#56b4e9", "#f0e442")
 # up to this number each point is marked: a single point makes no line
 _FEW_POINTS = 30
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def draw(table: Table) -> Figure:
@@ -60,12 +59,6 @@ def draw(table: Table) -> Figure:
             panels[-1].tick_params(axis="x", rotation=90)
         panels[-1].xaxis.set_major_formatter(_named(x.values, names))
     return figure
-
-
-def _shown(label: str) -> str:
-    """A label as pictures show it: Å for angstrom, raised exponents."""
-    raised = re.sub(r"\^(-?\d)", lambda found: found[1].translate(_RAISED), label.replace("angstrom", "Å"))
-    return plot_text(raised)
 
 
 def draw_plane(
@@ -290,21 +283,32 @@ def draw_functions(
 
 
 def draw_sections(
-    values: NDArray[np.float64], edges: Sequence[NDArray[np.float64]], unit: str, label: str, title: str
+    values: NDArray[np.float64],
+    edges: Sequence[NDArray[np.float64]],
+    unit: str,
+    label: str,
+    title: str,
+    names: str = "xyz",
 ) -> Figure:
-    """Sections through the middle of a grid, across z, y and x, on one scale of colours."""
+    """Sections through the middle of a grid, across z, y and x, on one scale of colours. Axes have a letter each."""
     figure = Figure(figsize=(11.0, 4.2), layout="constrained")
     panels = figure.subplots(1, 3)
     unit = _shown(unit)
     sections = [(2, 0, 1), (1, 0, 2), (0, 1, 2)]
     cuts = [np.take(values, values.shape[across] // 2, axis=across) for across, *_ in sections]
     most = max((float(cut.max()) for cut in cuts if cut.size), default=0.0) or 1.0
+    least, colours = min((float(cut.min()) for cut in cuts if cut.size), default=0.0), "viridis"
+    if least < 0:
+        most = max(most, -least)
+        colours = "RdBu"
     for axes, cut, (across, right, up) in zip(panels, cuts, sections, strict=True):
-        image = axes.pcolormesh(edges[right], edges[up], cut.T, vmin=0.0, vmax=most, cmap="viridis", rasterized=True)
+        image = axes.pcolormesh(
+            edges[right], edges[up], cut.T, vmin=-most if least < 0 else 0.0, vmax=most, cmap=colours, rasterized=True
+        )
         place = values.shape[across] // 2
         middle = (edges[across][place] + edges[across][place + 1]) / 2
-        axes.set(xlabel=f"{'xyz'[right]} ({unit})", ylabel=f"{'xyz'[up]} ({unit})", aspect="equal")
-        axes.set_title(f"{'xyz'[across]} = {middle:.4g} {unit}", fontsize="medium")
+        axes.set(xlabel=f"{names[right]} ({unit})", ylabel=f"{names[up]} ({unit})", aspect="equal")
+        axes.set_title(f"{names[across]} = {middle:.4g} {unit}", fontsize="medium")
     figure.colorbar(image, ax=panels, label=_shown(label), shrink=0.8)
     figure.suptitle(title)
     return figure
