@@ -6,6 +6,7 @@
 use kinema_core::Result;
 
 use crate::arguments::Arguments;
+use crate::lanes::Quad;
 
 /// Bins of equal width.
 #[derive(Debug, Clone)]
@@ -73,6 +74,20 @@ impl Bins {
         (whole.to_bits() as u32, is_sure)
     }
 
+    /// The same of four values, for fewer than 2^31 bins; -1 if it is not sure.
+    #[inline(always)]
+    pub(crate) fn estimates<Q: Quad>(&self, values: Q) -> [i32; 4] {
+        let [nothing, whole] = [0.0, WHOLE].map(Q::all);
+        let at = values.subtract(Q::all(self.least)).multiply(Q::all(self.per_unit));
+        let place = at.subtract(Q::all(0.5)).add(whole).subtract(whole);
+        let part = at.subtract(place);
+        let unsure = Q::all(-1.0);
+        let place = Q::select(nothing.less(at), place, unsure);
+        let place = Q::select(at.less(Q::all(self.n as f64)), place, unsure);
+        let place = Q::select(Q::all(self.error).less(part), place, unsure);
+        Q::select(part.less(Q::all(1.0 - self.error)), place, unsure).store_whole()
+    }
+
     /// The bin of a value; `None` if the value is outside all bins.
     #[inline]
     pub(crate) fn number(&self, value: f64) -> Option<u32> {
@@ -94,6 +109,7 @@ impl Bins {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lanes::Plain;
 
     #[test]
     fn estimates_are_the_bins_wherever_they_are_sure() {
@@ -109,6 +125,10 @@ mod tests {
                     let (bin, is_sure) = bins.estimate(value);
                     n_sure += u32::from(is_sure);
                     assert!(!is_sure || bins.number(value) == Some(bin), "{value} of {bins:?}");
+                    if n < 1 << 31 {
+                        let expected = if is_sure { bin as i32 } else { -1 };
+                        assert_eq!(bins.estimates(Plain::all(value)), [expected; 4], "{value} of {bins:?}");
+                    }
                 }
             }
             assert!(n_sure > 20, "{n_sure} of {bins:?}");

@@ -15,7 +15,9 @@ use crate::analyses::sum_per_frame::{SumPerFrame, Sums};
 use crate::arguments::Arguments;
 use crate::bins::Bins;
 use crate::changing::{AtomsOfFrame, AtomsScratch};
+use crate::cpu::{Cpu, dispatch};
 use crate::geometry::CellAxes;
+use crate::lanes::Quad;
 use crate::partials::counts::Counts;
 use crate::partials::fixed_point::FixedPoint;
 use crate::registry::KernelInfo;
@@ -50,7 +52,11 @@ pub const KERNEL: KernelInfo = KernelInfo {
 /// Bins at most: their numbers have 32 bits.
 const MOST_BINS: u64 = 1 << 32;
 
+/// In place of a bin that single steps decide.
+const NOT_SURE: u32 = u32::MAX;
+
 struct GridCounts {
+    cpu: Cpu,
     atoms: AtomsOfFrame,
     axes: [Bins; 3],
     occupied: bool,
@@ -98,7 +104,7 @@ impl GridCounts {
             numbers.zip(fixed.weights()).for_each(|(atom, weight)| weights[atom as usize] = *weight);
             unit = fixed.unit();
         }
-        Ok(Self { atoms, axes: axes_of(arguments, cell)?, occupied, cell, weights, unit })
+        Ok(Self { cpu: arguments.cpu(), atoms, axes: axes_of(arguments, cell)?, occupied, cell, weights, unit })
     }
 
     /// Bins of the grid, and that of what is outside.
@@ -114,8 +120,23 @@ impl GridCounts {
         Some((x? * ny + y?) * nz + z?)
     }
 
-    /// Writes the bin of each position, or `outside`; `place` is where a position is along the axes.
-    fn bins(&self, positions: &[f32], place: impl Fn([f32; 3]) -> [f64; 3], outside: u32, hits: &mut Vec<u32>) {
+    /// Writes the bin of each position, or `outside`.
+    fn bins(&self, positions: &[f32], outside: u32, hits: &mut Vec<u32>) {
+        let (points, axes) = (positions.as_chunks::<3>().0, &self.axes);
+        hits.clear();
+        hits.resize(points.len(), NOT_SURE);
+        if axes.iter().all(|axis| i32::try_from(axis.len()).is_ok()) {
+            dispatch!(self.cpu, (), estimate_bins, (
+                axes: &[Bins; 3] = axes, points: &[[f32; 3]] = points, hits: &mut [u32] = hits,
+            ));
+        }
+        for (hit, point) in hits.iter_mut().zip(points).filter(|(hit, _)| **hit == NOT_SURE) {
+            *hit = self.bin(point.map(f64::from)).unwrap_or(outside);
+        }
+    }
+
+    /// The same of places along the axes of a cell: `place` is where a position is, in parts of the edges.
+    fn bins_in_cell(&self, positions: &[f32], place: impl Fn([f32; 3]) -> [f64; 3], outside: u32, hits: &mut Vec<u32>) {
         let [along_x, along_y, along_z] = &self.axes;
         let [ny, nz] = [along_y.len() as u32, along_z.len() as u32];
         hits.clear();
@@ -130,6 +151,24 @@ impl GridCounts {
                 self.bin(position).unwrap_or(outside)
             }
         }));
+    }
+}
+
+/// Writes the bin of each point, or [`NOT_SURE`], four at a time.
+#[inline(always)]
+fn estimate_bins<Q: Quad>(axes: &[Bins; 3], points: &[[f32; 3]], hits: &mut [u32]) {
+    let [ny, nz] = [axes[1].len() as u32, axes[2].len() as u32];
+    let (fours, rest) = points.as_chunks::<4>();
+    let (of_fours, of_rest) = hits.split_at_mut(4 * fours.len());
+    let bin = |[x, y, z]: [i32; 3]| if x | y | z < 0 { NOT_SURE } else { (x as u32 * ny + y as u32) * nz + z as u32 };
+    for (four, hits) in fours.iter().zip(of_fours.as_chunks_mut::<4>().0) {
+        let [x, y, z] = Q::xyz_of_row(four);
+        let [x, y, z] = [axes[0].estimates(x), axes[1].estimates(y), axes[2].estimates(z)];
+        *hits = [0, 1, 2, 3].map(|lane| bin([x[lane], y[lane], z[lane]]));
+    }
+    for (point, hit) in rest.iter().zip(of_rest) {
+        let [x, y, z] = Q::xyz([point; 4]);
+        *hit = bin([axes[0].estimates(x)[0], axes[1].estimates(y)[0], axes[2].estimates(z)[0]]);
     }
 }
 
@@ -186,10 +225,10 @@ impl SumPerFrame for GridCounts {
                 part - part.floor()
             };
             let place = |position: [f32; 3]| cell.dual.map(|along| part(along, position.map(f64::from)));
-            self.bins(found.positions, place, outside, hits);
+            self.bins_in_cell(found.positions, place, outside, hits);
             row[1..].copy_from_slice(frame.stamp.cell.as_flattened());
         } else {
-            self.bins(found.positions, |position| position.map(f64::from), outside, hits);
+            self.bins(found.positions, outside, hits);
         }
         if self.occupied {
             hits.sort_unstable();
