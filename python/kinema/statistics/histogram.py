@@ -412,7 +412,7 @@ def _range_of(name: str, given: Any) -> tuple[float, float] | None:
     ends = (
         [float(one) for one in given if isinstance(one, Real)] if isinstance(given, (tuple, list, np.ndarray)) else []
     )
-    if len(ends) != 2 or not all(map(math.isfinite, ends)) or not ends[0] < ends[1]:
+    if len(ends) != 2 or not math.isfinite(ends[1] - ends[0]) or not ends[0] < ends[1]:
         raise ArgumentError(f"{name} is two finite numbers, the first below the second, found {given!r}")
     return ends[0], ends[1]
 
@@ -449,6 +449,8 @@ def _filled_range(
     if period:
         return -period / 2, period / 2
     least, most = float(values.min()), float(values.max())
+    if not math.isfinite(most - least):
+        raise ArgumentError(f"{axis}: values from {least:g} to {most:g} have no finite width; give {axis}_range=")
     # as numpy.histogram
     return (least - 0.5, most + 0.5) if least == most else (least, most)
 
@@ -465,20 +467,29 @@ def _moved(series: FrameSeries, period: float, ends: tuple[float, float] | None)
     )
 
 
+def _bins_of(values: NDArray[np.float64], edges: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """(frames,) bin of each value among equal bins, and whether it is in one."""
+    first, last, number = edges[0], edges[-1], len(edges) - 1
+    inside = (values >= first) & (values <= last)
+    if (last - first) / number < 8.0 * np.spacing(max(abs(first), abs(last))):
+        # edges are hardly distinct
+        found = np.searchsorted(edges, values, side="right") - 1
+        return np.clip(found, 0, number - 1), inside
+    # rounding may miss the bin by one
+    found = np.clip((values - first) * (number / (last - first)), 0, number - 1).astype(np.int64)
+    found -= (found > 0) & (values < edges[found])
+    found += (found < number - 1) & (values >= edges[found + 1])
+    return found, inside
+
+
 def _count(
     joined: Sequence[FrameSeries], edges: Sequence[NDArray[np.float64]]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], int]:
     """Frames and sums of weights in each bin, and the number of frames outside."""
     n_x, n_y = (len(along) - 1 for along in edges)
-    places = []
-    inside = np.ones(len(joined[0].values), bool)
-    for one, along in zip(joined, edges, strict=False):
-        found = np.searchsorted(along, one.values, side="right") - 1
-        # the last bin is closed
-        found[one.values == along[-1]] = len(along) - 2
-        inside &= (found >= 0) & (found < len(along) - 1)
-        places.append(found)
-    flat = (places[0] * n_y + places[1])[inside]
+    (x, x_inside), (y, y_inside) = (_bins_of(one.values, along) for one, along in zip(joined, edges, strict=False))
+    inside = x_inside & y_inside
+    flat = (x * n_y + y)[inside]
     counts = np.bincount(flat, minlength=n_x * n_y).astype(np.int64).reshape(n_x, n_y)
     n_outside = int(np.sum(~inside))
     if len(joined) == 2:
