@@ -30,6 +30,8 @@ OPTIONS = {
     "average": '--select "name CA" --align average',
     "rgyr": "--select protein",
     "gyration": "--select protein",
+    "rmsd-matrix": '--select "name CA"',
+    "cluster": '--select "name CA" --method average --n-clusters 5',
     "dssp": "",
     "pca": '--select "name CA" --align average --projections 3',
     "dccm": '--select "name CA" --align average',

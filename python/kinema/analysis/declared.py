@@ -57,6 +57,8 @@ class DeclaredAnalysis(Analysis):
     #: whether results are rows of frames, one a frame, or any number if `is_list`
     is_per_frame: ClassVar[bool] = False
     is_list: ClassVar[bool] = False
+    #: whether it divides frames into clusters, whose frames a command writes (`Clusters`)
+    has_clusters: ClassVar[bool] = False
     #: the column of `results.values` that a command's summary covers; None: all
     summarised_column: ClassVar[int | None] = None
     #: whether a run notes frames without a cell, which have no nearest images

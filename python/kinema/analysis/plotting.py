@@ -312,3 +312,52 @@ def draw_sections(
     figure.colorbar(image, ax=panels, label=_shown(label), shrink=0.8)
     figure.suptitle(title)
     return figure
+
+
+def draw_clusters(
+    time: Column,
+    labels: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    title: str,
+    linkage: NDArray[np.float64] | None = None,
+    height: float | None = None,
+) -> Figure:
+    """The cluster of each frame over time, the sizes of the clusters, and the tree with the height of its cut."""
+    heights = [2.2, 1.6] if linkage is None else [2.2, 1.6, 2.2]
+    figure = Figure(figsize=(8.0, 1.0 + 1.2 * sum(heights)), layout="constrained")
+    panels = figure.subplots(len(heights), height_ratios=heights)
+    over_time, of_sizes = panels[0], panels[1]
+    noise = labels < 0
+    size = 9.0 if len(labels) <= _MANY_POINTS else 2.0
+    colours = np.array(_STATE_COLOURS)[labels % len(_STATE_COLOURS)]
+    over_time.scatter(time.values[~noise], labels[~noise], s=size, c=colours[~noise], linewidths=0, rasterized=True)
+    over_time.scatter(time.values[noise], labels[noise], s=size, c="#999999", linewidths=0, rasterized=True)
+    over_time.set(xlabel=_shown(time.label), ylabel="cluster", title=plot_text(title))
+    over_time.yaxis.set_major_locator(MaxNLocator(integer=True))
+    over_time.invert_yaxis()
+    over_time.margins(x=0.01)
+    numbers = np.arange(len(sizes))
+    bars = np.array(_STATE_COLOURS)[numbers % len(_STATE_COLOURS)]
+    of_sizes.bar(numbers, sizes, width=0.8 if len(sizes) <= 60 else 1.0, color=bars)
+    of_sizes.set(xlabel="cluster", ylabel="frames")
+    of_sizes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    for axes in (over_time, of_sizes):
+        axes.grid(alpha=0.3)
+    if linkage is not None:
+        from scipy.cluster.hierarchy import dendrogram
+
+        tree = panels[2]
+        # the last merges alone: a leaf stands for several frames
+        dendrogram(
+            linkage,
+            p=60,
+            truncate_mode="lastp",
+            no_labels=True,
+            color_threshold=height or 0.0,
+            above_threshold_color="#777777",
+            ax=tree,
+        )
+        tree.set(ylabel=_shown("height (angstrom)"))
+        if height is not None:
+            tree.axhline(height, color="black", linewidth=0.8, linestyle="--")
+    return figure

@@ -477,6 +477,10 @@ class ListOutputs(SeriesOutputs):
 
 def outputs_of(analysis: "type[DeclaredAnalysis]") -> type[Outputs]:
     """The group of options for the outputs of an analysis."""
+    if analysis.has_clusters:
+        from kinema.cli.options.cluster_outputs import ClusterOutputs
+
+        return ClusterOutputs
     group = ListOutputs if analysis.is_list else SeriesOutputs if analysis.is_per_frame else Outputs
     if not analysis.other_formats:
         return group
@@ -493,5 +497,5 @@ def outputs_of(analysis: "type[DeclaredAnalysis]") -> type[Outputs]:
 
 def named_outputs(outputs: Outputs) -> list[tuple[str, Path]]:
     """The given files of a group of outputs, by the name of their option."""
-    names = ("output", "plot", "checkpoint", "report", "occupancy")
+    names = ("output", "plot", "checkpoint", "report", "occupancy", "clusters")
     return [(name, path) for name in names if (path := getattr(outputs, name, None)) is not None]
