@@ -17,7 +17,7 @@ from kinema.cache.node_cache import NodeCache, NodeCacheChoice, node_cache_of
 from kinema.ml.batch import Batch, row_of
 from kinema.ml.catalogue.catalogue import Catalogue
 from kinema.ml.dataset import Dataset, Extents, Reading
-from kinema.ml.labels import CatalogueNumbers, Table, atomic_numbers_of, label_values
+from kinema.ml.fields.labels import CatalogueNumbers, Table, atomic_numbers_of, label_values
 from kinema.ml.pairs import lagged_positions
 from kinema.ml.processes import ProcessLocal
 from kinema.ml.sample_numbers import sample_numbers
