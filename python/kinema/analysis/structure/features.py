@@ -66,6 +66,9 @@ class Features(Analysis):
     units : tuple of str
         "angstrom" for each feature; "1" without a unit.
     analyses : tuple of PerFrameAnalysis
+    scale : str
+    encodings : tuple of Encoding
+        How the values of each analysis become features.
 
     Raises
     ------
@@ -86,17 +89,15 @@ class Features(Analysis):
     def __init__(self, *analyses: PerFrameAnalysis, circular: str = "cos-sin", scale: str = "none") -> None:
         check_choice("circular", circular, CIRCULAR)
         check_choice("scale", scale, SCALE)
-        for one in analyses:
-            check_feature(one)
+        self.analyses = tuple(checked_feature(one) for one in analyses)
         check_analyses(analyses)
-        self.analyses = tuple(analyses)
         trajectory = analyses[0].trajectory
         atoms = np.unique(np.concatenate([one.selection.indices for one in analyses]))
         described = {f"analysis {number}": _call(one) for number, one in enumerate(analyses, 1)}
         super().__init__(trajectory, trajectory.select(atoms), {**described, "circular": circular, "scale": scale})
-        self._scale = scale
-        self._encodings = [_Encoding.of(one, circular) for one in analyses]
-        columns = [column for one in self._encodings for column in one.columns]
+        self.scale = scale
+        self.encodings = tuple(Encoding.of(one, circular) for one in analyses)
+        columns = [column for one in self.encodings for column in one.columns]
         self.names = _distinct([name for name, _, _ in columns])
         self._names_from_one = _distinct([name for _, name, _ in columns])
         self.units = tuple(unit for _, _, unit in columns)
@@ -137,11 +138,11 @@ class Features(Analysis):
         found = [_returned(one, rows) for one, rows in zip(passes, results, strict=True)]
         of_analyses = (note for one in self.analyses for note in one._notes)
         self._notes = list(dict.fromkeys((*self._notes, *of_analyses)))
-        rows = _rows_of([one.values for one in found], self._encodings)
+        rows = feature_rows([one.values for one in found], self.encodings)
         scaling: dict[str, NDArray[np.float64]] = {}
-        if self._scale == "std":
+        if self.scale == "std":
             scaling = self._scaling(rows, found[0].frames)
-            rows = _rows_of([one.values for one in found], self._encodings, scaling)
+            rows = feature_rows([one.values for one in found], self.encodings, scaling)
         elif isinstance(rows, np.ndarray) or hasattr(rows, "chunks"):
             constant = [name for name, low, high in zip(self.names, *_ranges(rows), strict=True) if low == high]
             if constant and len(frames) > 1:
@@ -174,7 +175,7 @@ class Features(Analysis):
 
     def _table(self) -> Table:
         values = np.asarray(self.results.features)
-        scaled = self._scale == "std"
+        scaled = self.scale == "std"
         named = zip(self.names, self._names_from_one, self.units, values.T, strict=True)
         columns = [
             Column(name, column, "1" if scaled else unit, from_one=shown if shown != name else "", digits=self._digits)
@@ -203,8 +204,8 @@ class UnboundFeatures(UnboundAnalysis):
         return Features(*(one.bind(trajectory) for one in self.arguments), **self.named)
 
 
-def check_feature(analysis: Any) -> None:
-    """Raises ArgumentError for an analysis whose results are not one row of numbers per frame, with the reason."""
+def checked_feature(analysis: Any) -> PerFrameAnalysis:
+    """The analysis. Raises ArgumentError, with the reason, if its results are not one row of numbers per frame."""
     name = type(analysis).__name__
     if isinstance(analysis, UnboundAnalysis):
         raise ArgumentError(f"{analysis} has no trajectory; give {analysis.analysis.__name__}(trajectory, ...)")
@@ -217,9 +218,10 @@ def check_feature(analysis: Any) -> None:
         raise ArgumentError(f"features are computed frame by frame; {name} reads its frames several times here")
     if np.dtype(analysis._rows().dtype).itemsize == 1:
         raise ArgumentError(f"features are numbers; {name} has a letter for each column")
+    return analysis
 
 
-class _Encoding:
+class Encoding:
     """The features of the columns of an analysis.
 
     Attributes
@@ -244,7 +246,7 @@ class _Encoding:
         self._factors = np.array([one[2] for one in angles])
 
     @classmethod
-    def of(cls, analysis: PerFrameAnalysis, circular: str) -> _Encoding:
+    def of(cls, analysis: PerFrameAnalysis, circular: str) -> Encoding:
         """The features of an analysis."""
         shown = [name for name, _ in analysis._columns_from_one()]
         return cls(analysis._columns(), shown, circular == "cos-sin")
@@ -258,29 +260,29 @@ class _Encoding:
             features[:, self._angles[1] + 1] = np.sin(angles)
 
 
-def _rows_of(
-    values: Sequence[Any], encodings: Sequence[_Encoding], scaling: Mapping[str, NDArray[np.float64]] | None = None
+def feature_rows(
+    values: Sequence[Any], encodings: Sequence[Encoding], scaling: Mapping[str, NDArray[np.float64]] | None = None
 ) -> Any:
-    """The features of values of each analysis; of values that are not in memory, a view."""
+    """The features of values of each analysis; a view if some of these are not in memory."""
     rows = _FeatureRows(values, encodings, scaling or {})
     return rows[:] if all(isinstance(one, np.ndarray) for one in values) else rows
 
 
 class _FeatureRows:
-    """Features of values that are not in memory, computed on access."""
+    """Features of values of analyses, computed on access: these may be in a file, or on other ranks."""
 
     ndim = 2
     dtype = np.dtype(np.float64)
 
     def __init__(
-        self, values: Sequence[Any], encodings: Sequence[_Encoding], scaling: Mapping[str, NDArray[np.float64]]
+        self, values: Sequence[Any], encodings: Sequence[Encoding], scaling: Mapping[str, NDArray[np.float64]]
     ) -> None:
         self._values, self._encodings, self._scaling = tuple(values), tuple(encodings), dict(scaling)
         self.shape = (len(values[0]), sum(len(one.columns) for one in encodings))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles the values, which may be in memory after loading."""
-        return _rows_of, (self._values, self._encodings, self._scaling)
+        return feature_rows, (self._values, self._encodings, self._scaling)
 
     def __len__(self) -> int:
         return self.shape[0]
