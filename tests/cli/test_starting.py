@@ -26,6 +26,7 @@ LINES = {
     "rmsd": "a.dcd -o rmsd.csv",
     "rmsf": "a.dcd -o rmsf.csv",
     "average": "a.dcd -o average.csv",
+    "rmsd-matrix": "a.dcd -o pairs.npy",
     "rgyr": "a.dcd --weights none -o rgyr.csv",
     "gyration": "a.dcd --weights none -o gyration.csv",
     "pca": "a.dcd -o pca.csv",

@@ -30,6 +30,7 @@ OPTIONS = {
     "average": '--select "name CA" --align average',
     "rgyr": "--select protein",
     "gyration": "--select protein",
+    "rmsd-matrix": '--select "name CA"',
     "dssp": "",
     "pca": '--select "name CA" --align average --projections 3',
     "dccm": '--select "name CA" --align average',

@@ -12,7 +12,9 @@ use crate::analyses::pairs::{
     close_pairs, count, distance_histogram, hbonds, mindist, native_contacts, neighbors, residue_contacts,
     residue_distances, shells, water_bridges,
 };
-use crate::analyses::structure::{average, covariance, dssp, gyration, projections, rgyr, rmsd, rmsf};
+use crate::analyses::structure::{
+    average, covariance, dssp, frame_rmsds, gyration, positions, projections, rgyr, rmsd, rmsf,
+};
 use crate::arguments::Arguments;
 
 /// A kernel as it is declared in its own file.
@@ -63,6 +65,7 @@ pub static KERNELS: &[KernelInfo] = &[
     distance_histogram::KERNEL,
     distances::KERNEL,
     dssp::KERNEL,
+    frame_rmsds::KERNEL,
     grid_counts::KERNEL,
     gyration::KERNEL,
     hbonds::KERNEL,
@@ -70,6 +73,7 @@ pub static KERNELS: &[KernelInfo] = &[
     mindist::KERNEL,
     native_contacts::KERNEL,
     neighbors::KERNEL,
+    positions::KERNEL,
     residue_contacts::KERNEL,
     residue_distances::KERNEL,
     projections::KERNEL,

@@ -3,6 +3,7 @@
 # ruff: noqa: I001
 
 from kinema.analysis.structure.rmsd import RMSD as RMSD
+from kinema.analysis.structure.rmsd_matrix import RMSDMatrix as RMSDMatrix
 from kinema.analysis.structure.rmsf import RMSF as RMSF
 from kinema.analysis.structure.average import AverageStructure as AverageStructure
 from kinema.analysis.structure.rgyr import RadiusOfGyration as RadiusOfGyration

@@ -47,6 +47,7 @@ _CALLED_OTHERWISE = {
     "densityanalysis": "density", "volmap": "density", "spatial": "density", "densmap": "density",
     "lineardensity": "density-profile", "potential": "density-profile --potential",
     "densityprofile": "density-profile", "sq": "structure-factor", "saxs": "structure-factor",
+    "rms2d": "rmsd-matrix", "2drms": "rmsd-matrix", "distancematrix": "rmsd-matrix", "diffusionmap": "rmsd-matrix",
     "correl": "dccm", "crosscorrelation": "dccm",
     "covar": "pca", "anaeig": "pca", "dodssp": "dssp", "secstruct": "dssp", "helix": "dssp",
     "contacts": "native-contacts", "contact": "native-contacts", "saltbr": "salt-bridges", "watershell": "shells",
@@ -69,7 +70,6 @@ _ABSENT = {
     "clusters of structures": ("cluster", "clustering", "cluster2"),
     "mean square displacements": ("msd", "diffusion"),
     "surfaces": ("sasa", "surf", "molsurf"),
-    "pairwise RMSD": ("rms2d", "2drms", "rmsdist"),
     "energies": ("energy", "eneconv"),
 }
 # options of GROMACS that have another name here

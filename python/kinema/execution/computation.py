@@ -31,9 +31,27 @@ if TYPE_CHECKING:
 KernelResults = dict[str, Any]
 
 
+class MadeOnAccess(ABC):
+    """A result that is made from others on first access."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """Its dimensions."""
+
+    @property
+    @abstractmethod
+    def dtype(self) -> np.dtype[Any]:
+        """Type of its numbers."""
+
+    @abstractmethod
+    def made(self) -> NDArray[Any]:
+        """The result."""
+
+
 @dataclass(frozen=True, eq=False)
-class SideBySide:
-    """A result that is made from others on first access: arrays, which may stay in a file, side by side as float64."""
+class SideBySide(MadeOnAccess):
+    """Arrays, which may stay in a file, side by side as float64."""
 
     arrays: tuple[NDArray[Any], ...]
 
@@ -88,7 +106,7 @@ class Results:
 
     def __getitem__(self, name: str) -> Any:
         value = self._values[name]
-        if isinstance(value, SideBySide):
+        if isinstance(value, MadeOnAccess):
             value = self._values[name] = value.made()
         return value
 
@@ -258,6 +276,13 @@ class Computation(ABC):
     def notes_before(self, frames: FrameSelection) -> Sequence[str]:
         """Notes on the chosen frames before they are read: reasons why the results could mislead."""
         return ()
+
+    def check_memory(self, frames: FrameSelection, memory: int) -> None:
+        """Checks before the first frame that results of these frames fit into `memory` bytes.
+
+        Raises MemoryLimitError, with what would fit. Working memory of passes is checked by their plans.
+        """
+        return
 
     @property
     def other_files(self) -> tuple[str, ...]:

@@ -115,6 +115,8 @@ def run(
                 decoded = decode_frames(core, chosen, workers=threads, memory=limit, progress=shown)
                 emit(decoded.notes())
                 chosen = decoded.readable()
+            for analysis in analyses:
+                analysis.check_memory(chosen, limit or default_memory())
             emit([note for analysis in analyses for note in analysis.notes_before(chosen)])
             persistence = _persistence(analyses, chosen, saved, out)
             passes = _Passes(analyses, chosen, chosen_runner, workers, limit, shown, access)
