@@ -33,6 +33,7 @@ from kinema.analysis.declaration import (
 )
 from kinema.analysis.declared import DeclaredAnalysis
 from kinema.analysis.structure.alignment import AlignedAnalysis, Alignment
+from kinema.analysis.structure.components import cosine_content, eigenvectors, rmsip
 from kinema.base.errors import ArgumentError
 from kinema.storage.tables import Column, Table
 
@@ -51,8 +52,6 @@ _NOT_SUPERPOSED = (
 )
 # the first component of random diffusion looks like half a cosine
 _RANDOM = 0.7
-# of that many coordinates on, few components are found without the others
-_MANY_COORDINATES = 1500
 
 
 class PCA(AlignedAnalysis):
@@ -205,7 +204,7 @@ class PCA(AlignedAnalysis):
         self._scale = None if self._weights is None else np.repeat(np.sqrt(self._weights / self._weights.mean()), 3)
         if self._scale is not None:
             covariance = covariance * np.outer(self._scale, self._scale)
-        variance, components = _components(covariance, self._n_components)
+        variance, components = eigenvectors(covariance, self._n_components)
         results: dict[str, Any] = {
             "p_components": components,
             "variance": variance,
@@ -313,57 +312,6 @@ class _Projections(DeclaredAnalysis):
 
     def _table(self) -> Table:
         return Table("Projections", self._frames_and_times())
-
-
-def cosine_content(projections: NDArray[np.floating], component: int) -> float:
-    """How much the projection on a component, from 0, looks like a cosine with as many half periods and one more.
-
-        c_k = 2/T ( int cos(k pi t / T) p_k(t) dt )^2 / int p_k(t)^2 dt,   k = component + 1
-
-    From 0 to 1; near 1 for random diffusion. Frames are equally far apart in time. `projections` (frames, components).
-    Source: B. Hess, Phys. Rev. E 65, 031910 (2002).
-    """
-    from scipy.integrate import simpson
-
-    values = np.asarray(projections, np.float64)[:, component]
-    times = np.arange(len(values))
-    cosine = np.cos(np.pi * times * (component + 1) / len(values))
-    square = float(simpson(values * values, x=times))
-    return float(2.0 / len(values) * simpson(cosine * values, x=times) ** 2 / square) if square > 0 else 0.0
-
-
-def rmsip(one: NDArray[np.floating], other: NDArray[np.floating], n_components: int | None = None) -> float:
-    """Root mean square of the inner products of the first components of two analyses: from 0 to 1, 1 for one space.
-
-    `one`, `other`: (3 * atoms, components), as `results.p_components`. Source: A. Amadei, M. A. Ceruso, A. Di Nola,
-    Proteins 36, 419 (1999). Raises ArgumentError for components of different numbers of atoms.
-    """
-    if len(one) != len(other):
-        raise ArgumentError(f"components have {len(one)} and {len(other)} coordinates, expected as many")
-    first, second = one[:, :n_components], other[:, :n_components]
-    return float(np.sqrt(((first.T @ second) ** 2).sum() / first.shape[1]))
-
-
-def _components(
-    covariance: NDArray[np.float64], n_components: int | None
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Eigenvalues, descending, and eigenvectors as columns, whose largest element is positive."""
-    from threadpoolctl import threadpool_limits
-
-    # one thread: the digits do not depend on the machine's cores, and threads that wait for busy cores take far longer
-    with threadpool_limits(limits=1):
-        if n_components is not None and len(covariance) >= _MANY_COORDINATES and n_components * 10 < len(covariance):
-            from scipy.sparse.linalg import eigsh
-
-            # a fixed start gives the same digits in each run
-            values, vectors = eigsh(covariance, k=n_components, v0=np.ones(len(covariance)))
-            order = np.argsort(values)[::-1]
-        else:
-            values, vectors = np.linalg.eigh(covariance)
-            order = np.arange(len(values))[::-1][:n_components]
-    values, vectors = np.maximum(values[order], 0.0), vectors[:, order]
-    largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=0)[None], axis=0)[0]
-    return values, np.ascontiguousarray(vectors * np.where(largest < 0, -1.0, 1.0))
 
 
 def _positions(given: Any, n_atoms: int) -> NDArray[np.float64]:
