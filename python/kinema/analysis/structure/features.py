@@ -9,7 +9,7 @@ near one of 179, which its cosine and sine show and its number does not: Y. Mu, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -100,7 +100,8 @@ class Features(Analysis):
         columns = [column for one in self.encodings for column in one.columns]
         self.names = _distinct([name for name, _, _ in columns])
         self._names_from_one = _distinct([name for _, name, _ in columns])
-        self.units = tuple(unit for _, _, unit in columns)
+        plain = tuple(unit for _, _, unit in columns)
+        self.units = plain if scale == "none" else ("1",) * len(plain)
         # which the analyses have emitted
         self._notes = list(dict.fromkeys(note for one in analyses for note in one._notes))
         units = sorted(set(self.units) - {""})
@@ -133,11 +134,7 @@ class Features(Analysis):
         return list(dict.fromkeys(note for one in self.analyses for note in one.notes_before(frames)))
 
     def _passes(self, frames: FrameSelection) -> Passes:
-        passes = [one._passes(frames) for one in self.analyses]
-        results = yield JointPass(tuple(_first_pass(one) for one in passes))
-        found = [_returned(one, rows) for one, rows in zip(passes, results, strict=True)]
-        of_analyses = (note for one in self.analyses for note in one._notes)
-        self._notes = list(dict.fromkeys((*self._notes, *of_analyses)))
+        found = yield from self.passes_of_analyses(frames)
         rows = feature_rows([one.values for one in found], self.encodings)
         scaling: dict[str, NDArray[np.float64]] = {}
         if self.scale == "std":
@@ -148,6 +145,22 @@ class Features(Analysis):
             if constant and len(frames) > 1:
                 self._add_notes([f"{_listed(constant)}: constant in all frames"])
         return Results(features=rows, values=rows, time=found[0].time, frames=found[0].frames, **scaling)
+
+    def passes_of_analyses(self, frames: FrameSelection) -> Generator[JointPass, Any, list[Results]]:
+        """The one pass of all analyses, and their results."""
+        passes = [one._passes(frames) for one in self.analyses]
+        results = yield JointPass(tuple(_first_pass(one) for one in passes))
+        found = [_returned(one, rows) for one, rows in zip(passes, results, strict=True)]
+        of_analyses = (note for one in self.analyses for note in one._notes)
+        self._notes = list(dict.fromkeys((*self._notes, *of_analyses)))
+        return found
+
+    def check_defined(self, rows: NDArray[np.float64], frames: Any) -> None:
+        """Raises ArgumentError, with feature and frame, for (frames, features) values that are not finite."""
+        bad = np.argwhere(~np.isfinite(rows))
+        if len(bad):
+            row, column = bad[0]
+            raise ArgumentError(f"{self.names[column]}: not defined in frame {frames[row]}; leave it out")
 
     def _scaling(self, rows: Any, frames: Any) -> dict[str, NDArray[np.float64]]:
         """Mean and standard deviation of each feature. Raises ArgumentError for features without either."""
@@ -175,10 +188,9 @@ class Features(Analysis):
 
     def _table(self) -> Table:
         values = np.asarray(self.results.features)
-        scaled = self.scale == "std"
         named = zip(self.names, self._names_from_one, self.units, values.T, strict=True)
         columns = [
-            Column(name, column, "1" if scaled else unit, from_one=shown if shown != name else "", digits=self._digits)
+            Column(name, column, unit, from_one=shown if shown != name else "", digits=self._digits)
             for name, shown, unit, column in named
         ]
         return Table("Features", (*self._frames_and_times(), *columns))
@@ -187,7 +199,6 @@ class Features(Analysis):
         scaling = {key: self.results[key] for key in ("mean", "std") if key in self.results}
         np.savez(
             path,
-            allow_pickle=False,
             features=np.asarray(self.results.features),
             names=np.array(self.names),
             units=np.array(self.units),
