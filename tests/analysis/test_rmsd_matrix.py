@@ -122,3 +122,26 @@ def test_files(adk: kn.Trajectory, tmp_path: Path) -> None:
     pairs.save(tmp_path / "pairs.npy")
     np.testing.assert_array_equal(np.load(tmp_path / "pairs.npy"), pairs.results.dist_matrix)
     assert pairs.summarised_over == "10 pairs of 5 frames"
+
+
+def test_each_frame_against_another_trajectory(adk: kn.Trajectory, tmp_path: Path) -> None:
+    whole = matrix(adk, run={"stop": 12})
+    found = kn.analysis.RMSDMatrix(adk, "name CA", other=adk[3:12:4]).run(stop=12)
+    np.testing.assert_allclose(found.results.dist_matrix, whole[:, 3::4], atol=1e-9)
+    assert (np.diag(found.results.dist_matrix[3::4]) == 0.0).all(), "frames against themselves"
+    assert found.summarised_over == "12 x 3 frames" and "condensed" not in found.results
+    # a part of the system, and a file of rows
+    kn.convert(adk, tmp_path / "ca.dcd", select="name CA", stop=5)
+    kn.convert(adk, tmp_path / "all.dcd", stop=5)
+    with pytest.raises(kn.ArgumentError, match="has 214 atoms, but the trajectory has 3341"):
+        kn.analysis.RMSDMatrix(adk, "name CA", other=tmp_path / "ca.dcd")
+    backwards = adk.select("name CA").indices[::-1]
+    weights = np.linspace(1, 2, 214)
+    given: Any = {"weights": weights, "superposition": True, "other": tmp_path / "all.dcd"}
+    rows = kn.analysis.RMSDMatrix(adk, backwards, **given).run(stop=12, out=tmp_path / "rows.h5")
+    assert rows.results.dist_matrix.shape == (12, 5)
+    expected = matrix(adk, backwards, {"stop": 12}, weights=weights)[:, :5]
+    np.testing.assert_allclose(np.asarray(rows.results.dist_matrix), expected, atol=1e-9)
+    rows.save(tmp_path / "rows.csv")
+    alone = kn.analysis.RMSDMatrix(adk, "name CA", other=adk.read(frames=[7])[0]).run(stop=12).results
+    np.testing.assert_allclose(alone.dist_matrix, whole[:, 7:8], atol=1e-9)

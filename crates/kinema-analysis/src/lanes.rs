@@ -3,9 +3,11 @@
 //! It knows no analysis. Sums stay separate for each lane until the end, so no value is ever shuffled. [`Plain`] and
 //! [`Wide`] do the same IEEE operations, so they give the same bits.
 
+mod eight;
 mod fours;
 mod sixteen;
 
+pub(crate) use eight::{EIGHT, Eight, WithEight, count_bits};
 pub(crate) use fours::Fours;
 use sixteen::PlainSixteen;
 pub(crate) use sixteen::Sixteen;
@@ -46,7 +48,7 @@ impl Lanes {
 }
 
 /// Four lanes of `f64` with the few operations that the kernels need.
-pub(crate) trait Quad: Copy {
+pub(crate) trait Quad: Copy + WithEight {
     /// Yes or no in each lane.
     type Mask: Copy;
     /// Sixteen lanes of single precision.

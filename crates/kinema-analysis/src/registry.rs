@@ -9,8 +9,8 @@ use crate::analyses::density::{density_profile, grid_counts, rdf, structure_fact
 use crate::analyses::geometry::{angles, axis_angles, centers, dihedrals, distances};
 use crate::analyses::motion::{displacements, jumps, rotations};
 use crate::analyses::pairs::{
-    close_pairs, count, distance_histogram, hbonds, mindist, native_contacts, neighbors, residue_contacts,
-    residue_distances, shells, water_bridges,
+    close_pairs, coordination, count, distance_histogram, hbonds, mindist, native_contacts, neighbors,
+    residue_contacts, residue_distances, shells, water_bridges,
 };
 use crate::analyses::structure::{
     average, covariance, dssp, frame_rmsds, gyration, positions, projections, rgyr, rmsd, rmsf,
@@ -57,6 +57,7 @@ pub static KERNELS: &[KernelInfo] = &[
     axis_angles::KERNEL,
     centers::KERNEL,
     close_pairs::KERNEL,
+    coordination::KERNEL,
     covariance::KERNEL,
     count::KERNEL,
     density_profile::KERNEL,

@@ -9,6 +9,7 @@ import inspect
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -58,6 +59,8 @@ class DeclaredAnalysis(Analysis):
     #: whether results are rows of frames, one a frame, or any number if `is_list`
     is_per_frame: ClassVar[bool] = False
     is_list: ClassVar[bool] = False
+    #: whether it divides frames into clusters, whose frames a command writes (`Clusters`)
+    has_clusters: ClassVar[bool] = False
     #: the column of `results.values` that a command's summary covers; None: all
     summarised_column: ClassVar[int | None] = None
     #: whether a run notes frames without a cell, which have no nearest images
@@ -124,6 +127,11 @@ class DeclaredAnalysis(Analysis):
         Quantities that are not alike, such as x, y and z, or several angles, have no such values.
         """
         return None
+
+    @property
+    def further_summary(self) -> Mapping[str, tuple[float, str]]:
+        """Other numbers of a command's summary, by name, each with its unit; nan for one that does not exist."""
+        return {}
 
     @property
     def _title(self) -> str:
@@ -293,4 +301,5 @@ class PerFrameAnalysis(DeclaredAnalysis):
         columns = self._columns()
         units = list(dict.fromkeys(one.unit for _, one in columns))
         unit = units[0] if len(units) == 1 else ", ".join(one.unit for _, one in columns)
-        return self._dataset(self._result_name, unit, [name for name, _ in columns], self._title, frames)
+        made = self._dataset(self._result_name, unit, [name for name, _ in columns], self._title, frames)
+        return replace(made, periods=tuple(one.period for _, one in columns))

@@ -12,7 +12,7 @@ import numpy as np
 from kinema.base.errors import ArgumentError
 from kinema.formats.h5md.read.mdcath import domains, replicas
 from kinema.formats.h5md.read.other_layouts import unit_of
-from kinema.ml.fields.label_columns import LabelColumns
+from kinema.ml.label_columns import LabelColumns
 from kinema.storage.hdf5.file import OpenFile, open_hdf5, reading
 from kinema.storage.hdf5.virtual import values_of
 from kinema.trajectory import Trajectory

@@ -14,7 +14,7 @@ from kinema.base.errors import ArgumentError, CorruptFileError
 from kinema.base.input_files import read_regular
 from kinema.base.notes import emit
 from kinema.formats.h5md.schema import SYMBOLS
-from kinema.ml.fields.label_columns import LabelColumns
+from kinema.ml.label_columns import LabelColumns
 from kinema.ml.systems import CatalogueSystems, System
 from kinema.trajectory import Trajectory
 

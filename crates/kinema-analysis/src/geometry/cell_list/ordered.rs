@@ -1,0 +1,156 @@
+//! Neighbours of each point, by ascending places.
+
+use super::scan::Hits;
+
+/// Up to this number of neighbours are sorted by insertion.
+const FEW: usize = 12;
+/// Bits of a word.
+const WORD: usize = 64;
+
+/// Neighbours of points that are found in any order.
+#[derive(Debug, Default)]
+pub(super) struct Ordered {
+    seconds: Vec<u32>,
+    distances: Vec<f64>,
+    /// Where those of each point are.
+    ranges: Vec<(usize, usize)>,
+    sorter: Sorter,
+}
+
+impl Ordered {
+    /// Forgets all neighbours, and expects those of some points among some others.
+    pub(super) fn clear(&mut self, n_first: usize, n_second: usize) {
+        self.seconds.clear();
+        self.distances.clear();
+        self.ranges.clear();
+        self.ranges.resize(n_first, (0, 0));
+        self.sorter.expect(n_second);
+    }
+
+    /// Adds all neighbours of a point, each with its nearest image.
+    pub(super) fn add(&mut self, first: u32, hits: &Hits, range: std::ops::Range<usize>, numbers: &[u32]) {
+        let begin = self.seconds.len();
+        let (points, distances) = (&hits.points[range.clone()], &hits.distances[range]);
+        let found = points.iter().map(|point| numbers[*point as usize]).zip(distances.iter().copied());
+        if points.len() > FEW {
+            self.sorter.sort(found, &mut self.seconds, &mut self.distances);
+        } else {
+            for (second, distance) in found {
+                self.insert(begin, second, distance);
+            }
+        }
+        self.ranges[first as usize] = (begin, self.seconds.len());
+    }
+
+    #[inline(always)]
+    fn insert(&mut self, begin: usize, second: u32, distance: f64) {
+        let mut at = self.seconds.len();
+        self.seconds.push(second);
+        self.distances.push(distance);
+        let (seconds, distances) = (&mut self.seconds[begin..], &mut self.distances[begin..]);
+        at -= begin;
+        while at > 0 && seconds[at - 1] > second {
+            (seconds[at], distances[at]) = (seconds[at - 1], distances[at - 1]);
+            at -= 1;
+        }
+        (seconds[at], distances[at]) = (second, distance);
+        if at > 0 && seconds[at - 1] == second {
+            distances[at - 1] = distances[at - 1].min(distance);
+            self.seconds.remove(begin + at);
+            self.distances.remove(begin + at);
+        }
+    }
+
+    /// Calls `see` with each point that has neighbours, these, and their distances.
+    pub(super) fn visit(&self, mut see: impl FnMut(u32, &[u32], &[f64])) {
+        for (first, &(begin, end)) in (0..).zip(&self.ranges) {
+            if begin < end {
+                see(first, &self.seconds[begin..end], &self.distances[begin..end]);
+            }
+        }
+    }
+}
+
+/// Sorts distinct numbers by setting bits: of the numbers, of words of these, and of words of words.
+#[derive(Debug, Default)]
+struct Sorter {
+    bits: [Vec<u64>; 3],
+    values: Vec<f64>,
+}
+
+impl Sorter {
+    fn expect(&mut self, n: usize) {
+        let mut words = n;
+        for bits in &mut self.bits {
+            words = words.div_ceil(WORD);
+            bits.resize(words, 0);
+        }
+        self.values.resize(n, 0.0);
+    }
+
+    /// Appends the numbers in order, each with its least value.
+    fn sort(&mut self, given: impl Iterator<Item = (u32, f64)>, numbers: &mut Vec<u32>, values: &mut Vec<f64>) {
+        let [words, of_words, top] = &mut self.bits;
+        let (mut least, mut most) = (usize::MAX, 0);
+        for (number, value) in given {
+            let number = number as usize;
+            let (word, bit) = (number / WORD, 1 << (number % WORD));
+            self.values[number] = if words[word] & bit == 0 { value } else { value.min(self.values[number]) };
+            words[word] |= bit;
+            of_words[word / WORD] |= 1 << (word % WORD);
+            let at_top = word / WORD / WORD;
+            top[at_top] |= 1 << (word / WORD % WORD);
+            (least, most) = (least.min(at_top), most.max(at_top));
+        }
+        for at_top in least..=most {
+            for of_word in set_bits(std::mem::take(&mut top[at_top])) {
+                let of_word = at_top * WORD + of_word;
+                for word in set_bits(std::mem::take(&mut of_words[of_word])) {
+                    let word = of_word * WORD + word;
+                    for bit in set_bits(std::mem::take(&mut words[word])) {
+                        let number = word * WORD + bit;
+                        numbers.push(number as u32);
+                        values.push(self.values[number]);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The places of the bits that are set.
+#[inline(always)]
+fn set_bits(mut bits: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        (bits != 0).then(|| {
+            let bit = bits.trailing_zeros() as usize;
+            bits &= bits - 1;
+            bit
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_sorted_with_their_least_values() {
+        for n in [10, 70, 5000, 300_000] {
+            let mut sorter = Sorter::default();
+            sorter.expect(n);
+            for step in [7, 1, 99_991] {
+                let numbers: Vec<u32> = (0..n.min(900)).map(|i| ((i * step + 3) % n) as u32).collect();
+                let given = numbers.iter().map(|i| (*i, f64::from(*i) + 0.5)).chain([(numbers[0], 0.25)]);
+                let (mut found, mut values) = (vec![], vec![]);
+                sorter.sort(given, &mut found, &mut values);
+                let mut expected = numbers.clone();
+                expected.sort_unstable();
+                expected.dedup();
+                assert_eq!(found, expected);
+                let value = |i: &u32| if *i == numbers[0] { 0.25 } else { f64::from(*i) + 0.5 };
+                assert_eq!(values, expected.iter().map(value).collect::<Vec<_>>());
+            }
+        }
+    }
+}
