@@ -86,6 +86,13 @@ def test_transforms_and_views_count(peptide: kn.Trajectory) -> None:
     assert not np.allclose(as_stored, centers)
 
 
+def test_broken_molecules_are_noted(peptide: kn.Trajectory) -> None:
+    with collected() as notes:
+        wrapped = peptide.with_transform(kn.transforms.wrap(compound="atoms"))
+        FrameDataset(wrapped, fields=["positions", RadiusOfGyration.of("protein")])
+    assert any("broken" in note for note in notes)
+
+
 def test_each_system_has_its_own_atoms(adk: kn.Trajectory, peptide: kn.Trajectory) -> None:
     angles = Dihedrals.of("resid 2:5", phi=True)
     frames = FrameDataset([adk, peptide], fields=["positions", angles])

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.base.errors import ArgumentError
+from kinema.base.notes import emit
 from kinema.execution.computation import Computation, parts_of
 from kinema.model.selection.frames import FrameSelection
 from kinema.runners.base import Job, PassRequest
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from kinema.analysis.structure.features import Encoding, Features
     from kinema.ml.systems import System
     from kinema.trajectory import Trajectory
+
+
+# trajectories whose frames are looked at for reasons why values could mislead, such as broken molecules
+_LOOKED_AT = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,9 +64,18 @@ class ComputedFields:
     """
 
     def __init__(self, unbound: Sequence[UnboundAnalysis], opened: Sequence[tuple[System, Trajectory]]) -> None:
-        """Binds the analyses to each trajectory. Raises ArgumentError for an analysis that is not one row per frame,
-        for columns that differ in number or unit, and as their classes."""
-        fields = [[_bound(one, system, trajectory) for one in unbound] for system, trajectory in opened]
+        """Binds the analyses to each trajectory, and emits what they note of the frames of the first ones.
+
+        Raises ArgumentError for an analysis that is not one row per frame, for columns that differ in number or unit,
+        and as their classes.
+        """
+        fields, notes = [], dict[str, None]()
+        for number, (system, trajectory) in enumerate(opened):
+            bound = [_bound(one, system, trajectory) for one in unbound]
+            fields.append([(name, field) for name, field, _ in bound])
+            for _, _, analysis in bound if number < _LOOKED_AT else ():
+                notes |= dict.fromkeys(analysis.notes_before(system.frames))
+        emit(list(notes))
         commands = [name for name, _ in fields[0]] if fields else []
         self.names = tuple(
             name if commands.index(name) == at else f"{name}_{commands[: at + 1].count(name)}"
@@ -151,14 +165,14 @@ class ComputedFields:
             out[name][rows] = one.values([next(found) for _ in one.jobs])[place]
 
 
-def _bound(unbound: UnboundAnalysis, system: System, trajectory: Trajectory) -> tuple[str, _Field]:
-    """Name and field of an analysis of a trajectory. Raises as `ComputedFields`."""
+def _bound(unbound: UnboundAnalysis, system: System, trajectory: Trajectory) -> tuple[str, _Field, Computation]:
+    """Name and field of an analysis of a trajectory, and the analysis. Raises as `ComputedFields`."""
     from kinema.analysis.structure.features import Features, checked_feature
 
     try:
         analysis = unbound.bind(trajectory)
         if isinstance(analysis, Features):
-            return "features", _of_features(analysis, system)
+            return "features", _of_features(analysis, system), analysis
         analysis = checked_feature(analysis)
     except ArgumentError as error:
         error.add_note(f"raised for {unbound!r} of {system.name}")
@@ -166,7 +180,8 @@ def _bound(unbound: UnboundAnalysis, system: System, trajectory: Trajectory) -> 
     columns = analysis._columns()
     names, units = tuple(name for name, _ in columns), tuple(one.unit for _, one in columns)
     dtype = np.dtype(analysis._rows().dtype)
-    return analysis._result_name, _Field(*_jobs_and_atoms(analysis, system), dtype, names, units, ())
+    field = _Field(*_jobs_and_atoms(analysis, system), dtype, names, units, ())
+    return analysis._result_name, field, analysis
 
 
 def _of_features(features: Features, system: System) -> _Field:
