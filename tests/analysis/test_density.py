@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import kinema as kn
 from kinema.analysis import DensityAnalysis
 from kinema.base.notes import collected
 from kinema.testing.analyses import write_solvated_peptide
+from kinema.testing.programs.children import start_child
 from kinema.testing.writers import write_dcd
 
 
@@ -196,3 +198,36 @@ def test_a_grid_on_many_workers_needs_its_memory_once(tmp_path: Path) -> None:
     with collected():
         density.run(workers=8, memory="40 MiB")
     assert "8 workers" in density.plan
+
+
+MEMORY_CHILD = """
+import resource, sys
+import kinema as kn
+from kinema.base.notes import collected
+
+def peak(whose):
+    return resource.getrusage(whose).ru_maxrss
+
+grid = {"gridcenter": (0, 0, 0), "xdim": 256.0, "ydim": 256.0, "zdim": 256.0}
+before = peak(resource.RUSAGE_SELF)
+for runner, workers in (("threads", 8), ("processes", 3)):
+    with collected():
+        density = kn.analysis.DensityAnalysis(kn.open("a.dcd", stored=False), **grid)
+        density.run(runner=runner, workers=workers, memory="1 GiB")
+    print(runner, peak(resource.RUSAGE_SELF) - before, peak(resource.RUSAGE_CHILDREN), density.results.inside)
+"""
+
+
+@pytest.mark.processes
+def test_a_large_grid_keeps_its_memory(tmp_path: Path) -> None:
+    """Eight threads share one grid of 128 MiB; three processes have one each."""
+    random_trajectory(tmp_path, 64)
+    child = start_child([sys.executable, "-c", MEMORY_CHILD], cwd=tmp_path)
+    output, _ = child.communicate()
+    assert child.returncode == 0
+    for line in output.splitlines():
+        _, own, of_child, inside = line.split()
+        assert int(inside) == 64 * 500
+        # the grid, its bytes from a worker, and the result in double precision
+        assert int(own) < 900 << 10
+        assert int(of_child) < 700 << 10

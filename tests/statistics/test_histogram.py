@@ -54,6 +54,22 @@ def test_a_range_leaves_frames_out_with_a_note() -> None:
     assert found.notes == ("4 of 10 frames lie outside of the bins and are not counted",)
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_values_on_edges(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    number, first, width = int(rng.integers(1, 400)), rng.normal() * 10.0 ** rng.integers(-3, 4), rng.random() + 0.01
+    edges = np.linspace(first, first + width, number + 1)
+    values = np.concatenate([edges, np.nextafter(edges, -np.inf), np.nextafter(edges, np.inf)])
+    found = counts_of(values, values, bins=(number, 1), x_range=(edges[0], edges[-1]))
+    np.testing.assert_array_equal(found.counts[:, 0], np.histogram(values, edges)[0])
+
+
+def test_edges_that_are_hardly_distinct() -> None:
+    values = 1e8 + np.arange(40) * np.spacing(1e8)
+    found = counts_of(values, values, bins=(30, 1))
+    np.testing.assert_array_equal(found.counts[:, 0], np.histogram(values, 30)[0])
+
+
 def test_one_value_has_a_bin() -> None:
     found = counts_of([3.0, 3.0], [1.0, 2.0], bins=2)
     np.testing.assert_array_equal(found.x_edges, [2.5, 3.0, 3.5])
@@ -224,6 +240,7 @@ def test_pictures(quantity: Any) -> None:
         ({"weights": [1.0, -1.0, 1.0]}, "row 1: expected a number from 0 on, found -1"),
         ({"weights": [0.0, 0.0, 0.0]}, "all weights are 0"),
         ({"weights": [1.0]}, "must be equally many"),
+        ({"x_range": (-1.7e308, 1.7e308)}, "x_range is two finite numbers"),
         ({"quantity": "energy"}, "quantity must be one of"),
     ],
 )

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,7 @@ import numpy as np
 from kinema.analysis.base import Analysis, KernelResults, Pass, Passes, Results, results_per_frame
 from kinema.analysis.declaration import Quantity
 from kinema.base.errors import ArgumentError
+from kinema.base.frozen_dataclass import dataclass
 from kinema.base.printable import counted
 from kinema.runners.base import Rows
 from kinema.storage.tables import Column, Table
@@ -154,6 +156,33 @@ def group_arguments(selection: Selection, atoms: str, group: str) -> dict[str, A
     return {group: selection.expression} if selection.changes else {atoms: selection.indices}
 
 
+@dataclass(frozen=True)
+class UnboundAnalysis:
+    """An analysis without its trajectory, to be bound to any number of them; made by `PerFrameAnalysis.of`.
+
+    Attributes
+    ----------
+    analysis : type
+        The class.
+    arguments : tuple
+        Its arguments after the trajectory.
+    named : mapping of str to Any
+    """
+
+    analysis: type[Analysis]
+    arguments: tuple[Any, ...]
+    named: Mapping[str, Any]
+
+    def bind(self, trajectory: Trajectory) -> Analysis:
+        """The analysis of a trajectory. Raises as its class."""
+        return self.analysis(trajectory, *self.arguments, **self.named)
+
+    def __repr__(self) -> str:
+        """The call that made it: "Dihedrals.of('protein', phi=True)"."""
+        given = [*map(repr, self.arguments), *(f"{name}={value!r}" for name, value in self.named.items())]
+        return f"{self.analysis.__name__}.of({', '.join(given)})"
+
+
 class PerFrameAnalysis(DeclaredAnalysis):
     """An analysis whose results are one row per frame. A subclass defines `_kernel`, and `_columns` if it has several.
 
@@ -170,6 +199,21 @@ class PerFrameAnalysis(DeclaredAnalysis):
     summarised_column: ClassVar[int | None] = 0
     #: the value in frames in which no atom is selected, if the atoms change with the frame
     value_of_no_atoms: ClassVar[float] = math.nan
+
+    @classmethod
+    def of(cls, *arguments: Any, **named: Any) -> UnboundAnalysis:
+        """The analysis without its trajectory: the arguments that follow it, for `UnboundAnalysis.bind`.
+
+        Raises TypeError for arguments that the analysis does not have.
+
+        Examples
+        --------
+        >>> phi = kn.analysis.Dihedrals.of("resid 50-52", phi=True)
+        >>> phi.bind(traj).run(stop=5).results.phi.shape
+        (5, 3)
+        """
+        inspect.signature(cls.__init__).bind(None, None, *arguments, **named)
+        return UnboundAnalysis(cls, arguments, named)
 
     @property
     def summarised_over(self) -> str | None:

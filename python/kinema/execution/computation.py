@@ -195,8 +195,26 @@ class Pass:
     state: str = ""
 
 
+@dataclass(frozen=True)
+class JointPass:
+    """Passes over the same frames that are made as one; their results are sent as a list, in the same order."""
+
+    parts: tuple[Pass, ...]
+
+
+def parts_of(one: Pass | JointPass) -> tuple[Pass, ...]:
+    """The parts of a joint pass; a single pass is its own part."""
+    return one.parts if isinstance(one, JointPass) else (one,)
+
+
+def results_of_parts(passes: Sequence[Pass | JointPass], results: Sequence[Any]) -> list[Any]:
+    """The results that each of the passes is sent, given the results of all parts in order."""
+    found = iter(results)
+    return [[next(found) for _ in one.parts] if isinstance(one, JointPass) else next(found) for one in passes]
+
+
 # yields passes, is sent the results of each pass, returns the results of all
-Passes = Generator[Pass, KernelResults, Results]
+Passes = Generator[Pass | JointPass, Any, Results]
 
 
 class Computation(ABC):
@@ -296,3 +314,8 @@ class Computation(ABC):
         There is one pass then, with the results "values" (frames, ...) and "time" (frames,).
         """
         return None
+
+    def _row_datasets(self, frames: FrameSelection) -> Sequence[ResultDataset]:
+        """The data set of each part of the pass, in order; empty for results that are not rows of frames."""
+        dataset = self._row_dataset(frames)
+        return () if dataset is None else (dataset,)

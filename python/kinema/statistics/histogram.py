@@ -5,18 +5,25 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
 from kinema._core import __version__
-from kinema.base.choices import check_choice, positive_number, whole_number
-from kinema.base.errors import ArgumentError, MemoryLimitError
+from kinema.base.choices import check_choice, positive_number
+from kinema.base.errors import ArgumentError
 from kinema.base.frozen_dataclass import dataclass
 from kinema.base.notes import returns_notes
 from kinema.base.printable import counted, shortest
-from kinema.base.resources import default_memory
+from kinema.statistics.bins import (
+    count_frames,
+    filled_range,
+    moved_into_range,
+    numbers_of_bins,
+    periods_of,
+    range_of,
+    refuse_not_finite,
+)
 from kinema.statistics.series import FrameSeries, join_series
 from kinema.statistics.sources import SeriesSource, one_series
 from kinema.storage.output_checks import check_not_input, check_plot_path
@@ -44,9 +51,6 @@ OTHER_FORMATS = (".npz", ".h5")
 
 # molar gas constant, kJ/mol/K: exact since the SI of 2019
 _GAS_CONSTANT = 8.31446261815324e-3
-_MOST_BINS = 1 << 32
-# arrays of the bins that exist at a time
-_ARRAYS = 6
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -343,20 +347,20 @@ def histogram2d(
         raise ArgumentError(
             "a free energy needs temperature= in K; give it, or quantity='probability' for a histogram without one"
         )
-    numbers = _numbers_of_bins(bins)
-    ranges = [_range_of(name, one) for name, one in (("x_range", x_range), ("y_range", y_range))]
-    periods = _periods_of(periodic)
+    numbers = numbers_of_bins(bins)
+    ranges = [range_of(name, one) for name, one in (("x_range", x_range), ("y_range", y_range))]
+    periods = periods_of(periodic)
     given = [one_series(x, "x"), one_series(y, "y")]
     given += [] if weights is None else [one_series(weights, "weights")]
     joined, notes = join_series(given)
     for one in joined:
-        _refuse_not_finite(one)
+        refuse_not_finite(one)
     for place, axis in enumerate("xy"):
         period = joined[place].period if periods[place] is None else float(periods[place] or 0.0)
-        ranges[place] = _filled_range(axis, joined[place].values, ranges[place], period)
-        joined[place] = _moved(joined[place], period, ranges[place])
+        ranges[place] = filled_range(axis, joined[place].values, ranges[place], period)
+        joined[place] = moved_into_range(joined[place], period, ranges[place])
     edges = [np.linspace(*ends, number + 1) for ends, number in zip(ranges, numbers, strict=True) if ends is not None]
-    counts, weighed, n_outside = _count(joined, edges)
+    counts, weighed, n_outside = count_frames(joined, edges)
     total = float(weighed.sum())
     if not total > 0:
         raise ArgumentError(
@@ -389,106 +393,3 @@ def histogram2d(
 
 def _in_words(edges: NDArray[np.float64]) -> str:
     return f"{shortest(float(edges[0]))} to {shortest(float(edges[-1]))}"
-
-
-def _numbers_of_bins(bins: Any) -> tuple[int, int]:
-    pair = tuple(bins) if isinstance(bins, (tuple, list, np.ndarray)) else (bins, bins)
-    if len(pair) != 2:
-        raise ArgumentError(f"bins is a number, or one for x and one for y, found {bins!r}")
-    first, second = (whole_number("bins", one) for one in pair)
-    if first * second > _MOST_BINS:
-        raise ArgumentError(f"bins: {first:,} x {second:,} bins, expected at most 2^32 = {_MOST_BINS:,}")
-    needed, most = first * second * 8 * _ARRAYS, default_memory()
-    if needed > most:
-        raise MemoryLimitError(
-            f"{first:,} x {second:,} bins need {needed >> 20:,} MiB, expected at most {most >> 20:,} MiB; take fewer"
-        )
-    return first, second
-
-
-def _range_of(name: str, given: Any) -> tuple[float, float] | None:
-    if given is None:
-        return None
-    ends = (
-        [float(one) for one in given if isinstance(one, Real)] if isinstance(given, (tuple, list, np.ndarray)) else []
-    )
-    if len(ends) != 2 or not all(map(math.isfinite, ends)) or not ends[0] < ends[1]:
-        raise ArgumentError(f"{name} is two finite numbers, the first below the second, found {given!r}")
-    return ends[0], ends[1]
-
-
-def _periods_of(periodic: Any) -> tuple[float | None, float | None]:
-    pair = tuple(periodic) if isinstance(periodic, (tuple, list)) else (periodic, periodic)
-    if len(pair) != 2:
-        raise ArgumentError(f"periodic is a period, or one for x and one for y, found {periodic!r}")
-    for one in pair:
-        if one is not None and one != 0:
-            positive_number("periodic", one)
-    return pair
-
-
-def _refuse_not_finite(series: FrameSeries) -> None:
-    place = series.first_not_finite()
-    if place is not None:
-        raise ArgumentError(
-            f"{series.title}, {series.where(place)}: expected a finite number, found {series.values[place]:g}"
-        )
-
-
-def _filled_range(
-    axis: str, values: NDArray[np.float64], given: tuple[float, float] | None, period: float
-) -> tuple[float, float]:
-    """The range of an axis, as given or by default."""
-    if given is not None:
-        if period and given[1] - given[0] > period * (1 + 1e-12):
-            raise ArgumentError(
-                f"{axis}_range is wider than the period {period:g}, found {given[0]:g} to {given[1]:g}; "
-                f"narrow it, or say that the values are not periodic: periodic=0"
-            )
-        return given
-    if period:
-        return -period / 2, period / 2
-    least, most = float(values.min()), float(values.max())
-    # as numpy.histogram
-    return (least - 0.5, most + 0.5) if least == most else (least, most)
-
-
-def _moved(series: FrameSeries, period: float, ends: tuple[float, float] | None) -> FrameSeries:
-    """Periodic values moved by whole periods to the first edge or after it, by less than a period."""
-    if not period or ends is None:
-        return series
-    values = series.values - np.floor((series.values - ends[0]) / period) * period
-    # by rounding, a value just below the first edge would be a whole period after it
-    values = np.where((values >= ends[0] + period) | (values < ends[0]), ends[0], values)
-    return FrameSeries(
-        series.name, values, series.unit, period, series.frames, series.time, series.source, series.inputs
-    )
-
-
-def _count(
-    joined: Sequence[FrameSeries], edges: Sequence[NDArray[np.float64]]
-) -> tuple[NDArray[np.int64], NDArray[np.float64], int]:
-    """Frames and sums of weights in each bin, and the number of frames outside."""
-    n_x, n_y = (len(along) - 1 for along in edges)
-    places = []
-    inside = np.ones(len(joined[0].values), bool)
-    for one, along in zip(joined, edges, strict=False):
-        found = np.searchsorted(along, one.values, side="right") - 1
-        # the last bin is closed
-        found[one.values == along[-1]] = len(along) - 2
-        inside &= (found >= 0) & (found < len(along) - 1)
-        places.append(found)
-    flat = (places[0] * n_y + places[1])[inside]
-    counts = np.bincount(flat, minlength=n_x * n_y).astype(np.int64).reshape(n_x, n_y)
-    n_outside = int(np.sum(~inside))
-    if len(joined) == 2:
-        return counts, counts.astype(np.float64), n_outside
-    weights = joined[2]
-    below = np.flatnonzero(weights.values < 0)
-    if len(below):
-        raise ArgumentError(
-            f"weights: {weights.title}, {weights.where(int(below[0]))}: expected a number from 0 on, found "
-            f"{weights.values[below[0]]:g}"
-        )
-    sums = np.bincount(flat, weights=weights.values[inside], minlength=n_x * n_y).reshape(n_x, n_y)
-    return counts, sums.astype(np.float64), n_outside

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["SeriesStatistics", "Summary", "summarise"]
 
+# times of many formats are float32
+_ROUNDING_OF_TIMES = 4.0 * 2.0**-23
 # steps between frames that differ by less are equal: times of many formats are float32
 _EVEN = 1e-3
 
@@ -254,7 +256,7 @@ def summarise(
     columns : str or list of str, optional
         Names of columns; by default all.
     begin, end : float, optional
-        First and last time, ps.
+        First and last time, ps, both inclusive.
     equilibrated : bool
         Only values from the detected start of equilibrium on, for each quantity its own.
     periodic : float, optional
@@ -317,10 +319,11 @@ def _within(series: FrameSeries, begin: float | None, end: float | None) -> Fram
     if series.time is None:
         raise ArgumentError(f"{series.title} has no times, so begin= and end= choose nothing")
     chosen = np.ones(len(series.values), bool)
+    tolerance = _ROUNDING_OF_TIMES * np.maximum(np.abs(series.time), 1.0)
     if begin is not None:
-        chosen &= series.time >= begin
+        chosen &= series.time >= begin - tolerance
     if end is not None:
-        chosen &= series.time <= end
+        chosen &= series.time <= end + tolerance
     if not chosen.any():
         raise ArgumentError(
             f"{series.title}: no frame from {begin if begin is not None else 'the first'} to "

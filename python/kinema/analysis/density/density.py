@@ -19,7 +19,7 @@ from kinema.analysis.base import Pass, Passes, Results
 from kinema.analysis.declaration import Option, Quantity
 from kinema.analysis.declared import group_arguments
 from kinema.analysis.density.cells import first_cell
-from kinema.analysis.grid import GridAnalysis
+from kinema.analysis.density.grid import GridAnalysis
 from kinema.base.choices import check_choice, positive_number
 from kinema.base.errors import ArgumentError
 from kinema.base.printable import counted

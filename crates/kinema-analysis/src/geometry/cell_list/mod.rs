@@ -498,7 +498,7 @@ impl CellList {
     }
 }
 
-/// Whether positions can be used: finite, and within 2^30 cells of the origin.
+/// Whether positions can be used: finite, and within 2^23 cells of the origin.
 pub fn is_usable(lattice: &Lattice, positions: &[f32]) -> bool {
     positions.as_chunks::<3>().0.iter().all(|point| grid::is_usable(lattice, point.map(f64::from)))
 }
