@@ -3,6 +3,8 @@
 # ruff: noqa: I001
 
 from kinema.analysis.structure.rmsd import RMSD as RMSD
+from kinema.analysis.structure.rmsd_matrix import RMSDMatrix as RMSDMatrix
+from kinema.analysis.structure.cluster import Clusters as Clusters
 from kinema.analysis.structure.rmsf import RMSF as RMSF
 from kinema.analysis.structure.average import AverageStructure as AverageStructure
 from kinema.analysis.structure.rgyr import RadiusOfGyration as RadiusOfGyration
@@ -27,6 +29,7 @@ from kinema.analysis.pairs.residue_distances import ResidueDistances as ResidueD
 from kinema.analysis.pairs.salt_bridges import SaltBridges as SaltBridges
 from kinema.analysis.density.rdf import InterRDF as InterRDF
 from kinema.analysis.density.rdf_sites import InterRDF_s as InterRDF_s
+from kinema.analysis.pairs.coordination import Coordination as Coordination
 from kinema.analysis.pairs.count import AtomCount as AtomCount
 from kinema.analysis.pairs.shells import WaterShell as WaterShell
 from kinema.analysis.density.density_profile import LinearDensity as LinearDensity

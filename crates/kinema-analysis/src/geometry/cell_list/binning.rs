@@ -36,7 +36,32 @@ impl Binning {
 #[derive(Debug)]
 pub(super) struct PairCounts<'a> {
     pub(super) counts: &'a mut [u64],
+    /// Whether all pairs count in the same bins.
+    pub(super) is_plain: bool,
     pub(super) unsure: Vec<[u32; 2]>,
+    pub(super) near: NearPairs,
+}
+
+/// Pairs of a run that may be within the cutoff, home by home: squared distances and points. There is room for more.
+#[derive(Debug, Default)]
+pub(super) struct NearPairs {
+    squares: Vec<f32>,
+    points: Vec<u32>,
+    /// The first pair of each home.
+    starts: Vec<usize>,
+    n: usize,
+}
+
+impl NearPairs {
+    /// Empties it, and makes room for `n` pairs.
+    fn clear(&mut self, n: usize) {
+        self.n = 0;
+        self.starts.clear();
+        if self.squares.len() < n {
+            self.squares.resize(n, 0.0);
+            self.points.resize(n, 0);
+        }
+    }
 }
 
 /// Sorted points that are compared.
@@ -123,6 +148,38 @@ impl BinScan<'_> {
     }
 }
 
+/// For each set of lanes, their numbers one after another.
+#[cfg(target_arch = "x86_64")]
+static PACKED: [[u32; EIGHT]; 1 << EIGHT] = {
+    let mut all = [[0; EIGHT]; 1 << EIGHT];
+    let mut set = 0;
+    while set < all.len() {
+        let (mut lane, mut n) = (0, 0);
+        while lane < EIGHT {
+            if set >> lane & 1 == 1 {
+                all[set][n] = lane as u32;
+                n += 1;
+            }
+            lane += 1;
+        }
+        set += 1;
+    }
+    all
+};
+
+/// For each set of lanes, their number.
+#[cfg(target_arch = "x86_64")]
+static N_PACKED: [u8; 1 << EIGHT] = {
+    let mut all = [0; 1 << EIGHT];
+    let mut set = 0;
+    while set < all.len() {
+        all[set] = set.count_ones() as u8;
+        set += 1;
+    }
+    all
+};
+
+/// Packs the pairs that are near, without a branch, then counts them, all lanes full.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 fn wide_count(
@@ -133,35 +190,106 @@ fn wide_count(
     row: &impl Fn(u32, u32) -> Option<usize>,
     found: &mut PairCounts<'_>,
 ) -> u64 {
-    use std::arch::x86_64::{
-        _CMP_LE_OQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _mm256_andnot_ps, _mm256_cmp_ps, _mm256_movemask_ps,
-        _mm256_mul_ps, _mm256_round_ps, _mm256_set1_ps, _mm256_sqrt_ps, _mm256_storeu_ps, _mm256_sub_ps,
-    };
-    let [limit, least, scale, error, sign] =
-        [scan.limit, binning.least, binning.scale, binning.error, -0.0].map(|x| _mm256_set1_ps(x));
-    scan.visit(homes, run, |home, place, points| {
-        let place = place.map(|x| _mm256_set1_ps(x));
-        for at in points.clone().step_by(EIGHT) {
-            let squares = wide_squares(scan, at, place);
-            let near = _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_LE_OQ>(squares, limit)) as u32;
-            let mut near = near & lanes_before(points.end - at);
-            if near == 0 {
-                continue;
+    let mut near = std::mem::take(&mut found.near);
+    near.clear(homes.len() * run.points.len() + EIGHT);
+    let first_home = homes.start;
+    let examined = scan.visit(homes, run, |_, place, points| wide_near(scan, place, points, &mut near));
+    // the home of a pair, as pairs are seen in order
+    let mut home = 0;
+    for at in (0..near.n).step_by(EIGHT) {
+        let pairs = at..near.n.min(at + EIGHT);
+        let (bins, is_unsure, is_below) = wide_bins(binning, &near.squares[at..]);
+        if found.is_plain && (is_unsure | is_below) == 0 && pairs.len() == EIGHT {
+            for bin in bins {
+                if let Some(count) = found.counts.get_mut(bin as usize) {
+                    *count += 1;
+                }
             }
-            let of_bins = _mm256_mul_ps(_mm256_sub_ps(_mm256_sqrt_ps(squares), least), scale);
-            let edges = _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(of_bins);
-            let apart = _mm256_andnot_ps(sign, _mm256_sub_ps(of_bins, edges));
-            let is_unsure = _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_LE_OQ>(apart, error)) as u32;
-            let mut estimates = [0.0_f32; EIGHT];
-            // SAFETY: eight numbers of an array are written, at any alignment.
-            unsafe { _mm256_storeu_ps(estimates.as_mut_ptr(), of_bins) };
-            while near != 0 {
-                let lane = near.trailing_zeros() as usize;
-                near &= near - 1;
-                scan.add([home, at + lane], estimates[lane], is_unsure >> lane & 1 == 1, row, found);
+            continue;
+        }
+        for (lane, pair) in pairs.enumerate() {
+            while near.starts.get(home + 1).is_some_and(|start| *start <= pair) {
+                home += 1;
+            }
+            let (home, point) = (first_home + home, near.points[pair] as usize);
+            if is_unsure >> lane & 1 == 1 {
+                found.unsure.push([home as u32, point as u32]);
+            } else if is_below >> lane & 1 == 0
+                && let Some(row) = row(scan.homes.number(home), scan.others.number(point))
+                && let Some(count) = found.counts.get_mut(row + bins[lane] as usize)
+            {
+                *count += 1;
             }
         }
-    })
+    }
+    found.near = near;
+    examined
+}
+
+/// Appends the points that are near a home.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2")]
+fn wide_near(scan: &BinScan<'_>, place: [f32; 3], points: Range<usize>, near: &mut NearPairs) {
+    use std::arch::x86_64::{
+        _CMP_LE_OQ, _mm256_add_epi32, _mm256_add_ps, _mm256_cmp_ps, _mm256_loadu_ps, _mm256_loadu_si256,
+        _mm256_movemask_ps, _mm256_mul_ps, _mm256_permutevar8x32_ps, _mm256_set1_epi32, _mm256_set1_ps,
+        _mm256_storeu_ps, _mm256_storeu_si256, _mm256_sub_ps,
+    };
+    near.starts.push(near.n);
+    let n_points = points.len();
+    // one check of all that is read and written
+    let [xs, ys, zs] = scan.others.coordinates.each_ref().map(|all| all[points.start..points.end + EIGHT].as_ptr());
+    let room = near.n..near.n + n_points + EIGHT;
+    let (squares, numbers) = (near.squares[room.clone()].as_mut_ptr(), near.points[room].as_mut_ptr());
+    let [x, y, z, limit] = [place[0], place[1], place[2], scan.limit].map(|x| _mm256_set1_ps(x));
+    let mut n = 0;
+    let mut at = 0;
+    while at < n_points {
+        // SAFETY: `at` is less than the number of points, after which there are eight more coordinates; no more pairs
+        // were found than points were looked at, and there is room for eight more.
+        unsafe {
+            let dx = _mm256_sub_ps(_mm256_loadu_ps(xs.add(at)), x);
+            let dy = _mm256_sub_ps(_mm256_loadu_ps(ys.add(at)), y);
+            let dz = _mm256_sub_ps(_mm256_loadu_ps(zs.add(at)), z);
+            let of_plane = _mm256_add_ps(_mm256_mul_ps(dx, dx), _mm256_mul_ps(dy, dy));
+            let of_all = _mm256_add_ps(of_plane, _mm256_mul_ps(dz, dz));
+            let is_near = _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_LE_OQ>(of_all, limit)) as u32;
+            let is_near = (is_near & lanes_before(n_points - at)) as usize & 0xff;
+            let lanes = _mm256_loadu_si256(PACKED[is_near].as_ptr().cast());
+            _mm256_storeu_ps(squares.add(n), _mm256_permutevar8x32_ps(of_all, lanes));
+            let of_lanes = _mm256_add_epi32(_mm256_set1_epi32((points.start + at) as i32), lanes);
+            _mm256_storeu_si256(numbers.add(n).cast(), of_lanes);
+            n += N_PACKED[is_near] as usize;
+        }
+        at += EIGHT;
+    }
+    near.n += n;
+}
+
+/// The bins of eight squared distances, which of these are not sure, and which are below the first bin.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2")]
+fn wide_bins(binning: &Binning, squares: &[f32]) -> ([u32; EIGHT], u32, u32) {
+    use std::arch::x86_64::{
+        _CMP_LE_OQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _mm256_andnot_ps, _mm256_cmp_ps, _mm256_cvttps_epi32,
+        _mm256_loadu_ps, _mm256_movemask_ps, _mm256_mul_ps, _mm256_round_ps, _mm256_set1_ps, _mm256_sqrt_ps,
+        _mm256_storeu_si256, _mm256_sub_ps,
+    };
+    let mut numbers = [0_u32; EIGHT];
+    let Some(squares) = squares.first_chunk::<EIGHT>() else { return (numbers, 0, 0) };
+    // SAFETY: eight numbers of an array are read, at any alignment.
+    let squares = unsafe { _mm256_loadu_ps(squares.as_ptr()) };
+    let [least, scale, error, sign] = [binning.least, binning.scale, binning.error, -0.0].map(|x| _mm256_set1_ps(x));
+    let bins = _mm256_mul_ps(_mm256_sub_ps(_mm256_sqrt_ps(squares), least), scale);
+    let edges = _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(bins);
+    let apart = _mm256_andnot_ps(sign, _mm256_sub_ps(bins, edges));
+    let is_unsure = _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_LE_OQ>(apart, error)) as u32;
+    let is_below = _mm256_movemask_ps(bins) as u32;
+    // SAFETY: eight numbers of an array are written, at any alignment.
+    unsafe { _mm256_storeu_si256(numbers.as_mut_ptr().cast(), _mm256_cvttps_epi32(bins)) };
+    (numbers, is_unsure, is_below)
 }
 
 /// A bit for each of the first lanes.
@@ -169,18 +297,4 @@ fn wide_count(
 #[inline(always)]
 fn lanes_before(n: usize) -> u32 {
     if n < EIGHT { (1 << n) - 1 } else { (1 << EIGHT) - 1 }
-}
-
-/// The same as [`BinScan::squares`].
-#[cfg(target_arch = "x86_64")]
-#[inline]
-#[target_feature(enable = "avx2")]
-fn wide_squares(scan: &BinScan<'_>, at: usize, [x, y, z]: [std::arch::x86_64::__m256; 3]) -> std::arch::x86_64::__m256 {
-    use std::arch::x86_64::{_mm256_add_ps, _mm256_loadu_ps, _mm256_mul_ps, _mm256_sub_ps};
-    let [xs, ys, zs] = scan.others.eight(at).map(|eight| eight.as_ptr());
-    // SAFETY: eight numbers of an array are read, at any alignment.
-    let [xs, ys, zs] = unsafe { [_mm256_loadu_ps(xs), _mm256_loadu_ps(ys), _mm256_loadu_ps(zs)] };
-    let (dx, dy, dz) = (_mm256_sub_ps(xs, x), _mm256_sub_ps(ys, y), _mm256_sub_ps(zs, z));
-    let squares = _mm256_add_ps(_mm256_mul_ps(dx, dx), _mm256_mul_ps(dy, dy));
-    _mm256_add_ps(squares, _mm256_mul_ps(dz, dz))
 }

@@ -22,7 +22,7 @@ use kinema_core::{Error, ErrorKind, Result};
 
 use crate::bins::Bins;
 use crate::cpu::Cpu;
-use binning::{BinScan, Binning, PairCounts};
+use binning::{BinScan, Binning, NearPairs, PairCounts};
 use found::keep_images;
 pub use found::{FoundPair, LeastDistance, Near, PairImages, has_one_image};
 use grid::Grid;
@@ -50,6 +50,7 @@ pub struct CellList {
     tally: Tally,
     /// Places of a home and of a point of a run whose bin is not sure.
     unsure: Vec<[u32; 2]>,
+    near_pairs: NearPairs,
     near_cells: Vec<bool>,
     unsorted: Vec<FoundPair>,
     starts: Vec<u32>,
@@ -275,6 +276,7 @@ impl CellList {
 
     /// Counts the pairs of a point of `first` and one of `second`, and each of their images, in bins of their distance.
     /// `row` is where the bins of a pair begin in `counts`, given the places of both points; `None` if it does not count.
+    /// Without it all pairs count in the same bins.
     ///
     /// # Errors
     /// As [`CellList::between`].
@@ -283,7 +285,7 @@ impl CellList {
         lattice: &Lattice,
         [first, second]: [&[f32]; 2],
         bins: &Bins,
-        row: impl Fn(u32, u32) -> Option<usize>,
+        row: Option<impl Fn(u32, u32) -> Option<usize>>,
         counts: &mut [u64],
     ) -> Result<()> {
         if first.is_empty() || second.is_empty() {
@@ -303,7 +305,7 @@ impl CellList {
         lattice: &Lattice,
         points: &[f32],
         bins: &Bins,
-        row: impl Fn(u32, u32) -> Option<usize>,
+        row: Option<impl Fn(u32, u32) -> Option<usize>>,
         counts: &mut [u64],
     ) -> Result<()> {
         if points.is_empty() {
@@ -317,14 +319,23 @@ impl CellList {
     }
 
     /// Counts the pairs of the sorted points: of a home and one of the second set.
-    fn count(&mut self, bins: &Bins, homes: Homes, row: impl Fn(u32, u32) -> Option<usize>, counts: &mut [u64]) {
+    fn count(
+        &mut self,
+        bins: &Bins,
+        homes: Homes,
+        row: Option<impl Fn(u32, u32) -> Option<usize>>,
+        counts: &mut [u64],
+    ) {
         let (cpu, cutoff) = (self.cpu(), bins.edge(bins.len()));
         let (homes, others) = homes.of(&self.first, &self.second);
         let limit = bounds::most(&self.grid, cutoff);
         let exact = Scan { cpu, grid: &self.grid, homes, others, cutoff, limit };
         let scan = BinScan { cpu, homes, others, limit };
         let binning = Binning::new(&self.grid, bins);
-        let mut found = PairCounts { counts, unsure: std::mem::take(&mut self.unsure) };
+        let is_plain = row.is_none();
+        let row = |first: u32, second: u32| row.as_ref().map_or(Some(0), |row| row(first, second));
+        let (unsure, near) = (std::mem::take(&mut self.unsure), std::mem::take(&mut self.near_pairs));
+        let mut found = PairCounts { counts, is_plain, unsure, near };
         for &cell in homes.occupied() {
             let cell = cell as usize;
             self.stencil.find_runs(&self.grid, others, cell, &mut self.runs);
@@ -338,7 +349,7 @@ impl CellList {
                 }
             }
         }
-        self.unsure = found.unsure;
+        (self.unsure, self.near_pairs) = (found.unsure, found.near);
     }
 
     /// Which of `points` have a point of `reference` at most `cutoff` away. A point that is one of the reference has.
@@ -487,7 +498,7 @@ impl CellList {
     }
 }
 
-/// Whether positions can be used: finite, and within 2^30 cells of the origin.
+/// Whether positions can be used: finite, and within 2^23 cells of the origin.
 pub fn is_usable(lattice: &Lattice, positions: &[f32]) -> bool {
     positions.as_chunks::<3>().0.iter().all(|point| grid::is_usable(lattice, point.map(f64::from)))
 }

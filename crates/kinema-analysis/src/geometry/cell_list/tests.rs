@@ -299,26 +299,28 @@ fn counts_of_bins_are_those_of_brute_force_in_every_cell() {
             let (first, second) = (points(&mut random, n, spread), points(&mut random, n / 2 + 1, spread));
             // pairs of even and of odd points count in rows of their own, others do not count
             let row = |i: u32, j: u32| (i % 2 == j % 2).then_some((i % 2) as usize * n_bins);
-            let counted = |pairs: &[FoundPair]| {
+            let counted = |pairs: &[FoundPair], row: Option<&dyn Fn(u32, u32) -> Option<usize>>| {
                 let mut counts = vec![0_u64; 2 * n_bins];
                 for pair in pairs {
-                    if let (Some(row), Some(bin)) = (row(pair.first, pair.second), bins.number(pair.distance)) {
+                    let row = row.map_or(Some(0), |row| row(pair.first, pair.second));
+                    if let (Some(row), Some(bin)) = (row, bins.number(pair.distance)) {
                         counts[row + bin as usize] += 1;
                     }
                 }
                 counts
             };
-            let between = counted(&brute_force(&lattice, &first, &second, most));
-            let mut pairs = Vec::new();
-            CellList::default().within(&lattice, &first, most, PairImages::All, &mut pairs).unwrap();
-            let within = counted(&pairs);
+            let between = brute_force(&lattice, &first, &second, most);
+            let mut within = Vec::new();
+            CellList::default().within(&lattice, &first, most, PairImages::All, &mut within).unwrap();
             for mut list in [CellList::default(), CellList::plain()] {
-                let mut counts = vec![0; 2 * n_bins];
-                list.count_between(&lattice, [&first, &second], &bins, row, &mut counts).unwrap();
-                assert_eq!(counts, between, "{kind}, {most}");
-                counts.fill(0);
-                list.count_within(&lattice, &first, &bins, row, &mut counts).unwrap();
-                assert_eq!(counts, within, "{kind}, {most}");
+                for row in [None, Some(&row as &dyn Fn(u32, u32) -> Option<usize>)] {
+                    let mut counts = vec![0; 2 * n_bins];
+                    list.count_between(&lattice, [&first, &second], &bins, row, &mut counts).unwrap();
+                    assert_eq!(counts, counted(&between, row), "{kind}, {most}");
+                    counts.fill(0);
+                    list.count_within(&lattice, &first, &bins, row, &mut counts).unwrap();
+                    assert_eq!(counts, counted(&within, row), "{kind}, {most}");
+                }
             }
         }
     }
