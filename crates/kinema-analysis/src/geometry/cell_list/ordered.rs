@@ -12,13 +12,13 @@ const WORD: usize = 64;
 pub(super) struct Ordered {
     seconds: Vec<u32>,
     distances: Vec<f64>,
-    /// Where those of each point are.
+    /// The range of the neighbours of each point.
     ranges: Vec<(usize, usize)>,
     sorter: Sorter,
 }
 
 impl Ordered {
-    /// Forgets all neighbours, and expects those of some points among some others.
+    /// Forgets all neighbours, and expects neighbours of some points among others.
     pub(super) fn clear(&mut self, n_first: usize, n_second: usize) {
         self.seconds.clear();
         self.distances.clear();

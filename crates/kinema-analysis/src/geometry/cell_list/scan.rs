@@ -39,7 +39,7 @@ pub(super) struct Hits {
 #[derive(Debug, Clone)]
 pub(super) struct HitGroup {
     pub(super) home: u32,
-    /// Where they are among all.
+    /// Their range in the hits.
     pub(super) hits: Range<usize>,
     counts: [i32; 3],
 }
@@ -57,7 +57,7 @@ impl Hits {
 }
 
 impl Scan<'_> {
-    /// Finds the points of runs near each of `homes`; with `only_higher` those of a higher number.
+    /// Finds the points of runs near each of `homes`; with `only_higher` only points of a higher number.
     pub(super) fn find(&self, homes: Range<usize>, runs: &[Run], only_higher: bool, hits: &mut Hits) {
         hits.n = 0;
         hits.groups.clear();

@@ -240,7 +240,7 @@ fn work_is_in_proportion_to_what_is_found() {
     assert!(list.examined() <= 8 * found.len() as u64, "{} for {}", list.examined(), found.len());
 }
 
-/// What all searches of a list find, and how many pairs they look at.
+/// Results of all searches of a list, and the number of pairs that they look at.
 #[derive(Debug, PartialEq)]
 struct AllFound {
     pairs: Vec<FoundPair>,

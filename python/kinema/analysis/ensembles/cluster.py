@@ -21,11 +21,11 @@ import numpy as np
 from kinema.analysis.base import Passes, Results
 from kinema.analysis.declaration import Option, Quantity, Weights
 from kinema.analysis.declared import DeclaredAnalysis
+from kinema.analysis.ensembles import clustering
+from kinema.analysis.ensembles.features import Features
+from kinema.analysis.ensembles.rmsd_matrix import AllPairs, Superposition
 from kinema.analysis.matrix import n_pairs
-from kinema.analysis.structure import clustering
 from kinema.analysis.structure.alignment import Alignment
-from kinema.analysis.structure.features import Features
-from kinema.analysis.structure.rmsd_matrix import AllPairs, Superposition
 from kinema.base.choices import check_choice, whole_number
 from kinema.base.errors import ArgumentError, MemoryLimitError, os_errors
 from kinema.base.printable import counted
