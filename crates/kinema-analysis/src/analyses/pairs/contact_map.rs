@@ -10,8 +10,8 @@ use kinema_core::reduce::{Frame, Needs, ResultArray};
 
 use super::residue_contacts::{Residues, example_ends};
 use crate::analyses::sum_per_frame::{SumPerFrame, Sums};
-use crate::arguments::Arguments;
-use crate::geometry::{LeastScratch, least_distances};
+use crate::arguments::{Arguments, GroupedAtoms};
+use crate::geometry::{self, Column, LeastScratch, Points, Results, least_distances};
 use crate::partials::bytes::{Reader, Writer};
 use crate::registry::KernelInfo;
 
@@ -26,7 +26,10 @@ pub const KERNEL: KernelInfo = KernelInfo {
         if pairs.is_empty() || pairs.as_flattened().iter().any(|residue| *residue as usize >= n) {
             return Err(arguments.wrong("pairs", &format!("numbers below {n}, (n, 2), at least one row")));
         }
-        Ok(Arc::new(Sums(ContactMap { residues, pairs, cutoff: arguments.positive("cutoff")? })))
+        let GroupedAtoms { places, ends, .. } = arguments.groups("atoms", "ends")?;
+        let column = |c: usize| Column::new(pairs.iter().map(|pair| places[pair[c] as usize]).collect());
+        let atoms = (places.len() == ends.len()).then(|| [column(0), column(1)]);
+        Ok(Arc::new(Sums(ContactMap { residues, pairs, atoms, cutoff: arguments.positive("cutoff")? })))
     },
     examples: |n_atoms, _| {
         let ends = example_ends(n_atoms);
@@ -34,7 +37,12 @@ pub const KERNEL: KernelInfo = KernelInfo {
         let atoms: Vec<u32> = (0..n_atoms).rev().collect();
         let pairs: Vec<[u32; 2]> = (0..n).map(|i| [i, (5 * i + 2) % n]).collect();
         let all = Arguments::new(n_atoms).with("atoms", atoms).with("ends", ends).with("pairs", pairs);
-        vec![all.clone().with("cutoff", 6.0), all.with("minimum_image", false).with("cutoff", 20.0)]
+        let each = Arguments::new(n_atoms)
+            .with("atoms", (0..n_atoms).rev().collect::<Vec<u32>>())
+            .with("ends", (1..=n_atoms).collect::<Vec<u32>>())
+            .with("pairs", (0..n_atoms).map(|i| [i, (3 * i + 1) % n_atoms]).collect::<Vec<_>>());
+        let far = all.clone().with("minimum_image", false).with("cutoff", 20.0);
+        vec![all.with("cutoff", 6.0), far, each.with("cutoff", 9.0)]
     },
 };
 
@@ -44,6 +52,8 @@ const PARTS: f64 = (1 << 24) as f64;
 struct ContactMap {
     residues: Residues,
     pairs: Vec<[u32; 2]>,
+    /// The atoms of each pair, if all residues have one.
+    atoms: Option<[Column; 2]>,
     cutoff: f64,
 }
 
@@ -88,8 +98,12 @@ impl SumPerFrame for ContactMap {
     ) -> Result<()> {
         let (Residues { cpu, groups, .. }, n) = (&self.residues, self.pairs.len());
         distances.resize(n, 0.0);
-        self.residues.see(frame, |row, lattice| {
-            least_distances(*cpu, (groups, row), &self.pairs, lattice, scratch, distances)
+        self.residues.see(frame, |row, lattice| match &self.atoms {
+            Some([first, second]) => {
+                let points = [Points::picked(row, first)?, Points::picked(row, second)?];
+                geometry::distances(*cpu, points, lattice, Results::Double(distances))
+            }
+            None => least_distances(*cpu, (groups, row), &self.pairs, lattice, scratch, distances),
         })?;
         sum.counts.resize(n, 0);
         sum.distances.resize(n, 0);
