@@ -63,7 +63,7 @@ def of_kinema(path: Path, n_frames: int) -> float:
 
 
 def main() -> None:
-    n_frames = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
+    n_frames = int(sys.argv[1]) if len(sys.argv) > 1 else 4000
     print(f"{n_frames} frames, load {os.getloadavg()[0]:.1f}; CPU us a frame; goal: at most 1.5 times NumPy")
     print(f"{'coordinates':>11}{'Kinema':>9}{'NumPy':>9}{'of it':>8}{'MDAnalysis':>12}{'ratio':>8}")
     with tempfile.TemporaryDirectory() as folder, threadpool_limits(limits=1):
