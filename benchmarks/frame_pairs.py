@@ -123,7 +123,7 @@ def main() -> None:
         seconds, _ = ours(Path(folder), frames, False, tries)
         theirs = {"MDAnalysis": 1e6 * least(tries, functools.partial(mdanalysis, False)) / len(few)}
         report("as they stand", 1e6 * seconds / n_pairs, GOAL_PAIR, "us a pair", theirs)
-    from kinema.analysis.structure.rmsd_matrix import condensed_of_rows
+    from kinema.analysis.ensembles.rmsd_matrix import condensed_of_rows
 
     condensed = condensed_of_rows(rows)
     square = Square(condensed, n).made()

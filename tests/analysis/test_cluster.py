@@ -137,7 +137,7 @@ def test_arguments_that_do_not_fit_are_refused(adk: kn.Trajectory) -> None:
         kn.analysis.Clusters(adk, "name CA").run(stop=1)
     with pytest.raises(kn.ArgumentError, match="at least 5 frames here, found 3"):
         kn.analysis.Clusters(adk, "name CA", "complete", n_clusters=5).run(stop=3)
-    with pytest.raises(kn.MemoryLimitError, match=r"RMSDs between 98 frames, expected at least .*step="):
+    with pytest.raises(kn.MemoryLimitError, match=r"distances between 98 frames, expected at least .*step="):
         kn.analysis.Clusters(adk, "name CA").run(memory=500_000)
 
 
@@ -186,3 +186,24 @@ def test_files_of_clusters(adk: kn.Trajectory, tmp_path: Path, capsys: pytest.Ca
     with pytest.raises(SystemExit) as end:
         main(words)
     assert end.value.code == 2 and "has files of clusters already; --force replaces them" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("method", "given"), [("gromos", {"cutoff": 2.0}), ("kmeans", {"n_clusters": 3})])
+def test_features_have_euclidean_distances(adk: kn.Trajectory, method: str, given: Any) -> None:
+    distance = pytest.importorskip("scipy.spatial.distance")
+    pairs = kn.analysis.Distances(adk, pairs=[(0, 1000), (5, 2000), (100, 3000)])
+    features = kn.analysis.Features(pairs)
+    rows = kn.analysis.Features(pairs).run(step=2).results.features
+    found = kn.analysis.Clusters(features, method=method, **given).run(step=2)
+    assert found.results.sizes.sum() == 49 and found.n_passes == 1
+    if method == "gromos":
+        np.testing.assert_array_equal(found.results.condensed, distance.pdist(rows))
+        square = distance.squareform(found.results.condensed)
+        around = square[found.results.most_neighbors[found.results.labels] // 2, np.arange(49)]
+        assert (around < 2.0).all()
+    else:
+        assert len(found.results.sizes) == 3
+    with pytest.raises(kn.ArgumentError, match="have no select= and no superposition="):
+        kn.analysis.Clusters(features, "name CA", superposition=False, cutoff=1.0)
+    with pytest.raises(kn.ArgumentError, match="need cutoff= in their unit, or n_clusters="):
+        kn.analysis.Clusters(features)

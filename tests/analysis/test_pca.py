@@ -9,8 +9,8 @@ import pytest
 
 import kinema as kn
 from kinema.analysis import Dihedrals, Distances, Features
-from kinema.analysis.structure.components import eigenvectors_of_rows
-from kinema.analysis.structure.pca import cosine_content, cumulative_overlap, rmsip
+from kinema.analysis.ensembles.components import eigenvectors_of_rows
+from kinema.analysis.ensembles.pca import cosine_content, cumulative_overlap, rmsip
 from kinema.testing.programs.imports import lazy
 from kinema.testing.writers import write_dcd
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kinema.analysis.custom import Custom, FromFunction, PythonKernel, from_function
     from kinema.analysis.declaration import Option, Quantity, arguments_of
     from kinema.analysis.declared import DeclaredAnalysis, PerFrameAnalysis, UnboundAnalysis
-    from kinema.analysis.structure.features import Features
+    from kinema.analysis.ensembles.features import Features
     from kinema.execution.run import run
 
 __all__ = [
@@ -43,7 +43,7 @@ _MODULES = {
     "kinema.analysis.custom": ("Custom", "FromFunction", "PythonKernel", "from_function"),
     "kinema.analysis.declaration": ("Option", "Quantity", "arguments_of"),
     "kinema.analysis.declared": ("DeclaredAnalysis", "PerFrameAnalysis", "UnboundAnalysis"),
-    "kinema.analysis.structure.features": ("Features",),
+    "kinema.analysis.ensembles.features": ("Features",),
     "kinema.execution.run": ("run",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

@@ -3,15 +3,15 @@
 # ruff: noqa: I001
 
 from kinema.analysis.structure.rmsd import RMSD as RMSD
-from kinema.analysis.structure.rmsd_matrix import RMSDMatrix as RMSDMatrix
-from kinema.analysis.structure.cluster import Clusters as Clusters
+from kinema.analysis.ensembles.rmsd_matrix import RMSDMatrix as RMSDMatrix
+from kinema.analysis.ensembles.cluster import Clusters as Clusters
 from kinema.analysis.structure.rmsf import RMSF as RMSF
 from kinema.analysis.structure.average import AverageStructure as AverageStructure
 from kinema.analysis.structure.rgyr import RadiusOfGyration as RadiusOfGyration
 from kinema.analysis.structure.gyration import Gyration as Gyration
 from kinema.analysis.structure.dssp import DSSP as DSSP
-from kinema.analysis.structure.pca import PCA as PCA
-from kinema.analysis.structure.dccm import CrossCorrelation as CrossCorrelation
+from kinema.analysis.ensembles.pca import PCA as PCA
+from kinema.analysis.ensembles.dccm import CrossCorrelation as CrossCorrelation
 from kinema.analysis.geometry.centers import Centers as Centers
 from kinema.analysis.geometry.distances import Distances as Distances
 from kinema.analysis.geometry.end_to_end import EndToEnd as EndToEnd

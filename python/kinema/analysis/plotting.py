@@ -321,6 +321,7 @@ def draw_clusters(
     title: str,
     linkage: NDArray[np.float64] | None = None,
     height: float | None = None,
+    unit: str = NO_UNIT,
 ) -> Figure:
     """The cluster of each frame over time, the sizes of the clusters, and the tree with the height of its cut."""
     heights = [2.2, 1.6] if linkage is None else [2.2, 1.6, 2.2]
@@ -357,7 +358,7 @@ def draw_clusters(
             above_threshold_color="#777777",
             ax=tree,
         )
-        tree.set(ylabel=_shown("height (angstrom)"))
+        tree.set(ylabel="height" if unit == NO_UNIT else _shown(f"height ({unit})"))
         if height is not None:
             tree.axhline(height, color="black", linewidth=0.8, linestyle="--")
     return figure

@@ -158,8 +158,8 @@ impl Eight for WideEight {
             _mm_loadl_epi64, _mm256_add_epi32, _mm256_cvtepu8_epi32, _mm256_set1_epi32, _mm256_storeu_si256,
         };
         let (places, n) = &PLACES[(bits & 0xff) as usize];
-        // SAFETY: AVX2 is present (see above); the 8 bytes read are those of `places`, the 32 written those of `to`, both of
-        // any alignment.
+        // SAFETY: AVX2 is present (see above); the 8 bytes read are all of `places`, the 32 written are all of `to`, at any
+        // alignment.
         unsafe {
             let places = _mm256_cvtepu8_epi32(_mm_loadl_epi64(places.as_ptr().cast()));
             _mm256_storeu_si256(to.as_mut_ptr().cast(), _mm256_add_epi32(places, _mm256_set1_epi32(first as i32)));

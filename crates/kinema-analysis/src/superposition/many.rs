@@ -18,10 +18,10 @@ use crate::weights::relative_to_mean;
 const PANEL: usize = 4;
 /// Structures that use a panel while it is in the first-level cache.
 pub(crate) const BATCH: usize = 8;
-/// Atoms of a panel that are used at a time, 24 KiB.
+/// Atoms of a panel that are used at a time, 24 KiB; an even number.
 const ATOMS: usize = 256;
 
-/// Sums of four pairs: the inner products of `x_a` and `y_b` at `3 a + b`; without superposition three squares.
+/// Sums of four pairs: the inner products of `x_a` and `y_b` at `3 a + b`; without superposition six sums of squares.
 type Sums = [[f64; PANEL]; 9];
 
 /// The structures.
@@ -165,15 +165,13 @@ impl Structures {
     /// Fills the rows, one for each of a few structures, with RMSDs in angstrom from these structures.
     pub(crate) fn rmsds(&self, few: &mut Few, columns: &[Columns], rows: &mut [&mut [f64]]) {
         let Few { atoms, norms, sums } = few;
-        for panel in 0..self.norms.len() {
+        let n = self.n_structures;
+        for (panel, norms_of_panel) in self.norms.iter().enumerate() {
             let at = PANEL * panel;
-            let n = self.n_structures;
-            // the column of a structure of the panel, for one of the few
-            let column = |of: &Columns, lane: usize| {
-                let column = if at + lane >= of.first { at + lane - of.first } else { at + lane + n - of.first };
-                (at + lane < n && column < of.len).then_some(column)
-            };
-            let takes = |of: &Columns| (0..PANEL).any(|lane| column(of, lane).is_some());
+            let n_lanes = PANEL.min(n - at);
+            // the column of the panel's first structure; the following ones may begin again at 0
+            let begin = |of: &Columns| if at >= of.first { at - of.first } else { at + n - of.first };
+            let takes = |of: &Columns| begin(of) < of.len || (begin(of) + n_lanes > n && of.len > 0);
             if !columns.iter().any(takes) {
                 continue;
             }
@@ -189,9 +187,11 @@ impl Structures {
             }
             let each = atoms.chunks_exact(self.n_atoms).zip(norms.iter()).zip(columns).zip(sums.iter());
             for ((((x, norm), of), sums), row) in each.zip(rows.iter_mut()).filter(|((((..), of), _), _)| takes(of)) {
-                let found = self.rmsds_of_sums(sums, *norm, &self.norms[panel]);
-                for (lane, rmsd) in found.into_iter().enumerate() {
-                    if let Some(column) = column(of, lane) {
+                let found = self.rmsds_of_sums(sums, *norm, norms_of_panel);
+                for (lane, rmsd) in found.into_iter().take(n_lanes).enumerate() {
+                    let column = begin(of) + lane;
+                    let column = if column < n { column } else { column - n };
+                    if column < of.len {
                         row[column] = if rmsd.is_nan() { self.slow(x, *norm, at + lane, sums) } else { rmsd };
                     }
                 }
@@ -211,7 +211,9 @@ impl Structures {
     fn rmsds_of_sums(&self, sums: &Sums, norm: f64, norms: &[f64; PANEL]) -> [f64; PANEL] {
         let total = self.n_atoms as f64;
         if !self.superposed {
-            return std::array::from_fn(|lane| ((sums[0][lane] + sums[1][lane] + sums[2][lane]) / total).sqrt());
+            let pair = |c: usize, lane: usize| sums[c][lane] + sums[c + 3][lane];
+            let square = |lane: usize| pair(0, lane) + pair(1, lane) + pair(2, lane);
+            return std::array::from_fn(|lane| (square(lane) / total).sqrt());
         }
         dispatch!(self.cpu, [f64; PANEL], least_rmsds, (
             sums: &Sums = sums,
@@ -270,19 +272,30 @@ fn add_products<Q: Quad>(x: &[[f64; 3]], panel: &[Lanes], sums: &mut Sums) {
     }
 }
 
-/// Adds the squares of differences along x, y and z, atom by atom.
+/// Adds the squares of differences along x, y and z, of atoms at even places, then of those at odd ones.
 #[inline(always)]
 fn add_squares<Q: Quad>(x: &[[f64; 3]], panel: &[Lanes], sums: &mut Sums) {
-    let mut kept: [Q; 3] = std::array::from_fn(|i| Q::load(&sums[i]));
-    for (x, lanes) in x.iter().zip(panel) {
-        let (y, _) = lanes.0.as_chunks::<PANEL>();
-        for c in 0..3 {
-            let apart = Q::all(x[c]).subtract(Q::load(&y[c]));
-            kept[c] = apart.multiply_add(apart, kept[c]);
+    let mut kept: [Q; 6] = std::array::from_fn(|i| Q::load(&sums[i]));
+    let ((two_atoms, last_atom), (two_lanes, last_lanes)) = (x.as_chunks::<2>(), panel.as_chunks::<2>());
+    for (x, lanes) in two_atoms.iter().zip(two_lanes) {
+        for parity in 0..2 {
+            add_square(&x[parity], &lanes[parity], &mut kept, 3 * parity);
         }
+    }
+    for (x, lanes) in last_atom.iter().zip(last_lanes) {
+        add_square(x, lanes, &mut kept, 0);
     }
     for (sum, kept) in sums.iter_mut().zip(kept) {
         *sum = kept.store();
+    }
+}
+
+#[inline(always)]
+fn add_square<Q: Quad>(x: &[f64; 3], lanes: &Lanes, kept: &mut [Q; 6], first: usize) {
+    let (y, _) = lanes.0.as_chunks::<PANEL>();
+    for c in 0..3 {
+        let apart = Q::all(x[c]).subtract(Q::load(&y[c]));
+        kept[first + c] = apart.multiply_add(apart, kept[first + c]);
     }
 }
 

@@ -50,7 +50,7 @@ class ClusterOutputs(Outputs):
                 raise ArgumentError("has files of clusters already; --force replaces them", at=str(folder))
 
     def save_more(self, analysis: "DeclaredAnalysis") -> None:
-        from kinema.analysis.structure.cluster import Clusters
+        from kinema.analysis.ensembles.cluster import Clusters
 
         assert isinstance(analysis, Clusters), "others have no such options"
         if self.clusters is not None:

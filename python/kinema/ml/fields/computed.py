@@ -20,7 +20,7 @@ from kinema.runners.local.threads import ThreadsRunner
 
 if TYPE_CHECKING:
     from kinema.analysis.declared import UnboundAnalysis
-    from kinema.analysis.structure.features import Encoding, Features
+    from kinema.analysis.ensembles.features import Encoding, Features
     from kinema.ml.systems import System
     from kinema.trajectory import Trajectory
 
@@ -46,7 +46,7 @@ class _Field:
         values = [one["values"] for one in results]
         if self.encodings:
             # imported when the field was made: a child that is forked later must not need to
-            from kinema.analysis.structure.features import feature_rows
+            from kinema.analysis.ensembles.features import feature_rows
 
             joined: NDArray[Any] = feature_rows(values, self.encodings)
             return joined
@@ -167,7 +167,7 @@ class ComputedFields:
 
 def _bound(unbound: UnboundAnalysis, system: System, trajectory: Trajectory) -> tuple[str, _Field, Computation]:
     """Name and field of an analysis of a trajectory, and the analysis. Raises as `ComputedFields`."""
-    from kinema.analysis.structure.features import Features, checked_feature
+    from kinema.analysis.ensembles.features import Features, checked_feature
 
     try:
         analysis = unbound.bind(trajectory)

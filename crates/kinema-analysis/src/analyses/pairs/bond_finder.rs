@@ -8,6 +8,7 @@ use kinema_core::frame::Lattice;
 use kinema_core::selection::AtomSelection;
 
 use crate::arguments::Arguments;
+use crate::cpu::Cpu;
 use crate::geometry::CellList;
 use crate::geometry::hydrogen_bond::{Bond, Criterion, Rule, nearest};
 
@@ -174,6 +175,8 @@ pub(super) struct Finder {
     /// Pairs of donor and hydrogen of this frame.
     pairs: Vec<[u32; 2]>,
     donors: Donors,
+    /// Acceptors near a hydrogen that may be bonded to it.
+    candidates: Vec<u32>,
 }
 
 impl Finder {
@@ -218,17 +221,20 @@ impl Finder {
         let of_hydrogens = criterion.is_of_hydrogens();
         gather(row, if of_hydrogens { &self.donors.hydrogens } else { &self.donors.heavy }, &mut self.first);
         gather(row, acceptors, &mut self.second);
-        let Self { cells, first, second, donors, .. } = self;
+        let Self { cells, first, second, donors, candidates, .. } = self;
+        let (cpu, positions) = (Cpu::detect(), second.as_chunks::<3>().0);
         let mut test = |donor: u32, hydrogen: u32, near: &[u32], distances: &[f64]| {
             let to_donor = between(lattice, row, hydrogen, donor);
-            for (place, &distance) in near.iter().zip(distances) {
-                let acceptor = acceptors[*place as usize];
+            let atoms = [&row[donor as usize], &row[hydrogen as usize]];
+            criterion.candidates((cpu, lattice), atoms, to_donor, (positions, near), candidates);
+            for &candidate in &*candidates {
+                let acceptor = acceptors[near[candidate as usize] as usize];
                 if acceptor == donor || acceptor == hydrogen {
                     continue;
                 }
                 let across = || between(lattice, row, donor, acceptor);
                 let to_acceptor = between(lattice, row, hydrogen, acceptor);
-                if let Some(bond) = criterion.bond(distance, to_donor, across, to_acceptor) {
+                if let Some(bond) = criterion.bond(distances[candidate as usize], to_donor, across, to_acceptor) {
                     bonds.push(FoundBond { donor, hydrogen, acceptor, bond });
                 }
             }

@@ -1,4 +1,4 @@
-//! What a search finds: pairs of points and their images.
+//! Results of a search: pairs of points and their images.
 
 use kinema_core::frame::Lattice;
 

@@ -11,7 +11,7 @@ use crate::lanes::{EIGHT, Eight, Quad, count_bits};
 /// Bits of a word.
 const WORD: usize = 64;
 
-/// What is known of two sets.
+/// The nearest pair and the counts of two sets so far.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     /// Pairs at most the cutoff apart, and homes in these.

@@ -34,7 +34,7 @@ use stencil::{Run, Stencil};
 
 /// Distance within which the search for the nearest pair begins, angstrom.
 const FIRST_CUTOFF: f64 = 4.0;
-/// Of a set that is so many times larger than the other only near points are sorted.
+/// If a set is this many times larger than the other one, its far points are not sorted.
 const MUCH_LARGER: usize = 2;
 
 /// Buffers for the search, which a worker keeps from frame to frame.
@@ -194,7 +194,7 @@ impl CellList {
     }
 
     /// Calls `see` with each point of `first` that has points of `second` at most `cutoff` away, by ascending places: with
-    /// its place, with those of the points of `second`, ascending, and with the distances of their nearest images.
+    /// its place, with the ascending places of these points, and with the distances of their nearest images.
     ///
     /// # Errors
     /// As [`CellList::between`].
@@ -215,7 +215,7 @@ impl CellList {
         Ok(())
     }
 
-    /// The same for pairs of two of `points`: of each pair the lower place is first.
+    /// The same for pairs of two of `points`: of each pair the lower place is first. Each pair is estimated twice.
     ///
     /// # Errors
     /// As [`CellList::between`].
@@ -256,7 +256,7 @@ impl CellList {
         of_many.sort(cpu, grid, many, Some(near_cells))
     }
 
-    /// Finds all neighbours of homes; of two of the same set those of a higher place.
+    /// Finds all neighbours of homes, and if homes are compared with themselves only the neighbours of a higher place.
     fn order(&mut self, cutoff: f64, homes: Homes, [n_first, n_second]: [usize; 2]) {
         self.ordered.clear(n_first, n_second);
         let (homes_are, cpu) = (homes, self.cpu());
@@ -427,8 +427,8 @@ impl CellList {
         }
     }
 
-    /// The same pair, and how many pairs and points are near each other: those of pairs at most `cutoff` apart, of which
-    /// each image counts. `None` if a set is empty.
+    /// The same pair; the number of pairs at most `cutoff` apart, of which each image counts; and the number of points in
+    /// these pairs. `None` if a set is empty.
     ///
     /// # Errors
     /// As [`CellList::between`].

@@ -12,13 +12,13 @@ const WORD: usize = 64;
 pub(super) struct Ordered {
     seconds: Vec<u32>,
     distances: Vec<f64>,
-    /// Where those of each point are.
+    /// The range of the neighbours of each point.
     ranges: Vec<(usize, usize)>,
     sorter: Sorter,
 }
 
 impl Ordered {
-    /// Forgets all neighbours, and expects those of some points among some others.
+    /// Forgets all neighbours, and expects neighbours of some points among others.
     pub(super) fn clear(&mut self, n_first: usize, n_second: usize) {
         self.seconds.clear();
         self.distances.clear();
@@ -33,7 +33,7 @@ impl Ordered {
         let (points, distances) = (&hits.points[range.clone()], &hits.distances[range]);
         let found = points.iter().map(|point| numbers[*point as usize]).zip(distances.iter().copied());
         if points.len() > FEW {
-            self.sorter.sort(found, &mut self.seconds, &mut self.distances);
+            self.sorter.sort(found, (&mut self.seconds, &mut self.distances));
         } else {
             for (second, distance) in found {
                 self.insert(begin, second, distance);
@@ -71,47 +71,41 @@ impl Ordered {
     }
 }
 
-/// Sorts distinct numbers by setting bits: of the numbers, of words of these, and of words of words.
+/// Sorts distinct numbers by setting bits: of the numbers, and of words of these.
 #[derive(Debug, Default)]
 struct Sorter {
-    bits: [Vec<u64>; 3],
+    words: Vec<u64>,
+    of_words: Vec<u64>,
     values: Vec<f64>,
 }
 
 impl Sorter {
     fn expect(&mut self, n: usize) {
-        let mut words = n;
-        for bits in &mut self.bits {
-            words = words.div_ceil(WORD);
-            bits.resize(words, 0);
-        }
+        self.words.resize(n.div_ceil(WORD), 0);
+        self.of_words.resize(n.div_ceil(WORD * WORD), 0);
         self.values.resize(n, 0.0);
     }
 
     /// Appends the numbers in order, each with its least value.
-    fn sort(&mut self, given: impl Iterator<Item = (u32, f64)>, numbers: &mut Vec<u32>, values: &mut Vec<f64>) {
-        let [words, of_words, top] = &mut self.bits;
-        let (mut least, mut most) = (usize::MAX, 0);
+    fn sort(&mut self, given: impl ExactSizeIterator<Item = (u32, f64)>, to: (&mut Vec<u32>, &mut Vec<f64>)) {
+        let (numbers, values) = to;
+        numbers.reserve(given.len());
+        values.reserve(given.len());
         for (number, value) in given {
             let number = number as usize;
             let (word, bit) = (number / WORD, 1 << (number % WORD));
-            self.values[number] = if words[word] & bit == 0 { value } else { value.min(self.values[number]) };
-            words[word] |= bit;
-            of_words[word / WORD] |= 1 << (word % WORD);
-            let at_top = word / WORD / WORD;
-            top[at_top] |= 1 << (word / WORD % WORD);
-            (least, most) = (least.min(at_top), most.max(at_top));
+            let before = if self.words[word] & bit == 0 { f64::INFINITY } else { self.values[number] };
+            self.values[number] = value.min(before);
+            self.words[word] |= bit;
+            self.of_words[word / WORD] |= 1 << (word % WORD);
         }
-        for at_top in least..=most {
-            for of_word in set_bits(std::mem::take(&mut top[at_top])) {
-                let of_word = at_top * WORD + of_word;
-                for word in set_bits(std::mem::take(&mut of_words[of_word])) {
-                    let word = of_word * WORD + word;
-                    for bit in set_bits(std::mem::take(&mut words[word])) {
-                        let number = word * WORD + bit;
-                        numbers.push(number as u32);
-                        values.push(self.values[number]);
-                    }
+        for (at, of_words) in self.of_words.iter_mut().enumerate() {
+            for word in set_bits(std::mem::take(of_words)) {
+                let word = at * WORD + word;
+                for bit in set_bits(std::mem::take(&mut self.words[word])) {
+                    let number = word * WORD + bit;
+                    numbers.push(number as u32);
+                    values.push(self.values[number]);
                 }
             }
         }
@@ -141,9 +135,10 @@ mod tests {
             sorter.expect(n);
             for step in [7, 1, 99_991] {
                 let numbers: Vec<u32> = (0..n.min(900)).map(|i| ((i * step + 3) % n) as u32).collect();
-                let given = numbers.iter().map(|i| (*i, f64::from(*i) + 0.5)).chain([(numbers[0], 0.25)]);
+                let mut given: Vec<_> = numbers.iter().map(|i| (*i, f64::from(*i) + 0.5)).collect();
+                given.push((numbers[0], 0.25));
                 let (mut found, mut values) = (vec![], vec![]);
-                sorter.sort(given, &mut found, &mut values);
+                sorter.sort(given.into_iter(), (&mut found, &mut values));
                 let mut expected = numbers.clone();
                 expected.sort_unstable();
                 expected.dedup();

@@ -39,7 +39,7 @@ pub(super) struct Hits {
 #[derive(Debug, Clone)]
 pub(super) struct HitGroup {
     pub(super) home: u32,
-    /// Where they are among all.
+    /// Their range in the hits.
     pub(super) hits: Range<usize>,
     counts: [i32; 3],
 }
@@ -57,7 +57,7 @@ impl Hits {
 }
 
 impl Scan<'_> {
-    /// Finds the points of runs near each of `homes`; with `only_higher` those of a higher number.
+    /// Finds the points of runs near each of `homes`; with `only_higher` only points of a higher number.
     pub(super) fn find(&self, homes: Range<usize>, runs: &[Run], only_higher: bool, hits: &mut Hits) {
         hits.n = 0;
         hits.groups.clear();
@@ -195,11 +195,11 @@ fn find<Q: Quad, const ONLY_HIGHER: bool>(scan: &Scan<'_>, homes: Range<usize>, 
             hits.examined += left as u64;
             let place = seen_from::<Q>(scan.homes, home, run);
             let [x, y, z] = eights(scan.others, first..run.points.end);
-            let numbers = scan.others.numbers[first..first + EIGHT * x.len()].as_chunks().0;
-            let (mut at, mut n) = (first as u32, hits.n);
-            for (((x, y), z), numbers) in x.iter().zip(y).zip(z).zip(numbers) {
+            let numbers = if ONLY_HIGHER { &scan.others.numbers[first..first + EIGHT * x.len()] } else { &[] };
+            let (mut at, mut n, mut numbers) = (first as u32, hits.n, numbers.as_chunks().0.iter());
+            for ((x, y), z) in x.iter().zip(y).zip(z) {
                 let mut near = squares::<Q>([x, y, z], place).at_most(limit) & lanes_before(left);
-                if ONLY_HIGHER {
+                if ONLY_HIGHER && let Some(numbers) = numbers.next() {
                     near &= Q::Eight::above(numbers, number);
                 }
                 let Some(to) = hits.points[n..].first_chunk_mut() else { break };

@@ -1,4 +1,4 @@
-//! Neighbouring cells: which points may be within the cutoff of those of a cell.
+//! Neighbouring cells: which points may be within the cutoff of the points of a cell.
 
 use std::ops::Range;
 

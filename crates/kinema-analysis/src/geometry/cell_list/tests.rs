@@ -240,13 +240,17 @@ fn work_is_in_proportion_to_what_is_found() {
     assert!(list.examined() <= 8 * found.len() as u64, "{} for {}", list.examined(), found.len());
 }
 
-/// What all searches of a list find, and how many pairs they look at.
-fn all_found(
-    mut list: CellList,
-    lattice: &Lattice,
-    sets: [&[f32]; 2],
-    cutoff: f64,
-) -> (Vec<FoundPair>, Vec<(u32, u32, f64)>, Vec<bool>, Option<LeastDistance>, u64) {
+/// Results of all searches of a list, and the number of pairs that they look at.
+#[derive(Debug, PartialEq)]
+struct AllFound {
+    pairs: Vec<FoundPair>,
+    rows: Vec<(u32, u32, f64)>,
+    near: Vec<bool>,
+    least: Option<LeastDistance>,
+    examined: u64,
+}
+
+fn all_found(mut list: CellList, lattice: &Lattice, sets: [&[f32]; 2], cutoff: f64) -> AllFound {
     let (mut found, mut rows) = (Vec::new(), Vec::new());
     let [first, second] = sets;
     list.within(lattice, first, cutoff, PairImages::All, &mut found).unwrap();
@@ -261,7 +265,7 @@ fn all_found(
     let mut near = vec![false; first.len() / 3];
     list.any_within(lattice, second, first, cutoff, &mut near).unwrap();
     let least = list.least(lattice, first, second, cutoff).unwrap();
-    (pairs, rows, near, least, list.examined())
+    AllFound { pairs, rows, near, least, examined: list.examined() }
 }
 
 #[test]

@@ -32,8 +32,7 @@ from kinema.analysis.declaration import (
     Weights,
 )
 from kinema.analysis.declared import DeclaredAnalysis
-from kinema.analysis.structure.alignment import AlignedAnalysis, Alignment
-from kinema.analysis.structure.components import (
+from kinema.analysis.ensembles.components import (
     cosine_content,
     cumulative_overlap,
     eigenvectors,
@@ -41,7 +40,8 @@ from kinema.analysis.structure.components import (
     rmsip,
     uses_rows,
 )
-from kinema.analysis.structure.features import Features, feature_rows
+from kinema.analysis.ensembles.features import Features, feature_rows
+from kinema.analysis.structure.alignment import AlignedAnalysis, Alignment
 from kinema.base.errors import ArgumentError, MemoryLimitError
 from kinema.storage.tables import Column, Table
 

@@ -24,6 +24,7 @@ __all__ = [
     "by_linkage",
     "by_means",
     "centers_of",
+    "distances_of",
     "transitions_of",
 ]
 
@@ -129,6 +130,13 @@ def by_density(condensed: NDArray[np.float64], n: int, cutoff: float, min_sample
     graph = csr_matrix((distances[order], columns[order], counts), shape=(n, n))
     labels = DBSCAN(eps=cutoff, min_samples=min_samples, metric="precomputed").fit(graph).labels_
     return Partition(_renumbered(labels.astype(np.int64)))
+
+
+def distances_of(points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The condensed Euclidean distances of points (n, d)."""
+    from scipy.spatial.distance import pdist
+
+    return np.asarray(pdist(points))
 
 
 def centers_of(condensed: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArray[np.int64]:

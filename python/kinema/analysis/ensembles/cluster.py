@@ -6,13 +6,14 @@
     kmeans, dbscan    scikit-learn
 
 RMSDs are those of `rmsd_matrix`, each pair superposed. Ward's method and k-means need distances in a space: frames are
-superposed on their average, and the distance of two frames is their RMSD as they lie then.
+superposed on their average, and the distance of two frames is their RMSD as they lie then. Features (`Features`) have
+Euclidean distances with any method.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -20,10 +21,11 @@ import numpy as np
 from kinema.analysis.base import Passes, Results
 from kinema.analysis.declaration import Option, Quantity, Weights
 from kinema.analysis.declared import DeclaredAnalysis
+from kinema.analysis.ensembles import clustering
+from kinema.analysis.ensembles.features import Features
+from kinema.analysis.ensembles.rmsd_matrix import AllPairs, Superposition
 from kinema.analysis.matrix import n_pairs
-from kinema.analysis.structure import clustering
 from kinema.analysis.structure.alignment import Alignment
-from kinema.analysis.structure.rmsd_matrix import AllPairs, Superposition
 from kinema.base.choices import check_choice, whole_number
 from kinema.base.errors import ArgumentError, MemoryLimitError, os_errors
 from kinema.base.printable import counted
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from kinema.model.selection.atoms import AtomChoice
+    from kinema.model.selection.atoms import AtomChoice, Selection
     from kinema.model.selection.frames import FrameSelection
     from kinema.trajectory import Trajectory
 
@@ -50,7 +52,9 @@ class Clusters(DeclaredAnalysis):
 
     Parameters
     ----------
-    trajectory : Trajectory
+    trajectory : Trajectory or Features
+        Features take the place of positions, and their Euclidean distance that of the RMSD; select, weights and
+        superposition are then left out, and `cutoff` has no default.
     select : as `Trajectory.select`
         Atoms to superpose and to take the RMSD of; None: all.
     method : {"gromos", "average", "single", "complete", "ward", "kmeans", "dbscan"}
@@ -87,7 +91,7 @@ class Clusters(DeclaredAnalysis):
     results.linkage : (frames - 1, 4) float64, for hierarchical methods
         The tree, as `scipy.cluster.hierarchy.linkage` gives it.
     results.condensed : (frames * (frames - 1) / 2,) float64, angstrom, except for kmeans
-        RMSDs of pairs, as those of `RMSDMatrix`.
+        RMSDs of pairs, as those of `RMSDMatrix`; of features their distances, in the unit of the features.
     results.frames, results.time : (frames,)
     results.values : the labels
 
@@ -112,7 +116,7 @@ class Clusters(DeclaredAnalysis):
 
     def __init__(
         self,
-        trajectory: Trajectory,
+        trajectory: Trajectory | Features,
         select: AtomChoice = None,
         method: Annotated[
             str,
@@ -150,21 +154,45 @@ class Clusters(DeclaredAnalysis):
         given |= {} if min_samples == 5 else {"min_samples": min_samples}
         given |= {} if random_state == 0 else {"random_state": random_state}
         _check(**{name: value for name, value in given.items() if value is not None})
+        self._features = trajectory if isinstance(trajectory, Features) else None
+        if isinstance(trajectory, Features):
+            _check_with_features(select, weights, superposition, cutoff, n_clusters)
+            select, trajectory = trajectory.selection, trajectory.trajectory
+            given |= self._features.arguments if self._features else {}
         self._method, self._n_clusters = method, n_clusters
         self._cutoff = CUTOFF if cutoff is None and n_clusters is None else cutoff
         self._min_samples, self._random_state = int(min_samples), int(random_state)
         given |= {"cutoff": self._cutoff, "weights": weights, "superposition": superposition}
         super().__init__(trajectory, select, **given)
-        is_euclidean = method in clustering.EUCLIDEAN
+        is_euclidean = method in clustering.EUCLIDEAN or self._features is not None
+        align = "average" if is_euclidean and superposition and self._features is None else None
         with self._noting():
             self._weights = self._weights_of(weights)
-            align = "average" if is_euclidean and superposition else None
             self._alignment = Alignment(trajectory, self.selection, align, align_weights=weights if align else None)
             if align:
                 self._alignment.read_reference()
             self._pairs = AllPairs(trajectory, self.selection, self._weights, bool(superposition) and not is_euclidean)
-        # positions, RMSDs unless it is k-means, and the average
-        self.n_passes = (1 if method == "kmeans" else 2) + (align is not None)
+        # positions, RMSDs unless it is k-means, and the average; features have one
+        self.n_passes = 1 if self._features else (1 if method == "kmeans" else 2) + (align is not None)
+        if self._features:
+            self._notes = list(self._features.notes)
+
+    @property
+    def selections(self) -> Sequence[Selection]:
+        return super().selections if self._features is None else self._features.selections
+
+    @property
+    def measures_whole_molecules(self) -> bool:
+        return self._features is None
+
+    def notes_before(self, frames: FrameSelection) -> Sequence[str]:
+        return super().notes_before(frames) if self._features is None else self._features.notes_before(frames)
+
+    @property
+    def _unit(self) -> str:
+        """The unit of distances: "1" if features have several."""
+        units = {"angstrom"} if self._features is None else set(self._features.units)
+        return units.pop() if len(units) == 1 else "1"
 
     @classmethod
     def check_arguments(cls, given: Mapping[str, Any], *, followed: bool = False) -> None:
@@ -177,30 +205,42 @@ class Clusters(DeclaredAnalysis):
         n = len(frames)
         if self._method == "kmeans":
             # points, and differences from the means
-            needed, what = 2 * self._pairs.bytes_of_positions(n), "positions of"
+            needed, what = 2 * self._bytes_of_points(n), "points of"
         else:
-            needed, what = (
-                self._pairs.bytes_of(n) + (8 * n_pairs(n) if self._method != "gromos" else 0),
-                "RMSDs between",
-            )
+            # hierarchical methods copy distances, and DBSCAN has a list of them
+            copies = n_pairs(n) if self._method != "gromos" else 0
+            needed, what = self._bytes_of_points(n) + 8 * (2 * n_pairs(n) + copies), "distances between"
         if needed > memory:
             raise MemoryLimitError(
                 f"the memory limit is too small for {what} {counted(n, 'frame')}, expected at least {needed:,} bytes, "
                 f"found {memory:,}; take fewer frames (step=), or give memory="
             )
 
+    def _bytes_of_points(self, n_frames: int) -> int:
+        if self._features is None:
+            return self._pairs.bytes_of_positions(n_frames)
+        return 8 * n_frames * len(self._features.names)
+
     def _passes(self, frames: FrameSelection) -> Passes:
         n = len(frames)
         if n < max(2, self._n_clusters or 0):
             least = counted(max(2, self._n_clusters or 0), "frame")
             raise ArgumentError(f"clusters need at least {least} here, found {n}")
-        transforms = yield from self._alignment.passes()
-        yield from self._pairs.read(frames, transforms)
+        if self._features is None:
+            transforms = yield from self._alignment.passes()
+            yield from self._pairs.read(frames, transforms)
+            points, time = None, self._pairs.time
+        else:
+            points, time = yield from self._rows_of(self._features, frames)
         more: dict[str, Any] = {}
         if self._method == "kmeans":
-            found, places = clustering.by_means(self._points(), self._n_clusters or 1, self._random_state)
+            points = self._points() if points is None else points
+            found, places = clustering.by_means(points, self._n_clusters or 1, self._random_state)
         else:
-            condensed = yield from self._pairs.condensed(frames)
+            if points is None:
+                condensed = yield from self._pairs.condensed(frames)
+            else:
+                condensed = clustering.distances_of(points)
             found = self._partition(condensed, n)
             places = clustering.centers_of(condensed, found.labels)
             more["condensed"] = condensed
@@ -218,9 +258,19 @@ class Clusters(DeclaredAnalysis):
             transitions=clustering.transitions_of(found.labels, len(found.sizes)),
             **more,
             frames=numbers,
-            time=self._pairs.time,
+            time=time,
             values=found.labels.reshape(-1, 1),
         )
+
+    def _rows_of(
+        self, features: Features, frames: FrameSelection
+    ) -> Generator[Any, Any, tuple[NDArray[np.float64], NDArray[np.float64]]]:
+        """The features of each frame, and the times of the frames."""
+        found = yield from features._passes(frames)
+        self._notes = list(dict.fromkeys((*self._notes, *features._notes)))
+        rows = np.asarray(found.features)
+        features.check_defined(rows, found.frames)
+        return rows, np.asarray(found.time)
 
     def _partition(self, condensed: NDArray[np.float64], n: int) -> clustering.Partition:
         if self._method == "gromos":
@@ -244,7 +294,8 @@ class Clusters(DeclaredAnalysis):
                 tied = f"the tree has no cut into {self._n_clusters} clusters, as merges have equal heights"
                 self._add_notes([f"{tied}: there are {n_clusters}"])
             return
-        cutoff = f"cutoff={self._cutoff:g} angstrom"
+        unit = "" if self._unit == "1" else f" {self._unit}"
+        cutoff = f"cutoff={self._cutoff:g}{unit}"
         if n_clusters == 0:
             self._add_notes([f"with {cutoff} all {n:,} frames are noise; raise it, or lower min_samples"])
         elif n_clusters == 1 and found.sizes[0] == n:
@@ -379,7 +430,7 @@ class Clusters(DeclaredAnalysis):
         found = self.results
         linkage = found.linkage if "linkage" in found else None
         height = None if linkage is None else self._height(linkage)
-        return draw_clusters(time, labels.values, found.sizes, self.subject, linkage, height)
+        return draw_clusters(time, labels.values, found.sizes, self.subject, linkage, height, self._unit)
 
     def _height(self, linkage: NDArray[np.float64]) -> float:
         """The height at which the tree is cut, angstrom."""
@@ -389,6 +440,18 @@ class Clusters(DeclaredAnalysis):
         below, above = linkage[-n_clusters, 2] if n_clusters <= len(linkage) else 0.0, linkage[-1, 2]
         above = linkage[1 - n_clusters, 2] if n_clusters > 1 else above
         return float(below + above) / 2
+
+
+def _check_with_features(
+    select: Any, weights: Any, superposition: bool, cutoff: float | None, n_clusters: int | None
+) -> None:
+    """Raises ArgumentError for arguments of positions, and without a cutoff or a number of clusters."""
+    given = {"select": select is not None, "weights": weights is not None, "superposition": not superposition}
+    wrong = [f"{name}=" for name, is_given in given.items() if is_given]
+    if wrong:
+        raise ArgumentError(f"clusters of features have no {' and no '.join(wrong)}: these are of positions")
+    if cutoff is None and n_clusters is None:
+        raise ArgumentError("clusters of features need cutoff= in their unit, or n_clusters=")
 
 
 def _check(
