@@ -51,6 +51,7 @@ LINES = {
     "shells": "-f DCD -s PSF --select 'resid 56' --waters 'resname SER' --stop 3 --no-stored -o shells.csv",
     "native-contacts": "a.dcd --radius 30 --method radius_cut -o contacts.csv",
     "residue-contacts": "-f DCD -s PSF --stop 3 --no-stored -o residues.csv",
+    "contact-map": "-f DCD -s PSF --stop 3 --no-stored -o map.npy",
     "residue-distances": "-f DCD -s PSF --stop 3 --no-stored --scheme ca -o distances_ca.csv",
     "salt-bridges": "-f DCD -s PSF --stop 3 --no-stored -o bridges.csv --occupancy occupancy.csv",
     "density-profile": "-f XTC -s GRO --quantity number --stop 2 --no-stored -o profile.csv",

@@ -53,6 +53,7 @@ OPTIONS = {
     "shells": '--select "resid 56" --waters "resname SER"',
     "native-contacts": '--select "name CA" --method soft_cut --radius 8 --min-separation 4',
     "residue-contacts": "",
+    "contact-map": "--scheme ca --cutoff 8",
     "residue-distances": '--select "resid 122-140" --scheme ca',
     "salt-bridges": "",
     "density-profile": "",

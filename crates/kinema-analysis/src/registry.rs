@@ -9,7 +9,7 @@ use crate::analyses::density::{density_profile, grid_counts, rdf, structure_fact
 use crate::analyses::geometry::{angles, axis_angles, centers, dihedrals, distances};
 use crate::analyses::motion::{displacements, jumps, rotations};
 use crate::analyses::pairs::{
-    close_pairs, coordination, count, distance_histogram, hbonds, mindist, native_contacts, neighbors,
+    close_pairs, contact_map, coordination, count, distance_histogram, hbonds, mindist, native_contacts, neighbors,
     residue_contacts, residue_distances, shells, water_bridges,
 };
 use crate::analyses::structure::{
@@ -59,6 +59,7 @@ pub static KERNELS: &[KernelInfo] = &[
     close_pairs::KERNEL,
     coordination::KERNEL,
     covariance::KERNEL,
+    contact_map::KERNEL,
     count::KERNEL,
     density_profile::KERNEL,
     dihedrals::KERNEL,

@@ -25,6 +25,7 @@ from kinema.analysis.pairs.neighbors import Neighbors as Neighbors
 from kinema.analysis.pairs.mindist import MinimumDistance as MinimumDistance
 from kinema.analysis.pairs.native_contacts import Contacts as Contacts
 from kinema.analysis.pairs.residue_contacts import ResidueContacts as ResidueContacts
+from kinema.analysis.pairs.contact_map import ContactMap as ContactMap
 from kinema.analysis.pairs.residue_distances import ResidueDistances as ResidueDistances
 from kinema.analysis.pairs.salt_bridges import SaltBridges as SaltBridges
 from kinema.analysis.density.rdf import InterRDF as InterRDF

@@ -55,7 +55,7 @@ _CALLED_OTHERWISE = {
     "covar": "pca", "anaeig": "pca", "dodssp": "dssp", "secstruct": "dssp", "helix": "dssp",
     "contacts": "native-contacts", "contact": "native-contacts", "saltbr": "salt-bridges", "watershell": "shells",
     "radial": "rdf", "gofr": "rdf", "interrdf": "rdf", "interrdfs": "rdf-sites",
-    "neighbours": "neighbors", "mdmat": "residue-distances",
+    "neighbours": "neighbors", "mdmat": "contact-map", "contactmap": "contact-map",
     "summarize": "summarise", "stats": "summarise", "statistics": "summarise", "averages": "summarise",
     "blocks": "summarise", "sham": "histogram2d", "hist": "histogram2d", "histogram": "histogram2d",
     "freeenergy": "histogram2d", "fes": "histogram2d",
