@@ -3,9 +3,14 @@
 //! It knows no analysis. Sums stay separate for each lane until the end, so no value is ever shuffled. [`Plain`] and
 //! [`Wide`] do the same IEEE operations, so they give the same bits.
 
+mod eight;
 mod fours;
 mod sixteen;
 
+pub(crate) use eight::Eight;
+use eight::PlainEight;
+#[cfg(target_arch = "x86_64")]
+use eight::WideEight;
 pub(crate) use fours::Fours;
 use sixteen::PlainSixteen;
 pub(crate) use sixteen::Sixteen;
@@ -51,6 +56,8 @@ pub(crate) trait Quad: Copy {
     type Mask: Copy;
     /// Sixteen lanes of single precision.
     type Sixteen: Sixteen<Quad = Self>;
+    /// Eight lanes of single precision.
+    type Eight: Eight;
     /// One value in all lanes.
     fn all(value: f64) -> Self;
     /// The values as they are.
@@ -98,6 +105,7 @@ pub(crate) struct Plain([f64; 4]);
 impl Quad for Plain {
     type Mask = [bool; 4];
     type Sixteen = PlainSixteen;
+    type Eight = PlainEight;
     #[inline(always)]
     fn all(value: f64) -> Self {
         Self([value; 4])
@@ -201,6 +209,7 @@ pub(crate) struct Wide(std::arch::x86_64::__m256d);
 impl Quad for Wide {
     type Mask = std::arch::x86_64::__m256d;
     type Sixteen = WideSixteen;
+    type Eight = WideEight;
     #[inline(always)]
     fn all(value: f64) -> Self {
         // SAFETY: AVX is present (see above).

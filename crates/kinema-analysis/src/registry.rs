@@ -12,7 +12,7 @@ use crate::analyses::pairs::{
     close_pairs, count, distance_histogram, hbonds, mindist, native_contacts, neighbors, residue_contacts,
     residue_distances, shells, water_bridges,
 };
-use crate::analyses::structure::{average, covariance, dssp, gyration, projections, rgyr, rmsd, rmsf};
+use crate::analyses::structure::{average, covariance, dssp, gyration, projections, rgyr, rmsd, rmsf, sasa};
 use crate::arguments::Arguments;
 
 /// A kernel as it is declared in its own file.
@@ -78,6 +78,7 @@ pub static KERNELS: &[KernelInfo] = &[
     rmsd::KERNEL,
     rmsf::KERNEL,
     rotations::KERNEL,
+    sasa::KERNEL,
     shells::KERNEL,
     structure_factor::KERNEL,
     water_bridges::KERNEL,

@@ -23,11 +23,11 @@ from kinema import _core
 from kinema.analysis.base import Pass, Passes, Results
 from kinema.analysis.declaration import Option, Quantity
 from kinema.analysis.density.cells import check_volumes, first_cell
-from kinema.analysis.density.elements import symbols_of
 from kinema.analysis.density.shells import NO_COLUMN, check_bins, check_range, first_shell, shell_volumes
 from kinema.analysis.profile import ProfileAnalysis, block_bounds, standard_error
 from kinema.base.choices import check_choice, whole_number
 from kinema.base.errors import ArgumentError
+from kinema.model.elements import symbols_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -174,7 +174,7 @@ impl Grid {
             let vector = self.basis[direction];
             apart = [0, 1, 2].map(|axis| apart[axis] - count as f64 * vector[axis]);
         }
-        Near { first: u.number, second: v.number, distance: dot(apart, apart).sqrt(), counts: added }
+        Near { first: u.number, second: v.number, distance: dot(apart, apart).sqrt(), apart, counts: added }
     }
 }
 

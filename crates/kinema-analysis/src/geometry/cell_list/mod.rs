@@ -55,6 +55,8 @@ pub struct CellList {
     runs: Vec<Run>,
     /// Places of a home and of a point of a run that may be near each other.
     candidates: Vec<[u32; 2]>,
+    /// Pairs of one home.
+    near: Vec<Near>,
     near_cells: Vec<bool>,
     unsorted: Vec<FoundPair>,
     starts: Vec<u32>,
@@ -181,6 +183,45 @@ impl CellList {
         self.second.sort(&self.grid, points, |_| true)?;
         self.stencil.set(&self.grid, true);
         self.search(cutoff, Homes::Second, |_| true, &mut see);
+        Ok(())
+    }
+
+    /// Calls `see` once with each point of `first`: its place, and its pairs with points of `second` at most `cutoff`
+    /// apart, each image, in any order; also a pair of two points at one place. Points come in any order.
+    ///
+    /// # Errors
+    /// As [`CellList::between`].
+    pub(crate) fn visit_each(
+        &mut self,
+        lattice: &Lattice,
+        [first, second]: [&[f32]; 2],
+        cutoff: f64,
+        mut see: impl FnMut(u32, &[Near]),
+    ) -> Result<()> {
+        if first.is_empty() || second.is_empty() {
+            return Ok(());
+        }
+        self.grid.set(lattice, cutoff, [first, second])?;
+        self.first.sort(&self.grid, first, |_| true)?;
+        self.second.sort(&self.grid, second, |_| true)?;
+        self.stencil.set(&self.grid, false);
+        let (homes, others) = (&self.first, &self.second);
+        let limit = estimate(&self.grid, cutoff);
+        let scan = Scan { cpu: if self.is_plain { Cpu::baseline() } else { Cpu::detect() }, homes, others, limit };
+        for cell in homes.occupied() {
+            self.stencil.find_runs(&self.grid, others, cell, &mut self.runs);
+            for home in homes.in_cell(cell) {
+                self.near.clear();
+                for run in &self.runs {
+                    self.examined += scan.candidates(home..home + 1, run, &|_| true, &mut self.candidates);
+                    let decide = |&[home, other]: &[u32; 2]| {
+                        self.grid.decide(homes, home as usize, others, other as usize, run.counts)
+                    };
+                    self.near.extend(self.candidates.iter().map(decide).filter(|near| near.distance <= cutoff));
+                }
+                see(homes.number(home), &self.near);
+            }
+        }
         Ok(())
     }
 
@@ -374,7 +415,16 @@ pub struct Near {
     pub second: u32,
     /// Angstrom.
     pub distance: f64,
+    /// From the first point to the image of the second, angstrom.
+    pub(crate) apart: [f64; 3],
     counts: [i64; 3],
+}
+
+impl Near {
+    /// Whether both points are as they were given, not images.
+    pub(crate) fn is_in_place(&self) -> bool {
+        self.counts == [0; 3]
+    }
 }
 
 impl Near {
