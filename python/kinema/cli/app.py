@@ -48,6 +48,7 @@ _CALLED_OTHERWISE = {
     "lineardensity": "density-profile", "potential": "density-profile --potential",
     "densityprofile": "density-profile", "sq": "structure-factor", "saxs": "structure-factor",
     "correl": "dccm", "crosscorrelation": "dccm",
+    "surf": "sasa", "molsurf": "sasa", "shrakerupley": "sasa", "buried": "buried-area",
     "covar": "pca", "anaeig": "pca", "dodssp": "dssp", "secstruct": "dssp", "helix": "dssp",
     "contacts": "native-contacts", "contact": "native-contacts", "saltbr": "salt-bridges", "watershell": "shells",
     "radial": "rdf", "gofr": "rdf", "interrdf": "rdf", "interrdfs": "rdf-sites",
@@ -68,7 +69,6 @@ _CALLED_OTHERWISE = {
 _ABSENT = {
     "clusters of structures": ("cluster", "clustering", "cluster2"),
     "mean square displacements": ("msd", "diffusion"),
-    "surfaces": ("sasa", "surf", "molsurf"),
     "pairwise RMSD": ("rms2d", "2drms", "rmsdist"),
     "energies": ("energy", "eneconv"),
 }

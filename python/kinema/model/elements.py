@@ -47,7 +47,7 @@ _SHOWN = 6
 
 
 def elements_of(atoms: Atoms, what: str) -> NDArray[np.str_]:
-    """(n_atoms,) symbols of elements in capitals; "" for virtual sites, which are no atoms.
+    """(n_atoms,) symbols of elements in capitals; "" for virtual sites, which are not atoms.
 
     The topology has them; else masses that it states tell, else the names of atoms, with a note. Raises ArgumentError,
     which says `what` needs them, naming atoms whose element is not known.

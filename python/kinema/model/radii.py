@@ -145,7 +145,7 @@ def _protor_radius(name: str, resname: str) -> float:
 
 def _note_sites(atoms: Atoms, sites: NDArray[np.bool_]) -> None:
     if sites.any():
-        emit([f"{atoms.name}: {named_atoms(atoms, sites)} are no atoms but sites without a radius, and are left out"])
+        emit([f"{atoms.name}: {named_atoms(atoms, sites)} are sites without a radius, not atoms, and are left out"])
 
 
 # -- files ------------------------------------------------------------------------------------------------------------

@@ -1,130 +1,268 @@
 //! Caps of a sphere that other spheres cover, and how many points of the sphere are in none of them.
 
-use super::points::{LANES, SpherePoints};
+use super::points::{Block, LANES, SpherePoints};
+use crate::geometry::cell_list::Neighbors;
 use crate::lanes::{Eight, Quad};
 
-/// A neighbour that covers a part of a sphere: the direction to it, and the cosine of the angle of the rim.
-#[derive(Debug, Clone, Copy)]
-struct Cap {
-    direction: [f32; 3],
-    cosine: f32,
-    bounds: [f32; 2],
-}
+/// Eight numbers.
+type Row = [f32; LANES];
+
+/// A cap: direction, and cosine of the angle of the rim.
+type Cap = [f32; 4];
+
+/// Four numbers and both bounds of eight caps.
+type Eights = [Row; 6];
 
 /// The caps of one sphere.
 #[derive(Debug, Default)]
 pub(crate) struct Caps {
-    caps: Vec<Cap>,
-    /// Whether a neighbour covers the sphere as a whole.
-    is_covered: bool,
-    /// x, y, z of directions, and both bounds, of eight caps each.
-    eights: Vec<[[f32; LANES]; 5]>,
-    /// Caps that reach the points at hand: direction and cosine.
-    near: Vec<[f32; 4]>,
+    list: Vec<Cap>,
+    /// The numbers of eight caps each, and the bounds for blocks of points.
+    eights: Vec<Eights>,
 }
 
+/// No product is above these cosines.
+const NONE: Eights = [[0.0; LANES], [0.0; LANES], [0.0; LANES], [2.0; LANES], [2.0; LANES], [2.0; LANES]];
+
 impl Caps {
-    /// Begins with a sphere that is free.
-    pub(crate) fn clear(&mut self) {
-        self.caps.clear();
-        self.is_covered = false;
-    }
-
-    /// Number of caps, and one more if a neighbour covers the sphere as a whole.
-    pub(crate) fn len(&self) -> usize {
-        self.caps.len() + usize::from(self.is_covered)
-    }
-
-    /// Adds the cap that a neighbour covers: `apart` is where the neighbour is, as far as `distance`, and `radii` those of
-    /// both, angstrom.
+    /// Puts the caps in eights.
     #[inline(always)]
-    pub(crate) fn add(&mut self, points: &SpherePoints, apart: [f64; 3], distance: f64, radii: [f64; 2]) {
-        let [radius, other] = radii;
-        if distance >= radius + other || distance + other <= radius {
-            return;
-        }
-        if distance + radius <= other {
-            self.is_covered = true;
-            return;
-        }
-        // a point p of the unit sphere is inside if |radius p - apart| < other
-        let cosine = (radius * radius + distance * distance - other * other) / (2.0 * radius * distance);
-        let direction = apart.map(|x| (x / distance) as f32);
-        let bounds = points.bounds(cosine).map(|bound| bound as f32);
-        self.caps.push(Cap { direction, cosine: cosine as f32, bounds });
-    }
-
-    /// Puts the caps in order, the largest first, and in eights.
-    fn prepare(&mut self) {
-        self.caps.sort_unstable_by(|a, b| a.cosine.total_cmp(&b.cosine));
+    fn fill_eights(&mut self, points: &SpherePoints) {
         self.eights.clear();
-        for caps in self.caps.chunks(LANES) {
-            let mut eight = [[0.0; LANES], [0.0; LANES], [0.0; LANES], [2.0; LANES], [2.0; LANES]];
+        for caps in self.list.chunks(LANES) {
+            let mut eight = NONE;
             for (lane, cap) in caps.iter().enumerate() {
-                let ([x, y, z], [some, all]) = (cap.direction, cap.bounds);
-                for (row, value) in eight.iter_mut().zip([x, y, z, some, all]) {
-                    row[lane] = value;
+                for row in 0..4 {
+                    eight[row][lane] = cap[row];
                 }
             }
+            [eight[4], eight[5]] = points.bounds(&eight[3]);
+            // lanes without a cap
+            eight[4][caps.len()..].fill(2.0);
+            eight[5][caps.len()..].fill(2.0);
             self.eights.push(eight);
         }
     }
 }
 
-/// Number of points in no cap.
+/// Lists the caps that neighbours cover. Returns false if one covers the sphere as a whole.
 #[inline(always)]
-pub(crate) fn exposed<Q: Quad>(points: &SpherePoints, caps: &mut Caps) -> u32 {
-    if caps.is_covered {
+fn find(points: &SpherePoints, (radius, radii): (f32, &[f32]), neighbors: &Neighbors, caps: &mut Caps) -> bool {
+    caps.list.resize(neighbors.len(), [0.0; 4]);
+    let mut n = 0;
+    let mut is_covered = false;
+    for first in (0..neighbors.len()).step_by(LANES) {
+        let ([x, y, z], numbers) = neighbors.eight(first);
+        let n_lanes = LANES.min(neighbors.len() - first);
+        let mut others = [0.0_f32; LANES];
+        for lane in 0..n_lanes {
+            others[lane] = radii[numbers[lane] as usize];
+        }
+        let [mut distance, mut inverse, mut cosine] = [[0.0_f32; LANES]; 3];
+        // loops over arrays, not closures: only these are compiled for AVX2
+        for i in 0..LANES {
+            distance[i] = (x[i] * x[i] + y[i] * y[i] + z[i] * z[i]).sqrt();
+            inverse[i] = 1.0 / distance[i];
+            // a point p of the unit sphere is inside if |radius p - apart| < other
+            let difference = (radius - others[i]) * (radius + others[i]);
+            cosine[i] = (distance[i] * distance[i] + difference) * inverse[i] / (2.0 * radius);
+        }
+        let [x, y, z] = [scaled(x, &inverse), scaled(y, &inverse), scaled(z, &inverse)];
+        for lane in 0..n_lanes {
+            let (distance, other) = (distance[lane], others[lane]);
+            // the sphere itself is inside of itself
+            let meets = distance < radius + other && distance + other > radius;
+            is_covered |= meets && distance + radius <= other;
+            caps.list[n] = [x[lane], y[lane], z[lane], cosine[lane]];
+            n += usize::from(meets);
+        }
+    }
+    caps.list.truncate(n);
+    if points.are_many() && !is_covered {
+        caps.fill_eights(points);
+    }
+    !is_covered
+}
+
+#[inline(always)]
+fn scaled(row: &Row, factors: &Row) -> Row {
+    let mut found = [0.0; LANES];
+    for i in 0..LANES {
+        found[i] = row[i] * factors[i];
+    }
+    found
+}
+
+/// Number of points of a sphere of the first radius, in single precision, that are in no sphere of a neighbour; `radii`
+/// are those of all spheres, by the numbers of neighbours.
+#[inline(always)]
+pub(crate) fn exposed<Q: Quad>(
+    points: &SpherePoints,
+    (radius, radii): (f32, &[f32]),
+    neighbors: &Neighbors,
+    caps: &mut Caps,
+) -> u32 {
+    if !find(points, (radius, radii), neighbors, caps) {
         return 0;
     }
-    caps.prepare();
-    let mut free = 0;
-    for group in &points.groups {
-        if reaching::<Q>(group.center, caps) {
-            continue;
-        }
-        for block in group.blocks.clone() {
-            let all = points.lanes(block);
-            free += (all & !covered::<Q>(&points.blocks[block], &mut caps.near)).count_ones();
-        }
+    let (mut free, mut last) = (0, 0);
+    for (number, block) in points.blocks.iter().enumerate() {
+        let covered = if points.are_many() {
+            if is_in_one::<Q>(block.center, &caps.eights, &mut last) {
+                continue;
+            }
+            covered_by_near::<Q>(block, &caps.eights)
+        } else {
+            covered::<Q>(&block.points, &mut caps.list)
+        };
+        free += (points.lanes(number) & !covered).count_ones();
     }
     free
 }
 
-/// Lists the caps that may cover points near a direction. Returns whether a cap covers all of these.
+/// Whether a cap covers all points of a block around a direction. `last` is where the one was that did so before.
 #[inline(always)]
-fn reaching<Q: Quad>(center: [f32; 3], caps: &mut Caps) -> bool {
-    let [x, y, z] = center.map(Q::Eight::all);
-    caps.near.clear();
-    for (eight, caps_of_eight) in caps.eights.iter().zip(caps.caps.chunks(LANES)) {
-        let [xs, ys, zs, some, all] = eight.each_ref().map(Q::Eight::load);
-        let product = x.multiply(xs).add(y.multiply(ys)).add(z.multiply(zs));
-        if product.above(all) != 0 {
+fn is_in_one<Q: Quad>(center: [f32; 3], eights: &[Eights], last: &mut usize) -> bool {
+    let [x, y, z] = center;
+    let (x, y, z) = (Q::Eight::all(x), Q::Eight::all(y), Q::Eight::all(z));
+    // blocks that follow each other are near each other
+    if let Some(eight) = eights.get(*last)
+        && is_in_one_of::<Q>((x, y, z), eight)
+    {
+        return true;
+    }
+    for (at, eight) in eights.iter().enumerate() {
+        if is_in_one_of::<Q>((x, y, z), eight) {
+            *last = at;
             return true;
-        }
-        let mut near = product.above(some);
-        while near != 0 {
-            let Cap { direction: [x, y, z], cosine, .. } = caps_of_eight[near.trailing_zeros() as usize];
-            caps.near.push([x, y, z, cosine]);
-            near &= near - 1;
         }
     }
     false
 }
 
+#[inline(always)]
+fn is_in_one_of<Q: Quad>((x, y, z): (Q::Eight, Q::Eight, Q::Eight), eight: &Eights) -> bool {
+    let product = x.multiply(Q::Eight::load(&eight[0])).add(y.multiply(Q::Eight::load(&eight[1])));
+    product.add(z.multiply(Q::Eight::load(&eight[2]))).above(Q::Eight::load(&eight[5])) != 0
+}
+
+/// The lanes of a block that are in a cap, of the caps that come near the block.
+#[inline(always)]
+fn covered_by_near<Q: Quad>(block: &Block, eights: &[Eights]) -> u32 {
+    let [x, y, z] = block.center;
+    let (x, y, z) = (Q::Eight::all(x), Q::Eight::all(y), Q::Eight::all(z));
+    let [xs, ys, zs] = &block.points;
+    let (xs, ys, zs) = (Q::Eight::load(xs), Q::Eight::load(ys), Q::Eight::load(zs));
+    let mut covered = 0;
+    for eights in eights.chunks(8) {
+        // a bit for each cap
+        let mut near = 0_u64;
+        for (at, eight) in eights.iter().enumerate() {
+            let product = x.multiply(Q::Eight::load(&eight[0])).add(y.multiply(Q::Eight::load(&eight[1])));
+            let product = product.add(z.multiply(Q::Eight::load(&eight[2])));
+            near |= u64::from(product.above(Q::Eight::load(&eight[4]))) << (8 * at);
+        }
+        while near != 0 {
+            let cap = near.trailing_zeros() as usize;
+            near &= near - 1;
+            let (eight, lane) = (&eights[cap / LANES], cap % LANES);
+            let product = xs.multiply(Q::Eight::all(eight[0][lane])).add(ys.multiply(Q::Eight::all(eight[1][lane])));
+            let product = product.add(zs.multiply(Q::Eight::all(eight[2][lane])));
+            covered |= product.above(Q::Eight::all(eight[3][lane]));
+            if covered == 0xff {
+                return covered;
+            }
+        }
+    }
+    covered
+}
+
 /// The lanes of a block that are in a cap.
 #[inline(always)]
-fn covered<Q: Quad>(block: &[[f32; LANES]; 3], near: &mut [[f32; 4]]) -> u32 {
-    let [xs, ys, zs] = block.each_ref().map(Q::Eight::load);
+fn covered<Q: Quad>(block: &[Row; 3], near: &mut [Cap]) -> u32 {
+    let (xs, ys, zs) = (Q::Eight::load(&block[0]), Q::Eight::load(&block[1]), Q::Eight::load(&block[2]));
     let mut covered = 0;
     for at in 0..near.len() {
-        let [x, y, z, cosine] = near[at].map(Q::Eight::all);
-        covered |= xs.multiply(x).add(ys.multiply(y)).add(zs.multiply(z)).above(cosine);
+        let [x, y, z, cosine] = near[at];
+        let product = xs.multiply(Q::Eight::all(x)).add(ys.multiply(Q::Eight::all(y)));
+        covered |= product.add(zs.multiply(Q::Eight::all(z))).above(Q::Eight::all(cosine));
         if covered == 0xff {
-            // it is the first to try at the next block, which is near
+            // the first to try with the next block, which is near
             near.swap(0, at);
             break;
         }
     }
     covered
+}
+
+#[cfg(test)]
+mod tests {
+    use kinema_core::frame::Lattice;
+
+    use super::*;
+    use crate::cpu::{Cpu, dispatch};
+    use crate::geometry::CellList;
+
+    /// Free points of each sphere, of all pairs in double precision.
+    fn brute_force(points: &SpherePoints, spheres: &[([f32; 3], f32)]) -> Vec<u32> {
+        let free = |i: usize| {
+            let (center, radius) = spheres[i];
+            let is_free = |point: [f32; 3]| {
+                let at = [0, 1, 2].map(|c| f64::from(center[c]) + f64::from(radius) * f64::from(point[c]));
+                spheres.iter().enumerate().filter(|(j, _)| *j != i).all(|(_, (other, r))| {
+                    let apart = [0, 1, 2].map(|c| at[c] - f64::from(other[c]));
+                    apart.iter().map(|x| x * x).sum::<f64>() >= f64::from(*r) * f64::from(*r)
+                })
+            };
+            let mut count = 0;
+            for (number, block) in points.blocks.iter().enumerate() {
+                let lanes = points.lanes(number);
+                let wanted = (0..LANES).filter(|lane| lanes >> lane & 1 == 1);
+                count += wanted.filter(|lane| is_free([0, 1, 2].map(|c| block.points[c][*lane]))).count() as u32;
+            }
+            count
+        };
+        (0..spheres.len()).map(free).collect()
+    }
+
+    #[test]
+    fn free_points_are_those_of_brute_force_on_every_processor() {
+        // places as by chance, radii of hydrogens, of carbons, and of some inside of others
+        let number = |i: usize, k: usize| (((i + 1) * (7919 + 104_729 * k)) % 1000) as f32 / 1000.0;
+        let spheres: Vec<_> =
+            (0..150).map(|i| ([0, 1, 2].map(|k| 13.0 * number(i, k)), [2.6, 3.1, 1.0, 4.0][i % 4])).collect();
+        let places: Vec<f32> = spheres.iter().flat_map(|(place, _)| *place).collect();
+        let radii: Vec<f32> = spheres.iter().map(|(_, radius)| *radius).collect();
+        let lattice = Lattice::from_cell(&[[0.0; 3]; 3]).unwrap();
+        for n in [1, 50, 299, 300, 960] {
+            let points = SpherePoints::new(n);
+            let expected = brute_force(&points, &spheres);
+            let mut of_builds = Vec::new();
+            for cpu in [Cpu::detect(), Cpu::baseline()] {
+                let mut caps = Caps::default();
+                let mut found = vec![0; spheres.len()];
+                CellList::default()
+                    .visit_each(&lattice, [&places, &places], 8.0, |atom, neighbors| {
+                        found[atom as usize] = dispatch!(
+                            cpu,
+                            u32,
+                            exposed,
+                            (
+                                points: &SpherePoints = &points,
+                                radii: (f32, &[f32]) = (radii[atom as usize], &radii),
+                                neighbors: &Neighbors = neighbors,
+                                caps: &mut Caps = &mut caps,
+                            )
+                        );
+                    })
+                    .unwrap();
+                of_builds.push(found);
+            }
+            assert_eq!(of_builds[0], of_builds[1], "{n}");
+            let different: u32 = of_builds[0].iter().zip(&expected).map(|(a, b)| a.abs_diff(*b)).sum();
+            // a point at a rim may be on the other side by rounding
+            assert!(different <= 2, "{n}: {different} of {}", expected.iter().sum::<u32>());
+            assert!(expected.iter().any(|free| *free > 0));
+        }
+    }
 }

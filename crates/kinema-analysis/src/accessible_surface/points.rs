@@ -1,65 +1,62 @@
-//! Points on the unit sphere along a golden spiral, in groups of points that are near each other.
+//! Points on the unit sphere along a golden spiral, in blocks of points that are near each other.
 //!
-//! A sphere that covers the small cap around a group covers all of its points, and one that does not reach that cap
-//! covers none: most spheres are decided for a group, not for each of its points.
-
-use std::ops::Range;
+//! A sphere that covers the small cap around a block covers all of its points: of many points, most blocks are decided
+//! at once.
 
 /// Points in a block, which are looked at together.
 pub(crate) const LANES: usize = 8;
 
 /// The cosine and the sine of the golden angle, pi (3 - sqrt 5).
 const GOLDEN: [f64; 2] = [-0.737_368_878_078_319_9, 0.675_490_294_261_523_7];
-/// Added to the caps of groups for rounding in single precision.
-const ROUNDING: f64 = 1e-5;
+/// Added to the caps of blocks for rounding in single precision.
+const ROUNDING: f32 = 1e-5;
+/// Number of points from which caps of blocks are so small that single spheres cover most of them.
+const MANY: usize = 300;
 
-/// Points in blocks of [`LANES`], the blocks in groups.
+/// Points in blocks of [`LANES`].
 #[derive(Debug)]
 pub(crate) struct SpherePoints {
-    /// x, y and z of the points of each block; the last one is filled up with its last point.
-    pub(crate) blocks: Vec<[[f32; LANES]; 3]>,
-    pub(crate) groups: Vec<Group>,
+    pub(crate) blocks: Vec<Block>,
     len: usize,
-    /// Cosine and sine of the angle at the centre of the largest cap around a group.
-    cap: [f64; 2],
+    /// Cosine and sine of the angle at the centre of the largest cap around a block.
+    cap: [f32; 2],
 }
 
-/// Blocks of points that are near each other.
+/// Points that are near each other.
 #[derive(Debug)]
-pub(crate) struct Group {
+pub(crate) struct Block {
+    /// x, y and z of the points; the last block is filled up with its last point.
+    pub(crate) points: [[f32; LANES]; 3],
     /// The middle of the cap around the points.
     pub(crate) center: [f32; 3],
-    pub(crate) blocks: Range<usize>,
 }
 
 impl SpherePoints {
     /// `n` points, at least one: the k-th is `(cos(k g) r, y, sin(k g) r)`, `y = (2 k + 1)/n - 1`, g the golden angle.
     pub(crate) fn new(n: usize) -> Self {
         let mut points = spiral(n);
-        let n_blocks = n.div_ceil(LANES);
-        let blocks_a_group = (1..).take_while(|size| size * size <= n_blocks).last().unwrap_or(1);
-        bisect(&mut points, LANES * blocks_a_group);
-        let mut groups = Vec::new();
+        bisect(&mut points);
         let mut blocks = Vec::new();
         let mut cosine = 1.0_f64;
-        for of_group in points.chunks_mut(LANES * blocks_a_group) {
-            bisect(of_group, LANES);
-            let first = blocks.len();
-            for of_block in of_group.chunks(LANES) {
-                let lane = |i: usize| of_block[i.min(of_block.len() - 1)];
-                blocks.push([0, 1, 2].map(|axis| std::array::from_fn(|i| lane(i)[axis] as f32)));
-            }
-            let center = middle(of_group);
-            cosine = of_group.iter().map(|point| dot(center, *point)).fold(cosine, f64::min);
-            groups.push(Group { center: center.map(|x| x as f32), blocks: first..blocks.len() });
+        for of_block in points.chunks(LANES) {
+            let center = middle(of_block);
+            cosine = of_block.iter().map(|point| dot(center, *point)).fold(cosine, f64::min);
+            let lane = |i: usize| of_block[i.min(of_block.len() - 1)];
+            let points = [0, 1, 2].map(|axis| std::array::from_fn(|i| lane(i)[axis] as f32));
+            blocks.push(Block { points, center: center.map(|x| x as f32) });
         }
-        let cosine = (cosine - ROUNDING).max(-1.0);
-        Self { blocks, groups, len: n, cap: [cosine, (1.0 - cosine * cosine).sqrt()] }
+        let cosine = (cosine as f32 - ROUNDING).max(-1.0);
+        Self { blocks, len: n, cap: [cosine, (1.0 - cosine * cosine).sqrt()] }
     }
 
     /// Number of points.
     pub(crate) fn len(&self) -> usize {
         self.len
+    }
+
+    /// Whether most blocks are so small that one sphere covers them.
+    pub(crate) fn are_many(&self) -> bool {
+        self.len >= MANY
     }
 
     /// Lanes of a block that are points, a bit each.
@@ -69,20 +66,23 @@ impl SpherePoints {
         if left < LANES { (1 << left) - 1 } else { (1 << LANES) - 1 }
     }
 
-    /// Of the spherical cap whose rim is at the angle with this cosine: the products of its direction and the middle of a
-    /// group above which it may cover points of the group, and above which it covers all of them.
+    /// Bounds for spherical caps with these cosines of the angles of their rims: if the product of a cap's direction and
+    /// the middle of a block is above the first, the cap may cover points of the block; above the second, it covers all.
     #[inline(always)]
-    pub(crate) fn bounds(&self, cosine: f64) -> [f64; 2] {
-        let [of_group, sine_of_group] = self.cap;
-        let sines = (1.0 - cosine * cosine).max(0.0).sqrt() * sine_of_group;
-        // of the sum and of the difference of both angles, unless these are above 180 degrees and below zero
-        let some = if cosine <= -of_group { -2.0 } else { cosine * of_group - sines - ROUNDING };
-        let all = if cosine >= of_group { 2.0 } else { cosine * of_group + sines + ROUNDING };
+    pub(crate) fn bounds(&self, cosines: &[f32; LANES]) -> [[f32; LANES]; 2] {
+        let [of_block, sine_of_block] = self.cap;
+        let [mut some, mut all] = [[0.0; LANES]; 2];
+        for i in 0..LANES {
+            let (cosine, sines) = (cosines[i], (1.0 - cosines[i] * cosines[i]).max(0.0).sqrt() * sine_of_block);
+            // of the sum and of the difference of both angles, unless these are above 180 degrees and below zero
+            some[i] = if cosine <= -of_block { -2.0 } else { cosine * of_block - sines - ROUNDING };
+            all[i] = if cosine >= of_block { 2.0 } else { cosine * of_block + sines + ROUNDING };
+        }
         [some, all]
     }
 }
 
-/// The points in the order of the spiral. Sums and products alone: these are the same on every machine.
+/// The points in the order of the spiral. Sums, products and roots alone: these are the same on every machine.
 fn spiral(n: usize) -> Vec<[f64; 3]> {
     let [cosine, sine] = GOLDEN;
     let mut turned = [1.0, 0.0];
@@ -100,10 +100,10 @@ fn spiral(n: usize) -> Vec<[f64; 3]> {
     points
 }
 
-/// Sorts points so that each `size` of them in turn are near each other.
-fn bisect(points: &mut [[f64; 3]], size: usize) {
-    let n_parts = points.len().div_ceil(size);
-    if n_parts < 2 {
+/// Sorts points so that the points of each block, and blocks that follow each other, are near each other.
+fn bisect(points: &mut [[f64; 3]]) {
+    let n_blocks = points.len().div_ceil(LANES);
+    if n_blocks < 2 {
         return;
     }
     let spread = |axis: usize| {
@@ -114,9 +114,9 @@ fn bisect(points: &mut [[f64; 3]], size: usize) {
     };
     let axis = (0..3).max_by(|&a, &b| spread(a).total_cmp(&spread(b))).unwrap_or(0);
     points.sort_by(|a, b| a[axis].total_cmp(&b[axis]));
-    let (first, second) = points.split_at_mut(n_parts / 2 * size);
-    bisect(first, size);
-    bisect(second, size);
+    let (first, second) = points.split_at_mut(n_blocks / 2 * LANES);
+    bisect(first);
+    bisect(second);
 }
 
 /// The direction of the sum; of the first point if the sum is zero.
@@ -135,19 +135,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_point_is_in_one_block_and_in_the_cap_of_its_group() {
+    fn every_point_is_in_one_block_and_in_its_cap() {
         for n in [1, 2, 7, 8, 9, 24, 100, 960, 1001] {
             let points = SpherePoints::new(n);
-            assert_eq!(points.groups.iter().map(|group| group.blocks.len()).sum::<usize>(), n.div_ceil(LANES));
+            assert_eq!(points.blocks.len(), n.div_ceil(LANES));
             let mut found = Vec::new();
-            for group in &points.groups {
-                for block in group.blocks.clone() {
-                    let lanes = points.lanes(block);
-                    for lane in (0..LANES).filter(|lane| lanes >> lane & 1 == 1) {
-                        let point = [0, 1, 2].map(|axis| points.blocks[block][axis][lane]);
-                        assert!(dot(point.map(f64::from), group.center.map(f64::from)) >= points.cap[0]);
-                        found.push(point);
-                    }
+            for (number, block) in points.blocks.iter().enumerate() {
+                let lanes = points.lanes(number);
+                for lane in (0..LANES).filter(|lane| lanes >> lane & 1 == 1) {
+                    let point = [0, 1, 2].map(|axis| block.points[axis][lane]);
+                    assert!(dot(point.map(f64::from), block.center.map(f64::from)) >= f64::from(points.cap[0]));
+                    found.push(point);
                 }
             }
             let mut expected: Vec<[f32; 3]> = spiral(n).iter().map(|point| point.map(|x| x as f32)).collect();

@@ -51,9 +51,9 @@ class BuriedArea(PerFrameAnalysis):
     After `run`
     -----------
     results.buried : (frames,) float64, angstrom^2; (frames, residues) or (frames, atoms) by "residue" and "atom"
-        Of both sides together.
+        The area of both sides together.
     results.areas : (frames, 3) float64, angstrom^2, by "total"
-        Of the first group alone, of the second alone, of both together.
+        The first group alone, the second alone, both together.
     results.values : (frames, columns), all of these
     results.frames, results.time : (frames,)
 

@@ -57,9 +57,9 @@ class SASA(PerFrameAnalysis):
     trajectory : Trajectory
         With a topology that has elements or names, unless `radii` is an array.
     select : as `Trajectory.select`
-        Atoms whose area is given; None: those of `surface`.
+        Atoms whose area is given; None: all atoms of `surface`.
     surface : as `select`
-        Atoms that make the surface; None: those of `select`. An atom that is in neither covers nothing.
+        Atoms that make the surface; None: the atoms of `select`. An atom that is in neither covers nothing.
     radii : {"bondi", "protor", "column"}, path or (n_atoms,) array
         Van der Waals radii in angstrom. "bondi": of elements, hydrogens 1.20. "protor": of the atoms of amino acids
         with their hydrogens, which are left out (J. Tsai et al., J. Mol. Biol. 290, 253, 1999). "column":

@@ -108,7 +108,7 @@ def _note_solvent(trajectory: Trajectory, atoms: NDArray[np.uint32], selection: 
     is_water = np.isin(resnames[atoms], WATERS)
     is_ion = ~is_water & (sizes[residues[atoms]] == 1) & (sizes.max() > 1)
     if table.get("names") is not None:
-        # models of one bead a residue are no ions
+        # a model of one bead a residue is not an ion
         is_ion &= table.names[atoms] != "CA"
     n_waters, n_ions = len(np.unique(residues[atoms][is_water])), int(is_ion.sum())
     if n_waters or n_ions:

@@ -17,7 +17,7 @@ use crate::analyses::per_frame::{PerFrame, Rows};
 use crate::arguments::Arguments;
 use crate::cpu::{Cpu, dispatch};
 use crate::geometry::CellList;
-use crate::geometry::cell_list::Near;
+use crate::geometry::cell_list::Neighbors;
 use crate::registry::KernelInfo;
 
 /// The most points on a sphere.
@@ -25,7 +25,7 @@ const MOST_POINTS: usize = 10_000_000;
 
 /// Columns: sums of the areas of atoms. `atoms` make the surface, `radii` are those of their spheres with the probe,
 /// angstrom; `members` are places in `atoms`, of the first column, of the second and so on, and `ends` the end of each
-/// column. `parts` (one a atom): the surface is also made of the atoms of each part alone; `kinds` (one a column) says
+/// column. `parts`, 0 or 1 for each atom: the surface is also made of the atoms of each part alone; `kinds` (one a column) says
 /// which surface is meant: 0 that of all atoms, 1 that of the part alone, 2 what the latter has more. `scales` (one a
 /// column) multiply the sums.
 pub const KERNEL: KernelInfo = KernelInfo {
@@ -37,7 +37,7 @@ pub const KERNEL: KernelInfo = KernelInfo {
         let members: Vec<u32> = (0..n_atoms).collect();
         let all = Arguments::new(n_atoms).with("atoms", atoms).with("radii", radii).with("n_points", 100_i64);
         let each = all.clone().with("members", members.clone()).with("ends", (1..=n_atoms).collect::<Vec<_>>());
-        let parts: Vec<u32> = members.iter().map(|atom| atom % 3).collect();
+        let parts: Vec<u32> = members.iter().map(|atom| atom % 2).collect();
         let doubled = members.repeat(3);
         let of_parts = all
             .with("members", doubled)
@@ -52,16 +52,18 @@ pub const KERNEL: KernelInfo = KernelInfo {
 struct Sasa {
     cpu: Cpu,
     atoms: AtomSelection,
-    /// Of each atom of the set, with the probe.
+    /// Radius of each atom of the set, with the probe.
     radii: Vec<f64>,
+    /// The same in single precision.
+    spheres: Vec<f32>,
     points: SpherePoints,
     columns: Vec<Column>,
     /// Members of the columns, places in the set.
     members: Vec<u32>,
     /// All members, ascending.
     measured: Vec<u32>,
-    /// The part of each atom of the set, if there are parts.
-    parts: Option<Vec<u32>>,
+    /// The same for each of both parts, if there are parts: zero for atoms of the other part.
+    parts: Option<[Vec<f32>; 2]>,
     /// The longest distance at which two spheres meet.
     cutoff: f64,
 }
@@ -85,6 +87,7 @@ enum Surface {
 struct Buffers {
     cells: CellList,
     caps: Caps,
+    /// Positions of the members.
     measured: Vec<f32>,
     /// Free points of each atom: on the surface of all, and of its part alone.
     free: Vec<[u32; 2]>,
@@ -111,47 +114,41 @@ impl Sasa {
         let mut measured = members.clone();
         measured.sort_unstable();
         measured.dedup();
-        let parts = match arguments.has("parts") {
-            true => Some(arguments.index_rows::<1>("parts")?.as_flattened()),
-            false => None,
-        };
-        if parts.is_some_and(|parts| parts.len() != atoms.len()) {
-            return Err(arguments.wrong("parts", "whole numbers, one for each of atoms"));
-        }
-        let parts = parts.map(|parts| {
-            let mut of_set = vec![0; parts.len()];
-            parts.iter().enumerate().for_each(|(at, part)| of_set[place(at as u32) as usize] = *part);
-            of_set
-        });
         let largest = radii.iter().copied().fold(0.0, f64::max);
         let cutoff = largest + measured.iter().map(|at| radii[*at as usize]).fold(0.0, f64::max);
         let columns = columns_from(arguments, members.len())?;
         let points = SpherePoints::new(n_points);
-        Ok(Self { cpu: arguments.cpu(), atoms, radii, points, columns, members, measured, parts, cutoff })
+        let spheres: Vec<f32> = radii.iter().map(|radius| *radius as f32).collect();
+        let parts = match arguments.has("parts") {
+            true => Some(parts_from(arguments, &atoms, &spheres)?),
+            false => None,
+        };
+        Ok(Self { cpu: arguments.cpu(), atoms, radii, spheres, points, columns, members, measured, parts, cutoff })
     }
 
     /// Counts the free points of an atom: on the surface of all, and of its part alone.
-    fn count(&self, atom: u32, near: &[Near], caps: &mut Caps) -> [u32; 2] {
-        let radius = self.radii[atom as usize];
-        let is_own = |other: u32| self.parts.as_ref().is_none_or(|parts| parts[other as usize] == parts[atom as usize]);
-        let add = |caps: &mut Caps, own: bool| {
-            for one in near.iter().filter(|one| is_own(one.second) == own && !(one.second == atom && one.is_in_place()))
-            {
-                caps.add(&self.points, one.apart, one.distance, [radius, self.radii[one.second as usize]]);
-            }
-        };
-        caps.clear();
-        add(caps, true);
-        let n_own = caps.len();
-        let alone = self.exposed(caps);
-        if self.parts.is_some() {
-            add(caps, false);
+    fn count(&self, atom: u32, neighbors: &Neighbors, caps: &mut Caps) -> [u32; 2] {
+        let whole = self.exposed(atom, &self.spheres, neighbors, caps);
+        let Some(parts) = &self.parts else { return [whole; 2] };
+        let own = &parts[usize::from(parts[1][atom as usize] > 0.0)];
+        if neighbors.numbers().iter().all(|other| own[*other as usize] > 0.0) {
+            return [whole; 2];
         }
-        [if caps.len() == n_own { alone } else { self.exposed(caps) }, alone]
+        [whole, self.exposed(atom, own, neighbors, caps)]
     }
 
-    fn exposed(&self, caps: &mut Caps) -> u32 {
-        dispatch!(self.cpu, u32, exposed, (points: &SpherePoints = &self.points, caps: &mut Caps = caps))
+    fn exposed(&self, atom: u32, spheres: &[f32], neighbors: &Neighbors, caps: &mut Caps) -> u32 {
+        dispatch!(
+            self.cpu,
+            u32,
+            exposed,
+            (
+                points: &SpherePoints = &self.points,
+                radii: (f32, &[f32]) = (self.spheres[atom as usize], spheres),
+                neighbors: &Neighbors = neighbors,
+                caps: &mut Caps = caps,
+            )
+        )
     }
 
     /// The area of a sphere for each of its points.
@@ -159,6 +156,21 @@ impl Sasa {
         let radius = self.radii[atom as usize];
         4.0 * PI * radius * radius / self.points.len() as f64
     }
+}
+
+/// The spheres of each of both parts.
+fn parts_from(arguments: &Arguments, atoms: &AtomSelection, spheres: &[f32]) -> Result<[Vec<f32>; 2]> {
+    let parts = arguments.index_rows::<1>("parts")?.as_flattened();
+    if parts.len() != atoms.len() || parts.iter().any(|part| *part > 1) {
+        return Err(arguments.wrong("parts", "0 or 1, one for each of atoms"));
+    }
+    let parts: Vec<f64> = parts.iter().map(|part| f64::from(*part)).collect();
+    let parts = atoms.reorder_as_set(&parts, 1)?;
+    let of = |second: bool| {
+        let own = |(one, sphere): (&f64, &f32)| if (*one > 0.5) == second { *sphere } else { 0.0 };
+        parts.iter().zip(spheres).map(own).collect()
+    };
+    Ok([of(false), of(true)])
 }
 
 fn columns_from(arguments: &Arguments, n_members: usize) -> Result<Vec<Column>> {
@@ -209,9 +221,9 @@ impl PerFrame for Sasa {
         }
         measured.clear();
         measured.extend(self.measured.iter().flat_map(|atom| atoms[*atom as usize]));
-        cells.visit_each(&lattice, [measured, positions], self.cutoff, |place, near| {
+        cells.visit_each(&lattice, [measured, positions], self.cutoff, |place, neighbors| {
             let atom = self.measured[place as usize];
-            free[atom as usize] = self.count(atom, near, caps);
+            free[atom as usize] = self.count(atom, neighbors, caps);
         })?;
         let mut start = 0;
         for (column, value) in self.columns.iter().zip(values) {

@@ -174,7 +174,7 @@ impl Grid {
             let vector = self.basis[direction];
             apart = [0, 1, 2].map(|axis| apart[axis] - count as f64 * vector[axis]);
         }
-        Near { first: u.number, second: v.number, distance: dot(apart, apart).sqrt(), apart, counts: added }
+        Near { first: u.number, second: v.number, distance: dot(apart, apart).sqrt(), counts: added }
     }
 }
 
@@ -192,6 +192,8 @@ pub(super) struct Sorted {
     /// First point of each cell, and the number of points.
     starts: Vec<u32>,
     points: Vec<Point>,
+    /// Their numbers; with more after the end.
+    numbers: Vec<u32>,
     /// Coordinates in the cell, in single precision; with more after the end that are far away.
     pub(super) coordinates: [Vec<f32>; 3],
     located: Vec<(u32, Point)>,
@@ -223,6 +225,7 @@ impl Sorted {
             self.starts[cell + 1] += self.starts[cell];
         }
         self.points.resize(n, Point { stored: [0.0; 3], counts: [0; 3], number: 0 });
+        self.numbers.resize(n + LANES, 0);
         for coordinates in &mut self.coordinates {
             coordinates.clear();
             coordinates.resize(n + LANES, f32::INFINITY);
@@ -232,6 +235,7 @@ impl Sorted {
             let at = *next as usize;
             *next += 1;
             self.points[at] = *point;
+            self.numbers[at] = point.number;
             let place = grid.in_cell(point);
             for (coordinates, x) in self.coordinates.iter_mut().zip(place) {
                 coordinates[at] = x as f32;
@@ -251,7 +255,14 @@ impl Sorted {
     }
 
     pub(super) fn number(&self, point: usize) -> u32 {
-        self.points[point].number
+        self.numbers[point]
+    }
+
+    /// The numbers of eight points from `at` on; there are as many after the last point.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    pub(super) fn numbers(&self, at: usize) -> &[u32; LANES] {
+        self.numbers[at..].first_chunk().unwrap_or(&[0; LANES])
     }
 
     /// The place of a point in the cell, with a shift subtracted.

@@ -6,6 +6,7 @@
 //! brute force: `displacement - sum count * basis vector`, counts subtracted one basis vector after the other.
 
 mod grid;
+mod neighbors;
 mod scan;
 #[cfg(test)]
 mod tests;
@@ -18,6 +19,7 @@ use kinema_core::{Error, ErrorKind, Result};
 use crate::bins::Bins;
 use crate::cpu::Cpu;
 use grid::{Grid, Run, Sorted, Stencil};
+pub(crate) use neighbors::Neighbors;
 use scan::{Binning, PairCounts, Scan, estimate};
 
 /// Distance within which the search for the nearest pair begins, angstrom.
@@ -55,8 +57,8 @@ pub struct CellList {
     runs: Vec<Run>,
     /// Places of a home and of a point of a run that may be near each other.
     candidates: Vec<[u32; 2]>,
-    /// Pairs of one home.
-    near: Vec<Near>,
+    /// Neighbours of one home.
+    neighbors: Neighbors,
     near_cells: Vec<bool>,
     unsorted: Vec<FoundPair>,
     starts: Vec<u32>,
@@ -186,8 +188,9 @@ impl CellList {
         Ok(())
     }
 
-    /// Calls `see` once with each point of `first`: its place, and its pairs with points of `second` at most `cutoff`
-    /// apart, each image, in any order; also a pair of two points at one place. Points come in any order.
+    /// Calls `see` once with each point of `first`: its place, and the points of `second` near it, each image, in any
+    /// order: all that are at most `cutoff` away, and some that are little farther. Points come in any order. A point that
+    /// is in both sets is near itself, exactly at its place.
     ///
     /// # Errors
     /// As [`CellList::between`].
@@ -196,7 +199,7 @@ impl CellList {
         lattice: &Lattice,
         [first, second]: [&[f32]; 2],
         cutoff: f64,
-        mut see: impl FnMut(u32, &[Near]),
+        mut see: impl FnMut(u32, &Neighbors),
     ) -> Result<()> {
         if first.is_empty() || second.is_empty() {
             return Ok(());
@@ -205,21 +208,17 @@ impl CellList {
         self.first.sort(&self.grid, first, |_| true)?;
         self.second.sort(&self.grid, second, |_| true)?;
         self.stencil.set(&self.grid, false);
+        let cpu = self.cpu();
         let (homes, others) = (&self.first, &self.second);
-        let limit = estimate(&self.grid, cutoff);
-        let scan = Scan { cpu: if self.is_plain { Cpu::baseline() } else { Cpu::detect() }, homes, others, limit };
+        let scan = Scan { cpu, homes, others, limit: estimate(&self.grid, cutoff) };
         for cell in homes.occupied() {
             self.stencil.find_runs(&self.grid, others, cell, &mut self.runs);
             for home in homes.in_cell(cell) {
-                self.near.clear();
+                self.neighbors.clear();
                 for run in &self.runs {
-                    self.examined += scan.candidates(home..home + 1, run, &|_| true, &mut self.candidates);
-                    let decide = |&[home, other]: &[u32; 2]| {
-                        self.grid.decide(homes, home as usize, others, other as usize, run.counts)
-                    };
-                    self.near.extend(self.candidates.iter().map(decide).filter(|near| near.distance <= cutoff));
+                    self.examined += scan.neighbors(home, run, &mut self.neighbors);
                 }
-                see(homes.number(home), &self.near);
+                see(homes.number(home), &self.neighbors);
             }
         }
         Ok(())
@@ -415,16 +414,7 @@ pub struct Near {
     pub second: u32,
     /// Angstrom.
     pub distance: f64,
-    /// From the first point to the image of the second, angstrom.
-    pub(crate) apart: [f64; 3],
     counts: [i64; 3],
-}
-
-impl Near {
-    /// Whether both points are as they were given, not images.
-    pub(crate) fn is_in_place(&self) -> bool {
-        self.counts == [0; 3]
-    }
 }
 
 impl Near {

@@ -4,8 +4,12 @@
 use std::ops::Range;
 
 use super::grid::{Grid, LANES, Run, Sorted};
+use super::neighbors::Neighbors;
 use crate::bins::Bins;
 use crate::cpu::Cpu;
+
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::__m256 as Wide;
 
 /// The greatest estimate of a squared distance that can be one within the cutoff.
 ///
@@ -79,6 +83,25 @@ impl Scan<'_> {
             return unsafe { wide(self, homes, run, wanted, found) };
         }
         self.visit(homes, run, wanted, |home, place, points| plain(self, home, place, points, found))
+    }
+
+    /// Lists the points of a run that may be within the cutoff of a home. Returns how many pairs were estimated.
+    pub(super) fn neighbors(&self, home: usize, run: &Run, found: &mut Neighbors) -> u64 {
+        let place = self.homes.position(home, run.shift);
+        #[cfg(target_arch = "x86_64")]
+        if self.cpu.is_wide() {
+            // SAFETY: `is_wide` is true only if `Cpu::detect` has found AVX2 on this processor.
+            unsafe { wide_neighbors(self, place, run.points.clone(), found) };
+            return run.points.len() as u64;
+        }
+        for at in run.points.clone().step_by(LANES) {
+            for (point, square) in (at..run.points.end).zip(self.squares(at, place)) {
+                if square <= self.limit {
+                    found.push(self.others.position(point, place), self.others.number(point));
+                }
+            }
+        }
+        run.points.len() as u64
     }
 
     /// Adds pairs of one of `homes` and a point of a run to the counts of their bins. `row` is where the bins of a pair
@@ -188,7 +211,7 @@ fn wide(
     scan.visit(homes, run, wanted, |home, place, points| {
         let place = place.map(|x| _mm256_set1_ps(x));
         for at in points.clone().step_by(LANES) {
-            let squares = wide_squares(scan, at, place);
+            let (squares, _) = wide_squares(scan, at, place);
             let near = _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_LE_OQ>(squares, limit)) as u32;
             let mut near = near & lanes_before(points.end - at);
             while near != 0 {
@@ -197,6 +220,20 @@ fn wide(
             }
         }
     })
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn wide_neighbors(scan: &Scan<'_>, place: [f32; 3], points: Range<usize>, found: &mut Neighbors) {
+    use std::arch::x86_64::{_CMP_LE_OQ, _mm256_cmp_ps, _mm256_movemask_ps, _mm256_set1_ps};
+    let limit = _mm256_set1_ps(scan.limit);
+    let [x, y, z] = place;
+    let place = [_mm256_set1_ps(x), _mm256_set1_ps(y), _mm256_set1_ps(z)];
+    for at in points.clone().step_by(LANES) {
+        let (squares, apart) = wide_squares(scan, at, place);
+        let near = _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_LE_OQ>(squares, limit)) as u32;
+        found.push_of_eight(near & lanes_before(points.end - at), apart, scan.others.numbers(at));
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -218,7 +255,7 @@ fn wide_count(
     scan.visit(homes, run, &|_| true, |home, place, points| {
         let place = place.map(|x| _mm256_set1_ps(x));
         for at in points.clone().step_by(LANES) {
-            let squares = wide_squares(scan, at, place);
+            let (squares, _) = wide_squares(scan, at, place);
             let near = _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_LE_OQ>(squares, limit)) as u32;
             let mut near = near & lanes_before(points.end - at);
             if near == 0 {
@@ -247,16 +284,16 @@ fn lanes_before(n: usize) -> u32 {
     if n < LANES { (1 << n) - 1 } else { (1 << LANES) - 1 }
 }
 
-/// The same as [`Scan::squares`].
+/// The same as [`Scan::squares`], and the differences.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx2")]
-fn wide_squares(scan: &Scan<'_>, at: usize, [x, y, z]: [std::arch::x86_64::__m256; 3]) -> std::arch::x86_64::__m256 {
+fn wide_squares(scan: &Scan<'_>, at: usize, [x, y, z]: [Wide; 3]) -> (Wide, [Wide; 3]) {
     use std::arch::x86_64::{_mm256_add_ps, _mm256_loadu_ps, _mm256_mul_ps, _mm256_sub_ps};
     let [xs, ys, zs] = scan.eight(at).map(|eight| eight.as_ptr());
     // SAFETY: eight numbers of an array are read, at any alignment.
     let [xs, ys, zs] = unsafe { [_mm256_loadu_ps(xs), _mm256_loadu_ps(ys), _mm256_loadu_ps(zs)] };
     let (dx, dy, dz) = (_mm256_sub_ps(xs, x), _mm256_sub_ps(ys, y), _mm256_sub_ps(zs, z));
     let squares = _mm256_add_ps(_mm256_mul_ps(dx, dx), _mm256_mul_ps(dy, dy));
-    _mm256_add_ps(squares, _mm256_mul_ps(dz, dz))
+    (_mm256_add_ps(squares, _mm256_mul_ps(dz, dz)), [dx, dy, dz])
 }
