@@ -21,7 +21,7 @@ from kinema.base.errors import ArgumentError
 from kinema.base.printable import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from kinema.model.selection.atoms import AtomChoice
     from kinema.trajectory import Trajectory
@@ -40,7 +40,7 @@ class BuriedArea(PerFrameAnalysis):
     trajectory : Trajectory
         With a topology that has elements or names, unless `radii` is an array.
     select : as `Trajectory.select`
-        The first group.
+        The first group; None or all atoms: those that are not in `other`.
     other : as `select`
         The second group, which can share no atom with the first.
     radii, probe, n_points : as in `SASA`
@@ -82,8 +82,8 @@ class BuriedArea(PerFrameAnalysis):
     def __init__(
         self,
         trajectory: Trajectory,
-        select: AtomChoice,
-        other: Annotated[Any, Option("--other", "Second group.", takes="atoms", example="resid 80:84")],
+        select: AtomChoice = None,
+        other: Annotated[Any, Option("--other", "Second group.", takes="atoms", example="resid 80:84")] = None,
         radii: Radii = "bondi",
         probe: Probe = 1.4,
         n_points: NPoints = 960,
@@ -91,6 +91,7 @@ class BuriedArea(PerFrameAnalysis):
     ) -> None:
         from kinema.transforms.arguments import select_atoms
 
+        self.check_arguments({} if other is None else {"other": other})
         first, second = select_atoms(trajectory, select), select_atoms(trajectory, other)
         if first.n_atoms == trajectory.n_atoms:
             first = trajectory.select(np.setdiff1d(first.indices, second.indices))
@@ -121,6 +122,12 @@ class BuriedArea(PerFrameAnalysis):
                 self._kinds = [_BURIED] * len(columns)
         self._members = self._surface.members(columns)
         self._parts = np.isin(atoms, groups[1]).astype(np.uint32)
+
+    @classmethod
+    def check_arguments(cls, given: Mapping[str, Any], *, followed: bool = False) -> None:
+        super().check_arguments(given, followed=followed)
+        if "other" not in given:
+            raise ArgumentError("an area is buried by two groups; give the second with other= (--other)")
 
     @property
     def selections(self) -> Sequence[Any]:

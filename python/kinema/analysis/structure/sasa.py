@@ -57,7 +57,7 @@ class SASA(PerFrameAnalysis):
     trajectory : Trajectory
         With a topology that has elements or names, unless `radii` is an array.
     select : as `Trajectory.select`
-        Atoms whose area is given; None: all atoms of `surface`.
+        Atoms whose area is given; None or "all": the atoms of `surface`.
     surface : as `select`
         Atoms that make the surface; None: the atoms of `select`. An atom that is in neither covers nothing.
     radii : {"bondi", "protor", "column"}, path or (n_atoms,) array
@@ -141,7 +141,8 @@ class SASA(PerFrameAnalysis):
             {"by": by, **({"relative": True} if relative else {}), **({"polar": True} if polar else {})}
         )
         making = select_atoms(trajectory, select if surface is None else surface)
-        if select is None:
+        # the command line gives all atoms if it is told none
+        if select is None or select_atoms(trajectory, select).description == trajectory.select(None).description:
             select = making
         super().__init__(
             trajectory,
