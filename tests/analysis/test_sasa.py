@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 import kinema as kn
+from kinema.base.notes import collected
 from kinema.testing.programs.imports import lazy
 from kinema.testing.writers import write_dcd
 
@@ -157,6 +158,17 @@ def test_relative_areas_are_parts_of_the_largest(adk: kn.Trajectory) -> None:
     np.testing.assert_allclose(np.asarray(relative.results.relative)[:, known], expected, rtol=1e-12)
 
 
+def test_relative_areas_that_mean_little_are_noted(adk: kn.Trajectory) -> None:
+    with collected() as notes:
+        kn.analysis.SASA(adk, "resid 1-20 and name N CA", by="residue", relative=True)
+    assert any("atoms of MET1, ARG2" in note and "too small" in note for note in notes), notes
+    traj = kn.open(datafiles.XTC, topology=datafiles.GRO, stored=False)
+    with collected() as notes:
+        analysis = kn.analysis.SASA(traj, "resid 214-215", by="residue", relative=True)
+    assert any("no largest area is known of SOL215" in note for note in notes), notes
+    assert np.isnan(np.asarray(analysis.run(stop=1).results.relative)[0, 1])
+
+
 def test_names_of_force_fields_are_amino_acids() -> None:
     from kinema.model.residue_names import amino_acid
 
@@ -236,7 +248,7 @@ def test_the_two_sides_of_a_contact(adk: kn.Trajectory) -> None:
 
 def test_waters_and_ions_are_noted(tmp_path: Path) -> None:
     traj = kn.open(datafiles.XTC, topology=datafiles.GRO, stored=False)
-    with kn.base.notes.collected() as notes:
+    with collected() as notes:
         kn.analysis.SASA(traj)
     assert any("11084 waters and 4 ions" in note or "11,084 waters and 4 ions" in note for note in notes), notes
 

@@ -23,7 +23,10 @@ from kinema.base.printable import counted
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from matplotlib.figure import Figure
+
     from kinema.model.selection.atoms import AtomChoice
+    from kinema.storage.tables import Table
     from kinema.trajectory import Trajectory
 
 __all__ = ["BuriedArea"]
@@ -138,6 +141,10 @@ class BuriedArea(PerFrameAnalysis):
     def subject(self) -> str:
         return f"{self.quantities[0].description} of {self.selection.n_atoms} and {self._other.n_atoms} atoms"
 
+    @property
+    def summarised_over(self) -> str | None:
+        return super().summarised_over if self._by == "total" else None
+
     def _kernel(self) -> _core.Kernel:
         kinds = np.array(self._kinds, np.uint32)
         arguments = {**self._surface.arguments, **self._members, "parts": self._parts, "kinds": kinds}
@@ -149,3 +156,13 @@ class BuriedArea(PerFrameAnalysis):
             names = ("area of select", "area of other", "area of both")
             return [("buried", Quantity(buried.name, AREA, buried.description)), *((name, areas) for name in names)]
         return [(label, buried) for label in self.labels]
+
+    def _figure(self, table: Table) -> Figure:
+        from kinema.analysis.plotting import draw_functions
+
+        if self._by != "total":
+            return super()._figure(table)
+        x = next(column for column in table.columns if column.name == "time")
+        buried, *areas = table.columns[-4:]
+        panels = [("buried", [buried]), ("accessible", areas)]
+        return draw_functions(x, panels, self._title)

@@ -30,6 +30,7 @@ from kinema.analysis.structure.surface_atoms import (
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import emit
 from kinema.base.printable import counted
+from kinema.model.selection.residue_dihedrals import residue_labels
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -161,7 +162,7 @@ class SASA(PerFrameAnalysis):
             atoms = self._measured(making.indices)
             groups, self.labels = groups_by(trajectory, atoms, by)
             self._by, self._relative, self._polar = by, bool(relative), bool(polar)
-            self._scales = _scales(trajectory, groups, atoms) if relative else None
+            self._scales = _scales(trajectory, groups) if relative else None
             if polar:
                 is_polar = np.isin(atoms, atoms[polar_atoms(trajectory, atoms, "the polar area")])
                 chosen = [np.isin(group, atoms[is_polar]) for group in groups]
@@ -184,6 +185,18 @@ class SASA(PerFrameAnalysis):
     @property
     def subject(self) -> str:
         return f"{self._columns()[0][1].description} of {self.selection.count(self.trajectory.n_atoms)}"
+
+    @property
+    def summarised(self) -> tuple[Any, Quantity]:
+        return self.results.values, self._columns()[0][1]
+
+    @property
+    def summarised_over(self) -> str | None:
+        return super().summarised_over if self._by == "total" else None
+
+    @property
+    def _title(self) -> str:
+        return self._columns()[0][1].title
 
     def _kernel(self) -> _core.Kernel:
         arguments = {**self._surface.arguments, **self._members, "scales": self._scales}
@@ -211,16 +224,31 @@ class SASA(PerFrameAnalysis):
         return atoms
 
 
-def _scales(trajectory: Trajectory, groups: list[NDArray[Any]], measured: NDArray[np.uint32]) -> NDArray[np.float64]:
-    """One over the largest area of each residue; nan if that is not known, which is noted."""
+def _scales(trajectory: Trajectory, groups: list[NDArray[Any]]) -> NDArray[np.float64]:
+    """One over the largest area of each residue; nan if that is not known.
+
+    Emits notes on these, and on residues of which heavy atoms are missing in the groups.
+    """
+    from kinema.model.elements import element_by_name
     from kinema.model.residue_names import amino_acid
-    from kinema.model.selection.residue_dihedrals import residue_labels
 
     atoms = trajectory.atoms
     heads = np.array([group[0] for group in groups])
-    found = np.array([_MAXIMA.get(amino_acid(name), np.nan) for name in atoms.resnames[heads].tolist()])
-    if np.isnan(found).any():
-        labels = residue_labels(atoms, atoms.resindices[heads[np.isnan(found)]])
-        more = f" and {len(labels) - _SHOWN:,} more" if len(labels) > _SHOWN else ""
-        emit([f"no largest area is known of {', '.join(labels[:_SHOWN])}{more}: the relative area is nan"])
+    names = atoms.resnames[heads].tolist()
+    found = np.array([_MAXIMA.get(amino_acid(name), np.nan) for name in names])
+    residues = atoms.resindices
+    missing = np.isin(residues, residues[heads])
+    missing[np.concatenate(groups)] = False
+    rows = np.flatnonzero(missing)
+    heavy = [element_by_name(*of) != "H" for of in zip(atoms.names[rows], atoms.resnames[rows], strict=True)]
+    notes = []
+    for which, problem in (
+        (np.isnan(found), "no largest area is known of {}: the relative area is nan"),
+        (np.isin(residues[heads], residues[rows[heavy]]), "atoms of {} are left out, whose relative area is too small"),
+    ):
+        if which.any():
+            labels = residue_labels(atoms, residues[heads[which]])
+            more = f" and {len(labels) - _SHOWN:,} more" if len(labels) > _SHOWN else ""
+            notes.append(problem.format(", ".join(labels[:_SHOWN]) + more))
+    emit(notes)
     return 1.0 / found
