@@ -10,7 +10,7 @@ import tomllib
 from pathlib import Path
 
 # the extras for users, of which the tests need all but torch
-EXTRAS_OF_USERS = ("parquet", "pandas", "dask", "mpi-local")
+EXTRAS_OF_USERS = ("parquet", "pandas", "cluster", "dask", "mpi-local")
 
 
 def requirements(pyproject: Path, extras: list[str]) -> list[str]:

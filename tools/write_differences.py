@@ -1,4 +1,4 @@
-"""Writes docs/differences.md: near pairs, groups, hydrogen bonds, bridges and contacts of Kinema and its peers.
+"""Writes docs/differences.md: near pairs, groups, bonds, contacts and histograms of Kinema and its peers.
 
 Each row is counted on files of MDAnalysisTests by both programs; a test keeps the page current.
 
@@ -22,10 +22,11 @@ FRAMES = 1
 HEAD = """\
 # Differences from MDAnalysis and MDTraj
 
-Near pairs, groups that change with the frame, hydrogen bonds, water bridges and native contacts, counted by Kinema and
-by {versions} on the same files of MDAnalysisTests: `TPR, XTC` is
+Near pairs, groups that change with the frame, hydrogen bonds, water bridges, native contacts and histograms, counted by
+Kinema and by {versions} on the same files of MDAnalysisTests: `TPR, XTC` is
 adenylate kinase in water in a rhombic dodecahedron (the first frame), `PSF, DCD` the protein alone without a cell,
-`waterPSF, waterDCD` a box of water (ten frames each). A row counts pairs, atoms, bonds or bridges of all these frames.
+`waterPSF, waterDCD` a box of water (ten frames each). A row counts pairs, atoms, bonds or bridges of all
+these frames; of a histogram, the counts of all bins, where "in both" is the smaller count of each bin.
 `python tools/write_differences.py` writes this page, and a test counts all rows again.
 
 | files | what | Kinema | peer | in both | Kinema alone | peer alone | why |
@@ -48,15 +49,33 @@ class Row:
     theirs: set[Any]
     why: str
 
+    @property
+    def numbers(self) -> tuple[int, int, int]:
+        """How many both found, Kinema alone, and the peer alone."""
+        return len(self.ours & self.theirs), len(self.ours - self.theirs), len(self.theirs - self.ours)
+
     def written(self) -> str:
         """The row of the table."""
-        ours, theirs = self.ours, self.theirs
-        numbers = (len(ours), len(ours & theirs), len(ours - theirs), len(theirs - ours))
-        found, both, alone, of_peer = (f"{number:,}" for number in numbers)
+        both, alone, of_peer = self.numbers
         return (
-            f"| {self.files} | {self.what} | {found} | {len(theirs):,} ({self.peer}) | {both} | {alone} | {of_peer} "
-            f"| {self.why} |"
+            f"| {self.files} | {self.what} | {both + alone:,} | {both + of_peer:,} ({self.peer}) | {both:,} "
+            f"| {alone:,} | {of_peer:,} | {self.why} |"
         )
+
+
+@dataclass(frozen=True)
+class HistogramRow(Row):
+    """A row of the table: the counts of the same bins, as two programs found them."""
+
+    ours: Any
+    theirs: Any
+
+    @property
+    def numbers(self) -> tuple[int, int, int]:
+        """See `Row`: the counts of all bins."""
+        ours, theirs = (np.asarray(np.rint(one), np.int64).ravel() for one in (self.ours, self.theirs))
+        both = int(np.minimum(ours, theirs).sum())
+        return both, int(ours.sum()) - both, int(theirs.sum()) - both
 
 
 @dataclass(frozen=True)
@@ -95,6 +114,8 @@ def rows() -> list[Row]:
             *hydrogen_bonds(solvated, protein, water),
             *bridges(solvated),
             *contacts(protein),
+            *distributions(solvated),
+            *densities(solvated, water),
         ]
 
 
@@ -291,6 +312,59 @@ def contacts(system: System) -> list[Row]:
         ours = kn.analysis.Contacts(system.ours, words, radius=radius).native[0].pairs
         made.append(Row(system.files, what, "`Contacts`", set(map(tuple, ours.tolist())), theirs, why))
     return made
+
+
+def distributions(system: System) -> list[Row]:
+    """Counts of radial distribution functions."""
+    from MDAnalysis.analysis.rdf import InterRDF
+
+    made: list[Row] = []
+    oxygens, carbons = "name OW", "name CA"
+    why = "distances and edges there are in single precision"
+    for first, other, given, own, what in (
+        (carbons, oxygens, {}, {}, "C-alpha - oxygen of water"),
+        (oxygens, None, {"exclusion_block": (1, 1)}, {}, "oxygens of water, exclusion_block=(1, 1) there"),
+        (carbons, None, {}, {}, "C-alpha"),
+        (carbons, None, {}, {"count_self": True}, "C-alpha, count_self=True here"),
+    ):
+        ours = kn.analysis.InterRDF(system.ours, first, other, range=(0.0, 10.0), **own).run(stop=FRAMES).results.count
+        one = system.universe.select_atoms(first)
+        two = one if other is None else system.universe.select_atoms(other)
+        theirs = InterRDF(one, two, range=(0.0, 10.0), **given).run(stop=FRAMES).results.count
+        reason = why
+        if other is None and not given and not own:
+            reason = "an atom and itself count there"
+        made.append(
+            HistogramRow(system.files, f"pairs in bins up to 10 angstrom: {what}", "`InterRDF`", ours, theirs, reason)
+        )
+    return made
+
+
+def densities(solvated: System, water: System) -> list[Row]:
+    """Counts of slices and of grids."""
+    from MDAnalysis.analysis.density import DensityAnalysis
+    from MDAnalysis.analysis.lineardensity import LinearDensity
+
+    profile = kn.analysis.LinearDensity(water.ours, "name OH2", quantity="mass", binsize=1.0).run().results.z
+    theirs = LinearDensity(water.universe.select_atoms("name OH2"), binsize=1.0).run().results.z
+    mass = water.universe.select_atoms("name OH2").masses[0] * 1.66053906892
+    # mean counts of a frame, times the frames
+    of = [one.mass_density * one.slice_volume / mass * len(water.universe.trajectory) for one in (profile, theirs)]
+    grid = {"gridcenter": [40.0, 40.0, 28.0], "xdim": 60.0, "ydim": 60.0, "zdim": 50.0, "delta": 2.0}
+    ours = kn.analysis.DensityAnalysis(solvated.ours, "name OW", **grid).run(stop=FRAMES).results
+    of_grid = DensityAnalysis(solvated.universe.select_atoms("name OW"), **grid).run(stop=FRAMES).results.density.grid
+    why = "edges there are in single precision"
+    return [
+        HistogramRow(water.files, "oxygens in slices of 1 angstrom along z", "`LinearDensity`", *of, why),
+        HistogramRow(
+            solvated.files,
+            "oxygens of water in bins of 2 angstrom",
+            "`DensityAnalysis`",
+            ours.density * 8.0 * FRAMES,
+            of_grid * 8.0 * FRAMES,
+            why,
+        ),
+    ]
 
 
 def versions() -> str:

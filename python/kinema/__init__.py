@@ -20,7 +20,7 @@ from kinema.base import moved
 from kinema.formats.registry import FormatInfo, formats
 
 if TYPE_CHECKING:
-    from kinema import analysis, cache, runners, studies, transforms
+    from kinema import analysis, cache, runners, statistics, studies, transforms
     from kinema.analysis import RMSD, RMSF, Analysis, RadiusOfGyration
     from kinema.base import errors, tracing
     from kinema.base.errors import (
@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from kinema.model.topology import Topology
     from kinema.model.within import within
     from kinema.runners import Timings
+    from kinema.statistics.histogram import histogram2d
+    from kinema.statistics.summary import summarise
     from kinema.storage import tables as output
     from kinema.trajectory import Trajectory
     from kinema.trajectory.opening import open
@@ -113,6 +115,7 @@ __all__ = [
     "errors",
     "formats",
     "frames_between",
+    "histogram2d",
     "join",
     "layout_of",
     "open",
@@ -123,7 +126,9 @@ __all__ = [
     "runners",
     "salvage",
     "split",
+    "statistics",
     "studies",
+    "summarise",
     "trace",
     "tracing",
     "transforms",
@@ -136,6 +141,7 @@ _MODULES = {
     "errors": "kinema.base.errors",
     "output": "kinema.storage.tables",
     "runners": "kinema.runners",
+    "statistics": "kinema.statistics",
     "studies": "kinema.studies",
     "tracing": "kinema.base.tracing",
     "transforms": "kinema.transforms",
@@ -169,6 +175,8 @@ _NAMES = {
     "kinema.files.split": ("Split", "split"),
     "kinema.model.frame": ("Block", "Frame", "Gap", "Part"),
     "kinema.base.notes": ("Note",),
+    "kinema.statistics.histogram": ("histogram2d",),
+    "kinema.statistics.summary": ("summarise",),
     "kinema.trajectory.opening": ("open",),
     "kinema.formats.atoms": ("read_atoms",),
     "kinema.runners": ("Timings",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import kinema as kn
 from kinema.analysis import DensityAnalysis
 from kinema.base.notes import collected
 from kinema.testing.analyses import write_solvated_peptide
+from kinema.testing.programs.children import start_child
 from kinema.testing.writers import write_dcd
 
 
@@ -116,3 +118,116 @@ def test_grids_that_are_refused(tmp_path: Path) -> None:
     # a grid that does not fit is refused before the first frame
     with pytest.raises(kn.MemoryLimitError):
         DensityAnalysis(traj, gridcenter=(0, 0, 0), xdim=256.0, ydim=256.0, zdim=256.0).run(memory="64 MiB")
+
+
+def solvated_peptide(folder: Path) -> Any:
+    topology, path = write_solvated_peptide(folder, 12)
+    return kn.open(path, topology=topology, stored=False)
+
+
+@pytest.mark.parametrize(("quantity", "unit"), [("mass", 1.66053906892), ("charge", 1.0)])
+def test_masses_and_charges_as_numpy(tmp_path: Path, quantity: str, unit: float) -> None:
+    traj = solvated_peptide(tmp_path)
+    weights = traj.atoms.masses if quantity == "mass" else traj.atoms.charges
+    grid: dict[str, Any] = {"gridcenter": (1.0, 0.0, -1.0), "xdim": 20.0, "ydim": 18.0, "zdim": 16.5, "delta": 0.75}
+    found = DensityAnalysis(traj, quantity=quantity, **grid).run(workers=2)
+    frames = traj.read().astype(np.float64)
+    expected = sum(np.histogramdd(one, bins=found.edges, weights=weights)[0] for one in frames)
+    volume = found.results.delta.prod()
+    np.testing.assert_allclose(found.results[quantity], expected / 12 / volume * unit, rtol=1e-12, atol=1e-15)
+    inside = sum(np.histogramdd(one, bins=found.edges)[0].sum() for one in frames)
+    assert (found.results.inside, found.results.outside) == (inside, frames.shape[0] * frames.shape[1] - inside)
+    found.plot(tmp_path / "a.png")
+    serial = DensityAnalysis(traj, quantity=quantity, **grid).run(runner="serial")
+    assert serial.results.grid.tobytes() == found.results.grid.tobytes()
+
+
+def test_a_grid_along_the_edges_of_a_triclinic_cell(tmp_path: Path) -> None:
+    traj = solvated_peptide(tmp_path)
+    with collected():
+        found = DensityAnalysis(traj, select="name OH2", grid="cell", delta=3.0).run()
+    cell = traj[0].cell.astype(np.float64)
+    parts = traj.select("name OH2").indices
+    places = np.concatenate([one[parts].astype(np.float64) @ np.linalg.inv(cell) for one in traj.read()]) % 1.0
+    shape = found.results.grid.shape
+    assert shape == tuple(np.ceil(np.linalg.norm(cell, axis=1) / 3.0 - 1e-6))
+    expected = np.histogramdd(places, bins=shape, range=[(0, 1)] * 3)[0]
+    volume = abs(np.linalg.det(cell)) / np.prod(shape)
+    np.testing.assert_allclose(found.results.density, expected / 12 / volume, rtol=1e-6)
+    np.testing.assert_allclose(found.results.cell, cell, rtol=1e-6)
+    assert (found.results.outside, found.results.inside) == (0, len(places))
+    assert not any("nothing centres" in note for note in found.notes)
+    h5py = pytest.importorskip("h5py")
+    found.save(tmp_path / "a.h5")
+    with h5py.File(tmp_path / "a.h5") as stored:
+        np.testing.assert_array_equal(stored["grid"], found.results.grid)
+        np.testing.assert_array_equal(stored["cell"], found.results.cell)
+        assert stored["grid"].attrs["unit"] == "angstrom^-3"
+    with pytest.raises(kn.ArgumentError, match=r"a\.dx.*not right-angled"):
+        found.save(tmp_path / "a.dx")
+    found.save(tmp_path / "a.csv")
+    assert "a (angstrom),b (angstrom),c (angstrom),density" in (tmp_path / "a.csv").read_text()
+    with pytest.raises(kn.ArgumentError, match="leave out gridcenter"):
+        DensityAnalysis(traj, grid="cell", gridcenter=(0, 0, 0), xdim=3.0, ydim=3.0, zdim=3.0)
+
+
+def test_atoms_that_change_with_the_frame(tmp_path: Path) -> None:
+    traj = solvated_peptide(tmp_path)
+    mda = pytest.importorskip("MDAnalysis")
+    universe = mda.Universe(str(tmp_path / "peptide.psf"), str(tmp_path / "peptide.dcd"))
+    words = "name OH2 and around 4 segid PEP"
+    group = universe.select_atoms(words, updating=True)
+    grid: dict[str, Any] = {"gridcenter": (0.0, 0.0, 0.0), "xdim": 24.0, "ydim": 24.0, "zdim": 24.0, "delta": 2.0}
+    for quantity, weight in (("density", 1.0), ("mass", 15.9994 * 1.66053906892)):
+        with collected():
+            found = DensityAnalysis(traj, select=words, quantity=quantity, **grid).run()
+        sums, n_atoms = 0.0, 0
+        for _ in universe.trajectory:
+            sums = sums + np.histogramdd(group.positions.astype(np.float64), bins=found.edges)[0]
+            n_atoms += len(group)
+        expected = sums * weight / 12 / found.results.delta.prod()
+        np.testing.assert_allclose(found.results.grid, expected, rtol=1e-9)
+        assert found.results.inside + found.results.outside == n_atoms
+
+
+def test_a_grid_on_many_workers_needs_its_memory_once(tmp_path: Path) -> None:
+    """Workers have lists of the bins that a leaf hits; the counts of the process are one grid."""
+    traj, _ = random_trajectory(tmp_path, 40)
+    grid: dict[str, Any] = {"gridcenter": (0, 0, 0), "xdim": 128.0, "ydim": 128.0, "zdim": 128.0}
+    density = DensityAnalysis(traj, **grid)
+    with collected():
+        density.run(workers=8, memory="40 MiB")
+    assert "8 workers" in density.plan
+
+
+MEMORY_CHILD = """
+import resource, sys
+import kinema as kn
+from kinema.base.notes import collected
+
+def peak(whose):
+    return resource.getrusage(whose).ru_maxrss
+
+grid = {"gridcenter": (0, 0, 0), "xdim": 256.0, "ydim": 256.0, "zdim": 256.0}
+before = peak(resource.RUSAGE_SELF)
+for runner, workers in (("threads", 8), ("processes", 3)):
+    with collected():
+        density = kn.analysis.DensityAnalysis(kn.open("a.dcd", stored=False), **grid)
+        density.run(runner=runner, workers=workers, memory="1 GiB")
+    print(runner, peak(resource.RUSAGE_SELF) - before, peak(resource.RUSAGE_CHILDREN), density.results.inside)
+"""
+
+
+@pytest.mark.processes
+def test_a_large_grid_keeps_its_memory(tmp_path: Path) -> None:
+    """Eight threads share one grid of 128 MiB; three processes have one each."""
+    random_trajectory(tmp_path, 64)
+    child = start_child([sys.executable, "-c", MEMORY_CHILD], cwd=tmp_path)
+    output, _ = child.communicate()
+    assert child.returncode == 0
+    for line in output.splitlines():
+        _, own, of_child, inside = line.split()
+        assert int(inside) == 64 * 500
+        # the grid, its bytes from a worker, and the result in double precision
+        assert int(own) < 900 << 10
+        assert int(of_child) < 700 << 10

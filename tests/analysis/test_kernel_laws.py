@@ -30,9 +30,9 @@ class Registered(KernelTests):
 
 for _name in NAMES:
     # a group that changes may be empty
-    _defined = _name not in ("angles", "axis_angles", "centers", "dihedrals", "gyration", "rgyr")
+    _defined = _name not in ("angles", "axis_angles", "centers", "coordination", "dihedrals", "gyration", "rgyr")
     _more = {"depends_on_order": True} if _name in ("jumps", "displacements", "rotations") else {}
-    if _name in ("jumps", "displacements", "axis_angles", "density_profile", "rdf", "structure_factor"):
+    if _name in ("jumps", "displacements", "axis_angles", "density_profile", "grid_counts", "rdf", "structure_factor"):
         _more["cell"] = (20.0, 21.0, 22.0)
     globals()[f"Test{_name.title()}"] = type(
         f"Test{_name.title()}", (Registered,), {"name": _name, "defined_for_one_atom": _defined, **_more}

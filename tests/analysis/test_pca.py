@@ -1,4 +1,4 @@
-"""Principal components: MDAnalysis, scikit-learn's definition by NumPy, RMSF, projections, weights."""
+"""Principal components: MDAnalysis, scikit-learn, NumPy, RMSF; projections, weights, features, few frames."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import kinema as kn
-from kinema.analysis.structure.pca import cosine_content, rmsip
+from kinema.analysis import Dihedrals, Distances, Features
+from kinema.analysis.ensembles.components import eigenvectors_of_rows
+from kinema.analysis.ensembles.pca import cosine_content, cumulative_overlap, rmsip
 from kinema.testing.programs.imports import lazy
 from kinema.testing.writers import write_dcd
 
@@ -80,6 +82,118 @@ def test_few_components_of_many_coordinates(adk: kn.Trajectory) -> None:
     assert rmsip(few.p_components, whole.p_components, 3) == pytest.approx(1.0)
 
 
+def angles_and_distances(trajectory: kn.Trajectory, **options: Any) -> Features:
+    pairs = Distances(trajectory, pairs=[(0, 100), (5, 2000), (7, 900)])
+    return Features(Dihedrals(trajectory, "resid 10:14", phi=True, psi=True), pairs, **options)
+
+
+def test_few_frames_have_the_components_of_the_covariance(adk: kn.Trajectory) -> None:
+    # 25 frames of 642 coordinates: products of frames; all components: covariance
+    for options in ({}, {"weights": "mass"}, {"mean": adk.read([50], select="name CA")[0]}):
+        whole = kn.analysis.PCA(adk, "name CA", align=True, **options).run(step=STEP).results
+        made = kn.analysis.PCA(adk, "name CA", align=True, n_components=20, projections=2, **options)
+        few = made.run(step=STEP, workers=2).results
+        assert few.p_components.shape == (642, 20)
+        np.testing.assert_allclose(few.variance, whole.variance[:20], rtol=1e-9)
+        np.testing.assert_allclose(few.cumulated_variance, whole.cumulated_variance[:20], rtol=1e-9)
+        products = (few.p_components * whole.p_components[:, :20]).sum(axis=0)
+        np.testing.assert_allclose(products, 1.0, atol=1e-9)
+        np.testing.assert_allclose(few.p_components.T @ few.p_components, np.eye(20), atol=1e-12)
+        np.testing.assert_allclose(few.mean_positions, whole.mean_positions, rtol=1e-9, atol=1e-9)
+        np.testing.assert_array_equal(few.projections, made.transform(2, step=STEP))
+    again = kn.analysis.PCA(adk, "name CA", align=True, n_components=20, projections=2, **options).run(
+        step=STEP, runner="serial"
+    )
+    for name in ("p_components", "variance", "projections"):
+        np.testing.assert_array_equal(again.results[name], few[name])
+
+
+def test_components_are_those_of_scikit_learn(adk: kn.Trajectory) -> None:
+    decomposition = pytest.importorskip("sklearn.decomposition", reason="scikit-learn is not installed")
+    positions = adk.read(select="name CA").astype(np.float64).reshape(98, -1)
+    theirs = decomposition.PCA(n_components=10, svd_solver="full").fit(positions)
+    ours = kn.analysis.PCA(adk, "name CA", n_components=10).run().results
+    np.testing.assert_allclose(ours.variance, theirs.explained_variance_, rtol=1e-8)
+    np.testing.assert_allclose(ours.cumulated_variance, np.cumsum(theirs.explained_variance_ratio_), rtol=1e-8)
+    np.testing.assert_allclose(np.abs((ours.p_components.T * theirs.components_).sum(axis=1)), 1.0, atol=1e-8)
+    for scale in ("none", "std"):
+        features = angles_and_distances(adk, scale=scale)
+        found = kn.analysis.PCA(features, projections=2).run()
+        rows = features.run().results.features
+        theirs = decomposition.PCA(svd_solver="full").fit(rows)
+        np.testing.assert_allclose(found.results.variance, theirs.explained_variance_, rtol=1e-6, atol=1e-12)
+        np.testing.assert_allclose(found.mean, rows.mean(axis=0), atol=1e-12)
+        signs = np.sign((found.results.p_components[:, :2] * theirs.components_[:2].T).sum(axis=0))
+        np.testing.assert_allclose(found.results.projections * signs, theirs.transform(rows)[:, :2], atol=1e-8)
+
+
+@pytest.mark.parametrize("scale", ["none", "std"])
+def test_components_of_features(adk: kn.Trajectory, scale: str) -> None:
+    found = kn.analysis.PCA(angles_and_distances(adk, scale=scale), n_components=3, projections=3).run()
+    assert found.results.p_components.shape == (23, 3) and "23 features" in found.subject
+    # frames of another run are scaled as the frames that the components are of
+    np.testing.assert_allclose(found.transform(3, step=10), found.results.projections[::10], atol=1e-12)
+    np.testing.assert_allclose(found.results.projections.var(axis=0, ddof=1), found.results.variance, rtol=1e-9)
+    table = {column.name: column.unit for column in found.table().columns}
+    assert table == {"frame": "", "time": "ps", "pc1": "1", "pc2": "1", "pc3": "1"}
+    pairs = Distances(adk, pairs=[(0, 100), (5, 2000), (7, 900)])
+    assert kn.analysis.PCA(Features(pairs)).run().table().columns[-1].unit == "angstrom^2"
+    # fewer frames than features, on any runner
+    few = [
+        kn.analysis.PCA(angles_and_distances(adk, scale=scale), n_components=3).run(stop=15, **how).results
+        for how in ({"runner": "serial"}, {"workers": 3})
+    ]
+    np.testing.assert_array_equal(few[0].p_components, few[1].p_components)
+    rows = angles_and_distances(adk, scale=scale).run(stop=15).results.features
+    np.testing.assert_allclose(few[0].variance, np.linalg.eigvalsh(np.cov(rows.T))[::-1][:3], rtol=1e-9)
+
+
+def test_rows_that_repeat_give_components_at_right_angles() -> None:
+    rows = np.repeat(np.random.default_rng(2).normal(size=(3, 40)), 4, axis=0)
+    values, vectors, total = eigenvectors_of_rows(rows, rows.mean(axis=0), n_components=6)
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(6), atol=1e-12)
+    np.testing.assert_allclose(values[:2].sum(), total)
+    np.testing.assert_allclose(values[2:], 0.0, atol=1e-12)
+    # very many rows, of which few components are found by iterations
+    rows = np.random.default_rng(3).normal(size=(1500, 1510))
+    rows[:, 0] *= 90.0
+    rows[:, 7] *= 50.0
+    origin = rows.mean(axis=0)
+    values, vectors, _ = eigenvectors_of_rows(rows, origin, n_components=2)
+    apart = rows - origin
+    np.testing.assert_allclose(apart.T @ (apart @ vectors) / 1499, vectors * values, atol=1e-6)
+    np.testing.assert_allclose(values, rows[:, [0, 7]].var(axis=0, ddof=1), rtol=1e-2)
+
+
+def test_structures_along_a_component_as_a_file(adk: kn.Trajectory, of_alphas: Any, tmp_path: Any) -> None:
+    of_alphas.write_along(tmp_path / "along.dcd", component=1, n_structures=5)
+    positions = kn.open(tmp_path / "along.dcd", stored=False).read()
+    ends = of_alphas.results.projections[:, 1]
+    expected = of_alphas.structures_along(1, np.linspace(ends.min(), ends.max(), 5))
+    np.testing.assert_allclose(positions, expected, atol=1e-5)
+    other = kn.analysis.PCA(adk, "name CA", align=True, n_components=2).run(step=STEP)
+    other.write_along(tmp_path / "extremes.pdb", n_structures=2)
+    universe = MDAnalysis.Universe(str(tmp_path / "extremes.pdb"))
+    assert len(universe.trajectory) == 2 and set(universe.atoms.names) == {"CA"}
+    apart = universe.trajectory[1].positions.astype(float) - universe.trajectory[0].positions
+    assert np.linalg.norm(apart) == pytest.approx(4 * np.sqrt(other.results.variance[0]), rel=1e-3)
+    with pytest.raises(kn.ArgumentError, match="component must be from 0 to 1, found 2"):
+        other.write_along(tmp_path / "extremes.pdb", component=2)
+
+
+def test_the_cumulative_overlap_is_that_of_mdanalysis(adk: kn.Trajectory) -> None:
+    from MDAnalysis.analysis.pca import PCA
+
+    universe = MDAnalysis.Universe(datafiles.PSF, datafiles.DCD)
+    select, frames = "name CA and resid 1:20", [{"stop": 20}, {"step": 5}]
+    theirs = [PCA(universe, select=select, align=True).run(**some) for some in frames]
+    ours = [kn.analysis.PCA(adk, select, align=True).run(**some).results.p_components for some in frames]
+    for component in (0, 2):
+        expected = theirs[0].cumulative_overlap(theirs[1], i=component, n_components=5)
+        assert cumulative_overlap(*ours, component, 5) == pytest.approx(expected, abs=1e-4)
+    assert cumulative_overlap(ours[0], ours[0], 1, 2) == pytest.approx(1.0)
+
+
 def test_weights_and_another_mean(adk: kn.Trajectory) -> None:
     select = "resid 3-5"
     positions = adk.read(slice(None, None, STEP), select=select).astype(np.float64).reshape(25, -1)
@@ -133,3 +247,19 @@ def test_what_cannot_be_done_is_refused(adk: kn.Trajectory) -> None:
         kn.analysis.PCA(adk, "name CA").transform()
     with pytest.raises(kn.ArgumentError, match="expected as many"):
         rmsip(np.ones((3, 2)), np.ones((6, 2)))
+    with pytest.raises(kn.ArgumentError, match="expected as many"):
+        cumulative_overlap(np.ones((3, 2)), np.ones((6, 2)))
+    features = angles_and_distances(adk)
+    with pytest.raises(kn.ArgumentError, match="select=, align= is of positions"):
+        kn.analysis.PCA(features, "name CA", align=True)
+    with pytest.raises(kn.ArgumentError, match="n_components must be at most 23, found 24"):
+        kn.analysis.PCA(features, n_components=24)
+    with pytest.raises(kn.ArgumentError, match="and these are components of features"):
+        kn.analysis.PCA(features).run().structures_along(0, np.zeros(1))
+    undefined = Features(Dihedrals(adk, quadruples=[(0, 0, 1, 2), (0, 1, 2, 3)]))
+    with pytest.raises(kn.ArgumentError, match="cos dihedral 0-0-1-2: not defined in frame 10"):
+        kn.analysis.PCA(undefined).run(start=10)
+    with pytest.raises(kn.MemoryLimitError, match="select fewer atoms, fewer frames"):
+        kn.analysis.PCA(adk, n_components=2).run(memory="3 MB")
+    with pytest.raises(kn.MemoryLimitError, match="with fewer frames than coordinates give n_components="):
+        kn.analysis.PCA(adk).run(memory="200 MB")

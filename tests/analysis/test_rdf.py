@@ -265,3 +265,51 @@ def test_functions_of_single_pairs_of_atoms(peptide: kn.Trajectory) -> None:
 def test_bad_arguments_are_refused(peptide: kn.Trajectory, given: dict[str, Any], words: str) -> None:
     with pytest.raises(kn.ArgumentError, match=words):
         kn.analysis.InterRDF(peptide, **{"select": "name OH2", **given})
+
+
+def test_atoms_that_change_with_the_frame(peptide: kn.Trajectory) -> None:
+    """Counts, pairs and n(r) are those of runs of single frames with the atoms of that frame."""
+    import MDAnalysis
+
+    words = "name OH2 and around 4 segid PEP"
+    group = MDAnalysis.Universe(peptide.topology_name, peptide.paths[0]).select_atoms(words, updating=True)
+    given: Any = {"nbins": 20, "range": (0.0, 9.0)}
+    for other in (None, "name OH2", "name H1"):
+        found = kn.analysis.InterRDF(peptide, words, other, **given).run(workers=2).results
+        alone = []
+        for frame, _ in enumerate(group.universe.trajectory):
+            atoms = group.indices.copy()
+            alone.append(kn.analysis.InterRDF(peptide, atoms, other, **given).run(frames=[frame]).results)
+            assert found.n_pairs[frame] == alone[-1].n_pairs[0]
+        counts = np.sum([one.count for one in alone], axis=0)
+        np.testing.assert_array_equal(found.count, counts)
+        shells = 4 / 3 * np.pi * np.diff(found.edges**3)
+        expected = counts / (shells * np.sum(found.n_pairs / found.volume))
+        np.testing.assert_allclose(found.rdf, expected, rtol=1e-12)
+        n_atoms = sum(one.count.sum() / one.coordination[-1] for one in alone)
+        assert found.coordination[-1] == pytest.approx(counts.sum() / n_atoms, rel=1e-12)
+    with pytest.raises(kn.ArgumentError, match="exclude_same= needs the same atoms in all frames"):
+        kn.analysis.InterRDF(peptide, words, exclude_same="residue")
+
+
+def test_centres_of_molecules(peptide: kn.Trajectory, tmp_path: Path) -> None:
+    """As the atoms of a trajectory that has a point for each centre of mass."""
+    import MDAnalysis
+
+    universe = MDAnalysis.Universe(peptide.topology_name, peptide.paths[0])
+    waters = universe.select_atoms("resname TIP3").residues
+    centres, cells = [], []
+    for step in universe.trajectory:
+        centres.append(waters.center_of_mass(compound="residues"))
+        cells.append(step.triclinic_dimensions)
+    points = written(tmp_path, np.array(centres), cells[0])
+    given: Any = {"nbins": 25, "range": (0.0, 10.0)}
+    expected = kn.analysis.InterRDF(points, **given).run().results
+    for selections in (("resname TIP3",), ("resname TIP3", "resname TIP3")):
+        found = kn.analysis.InterRDF(peptide, *selections, compound="residues", **given).run().results
+        # centres in single precision, from positions as they are stored
+        assert np.abs(found.count.astype(int) - expected.count.astype(int)).sum() <= 4
+        np.testing.assert_array_equal(found.n_pairs, expected.n_pairs)
+        assert found.coordination[-1] == pytest.approx(expected.coordination[-1], rel=1e-3)
+    with pytest.raises(kn.ArgumentError, match="by= is of atoms, not of the centres"):
+        kn.analysis.InterRDF(peptide, compound="residues", by="name")

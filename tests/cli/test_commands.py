@@ -293,10 +293,21 @@ def test_a_reference_of_another_order_is_refused(files, run_kinema, tmp_path):
     assert lone.returncode == 2 and "--reference" in lone.stderr
 
 
+def test_a_summary_has_the_error_of_the_mean(files: Any, run_kinema: Any) -> None:
+    words = ("rgyr", "-f", str(files.dcd), "-s", str(files.psf), "--select", "name CA", "--output-unit", "nm")
+    found = json.loads(run_kinema("--json", *words, "-o", "rgyr.csv").stdout)
+    (expected,) = json.loads(run_kinema("--json", "summarise", "rgyr.csv").stdout)["columns"]
+    assert found["error"] == pytest.approx(expected["error"], rel=1e-5)
+    assert found["error_has_plateau"] is expected["has_plateau"] is False
+    # the error of one frame is not known
+    alone = json.loads(run_kinema("--json", *words, "--stop", "1").stdout)
+    assert "error" not in alone
+
+
 @pytest.mark.parametrize(
     ("words", "summary"),
     [
-        ("rgyr", "radius of gyration of all 3341 atoms: mean N, min N, max N angstrom over 5 frames"),
+        ("rgyr", "radius of gyration of all 3341 atoms: mean N +- at least E, min N, max N angstrom over 5 frames"),
         ("rmsf --select 'name CA'", "RMSF of 214 atoms: mean N, min N, max N angstrom over 214 atoms"),
         (
             "distances --ag1 'bynum 1:2' --ag2 'bynum 9:10'",
@@ -323,4 +334,4 @@ def test_a_summary_says_what_it_is_of_and_over_what(
         main([*shlex.split(words), "-f", str(files.dcd), "-s", str(files.psf), "--stop", "5", "--no-stored"])
     assert end.value.code == 0
     found = capsys.readouterr().out.splitlines()[0]
-    assert re.fullmatch(re.escape(summary).replace("N", r"-?\d+\.\d{4}"), found)
+    assert re.fullmatch(re.escape(summary).replace("N", r"-?\d+\.\d{4}").replace("E,", r"0\.\d+,"), found)

@@ -19,6 +19,8 @@ from kinema.testing.synthetic import synthetic
 NEEDED = {
     "info": ["a.dcd"],
     **{name: ["-f", "a.dcd"] for name in ANALYSES},
+    "summarise": ["a.npy"],
+    "histogram2d": ["a.npy:column 1", "a.npy:column 2", "--quantity", "counts"],
     "check": ["a.dcd"],
     "index": ["a.dcd"],
     "convert": ["-f", "a.dcd", "-o", "out.xtc"],
@@ -46,6 +48,7 @@ TEXTS = {
     "--oversubscribe": "{}",
     "--ranks": "1,{}",
     "--layout": "{}x3x3",
+    "--bins": "8,{}",
     # of samples
     "ml convert --layout": "samples:{}",
 }

@@ -18,8 +18,8 @@ def test_the_page_of_differences_is_current() -> None:
     if tool["versions"]() not in written:
         pytest.skip("the page was written with other versions of MDAnalysis or MDTraj")
     rows = tool["rows"]()
-    assert all(row.ours and row.theirs for row in rows)
+    assert all(row.numbers[0] for row in rows)
     # a difference has a reason
-    assert not [row.what for row in rows if row.ours != row.theirs and not row.why]
+    assert not [row.what for row in rows if any(row.numbers[1:]) and not row.why]
     table = [line for line in written.splitlines() if re.match(r"\| \w+, \w+ \|", line)]
     assert [row.written() for row in rows] == table, "run: python tools/write_differences.py"

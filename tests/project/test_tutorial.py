@@ -112,6 +112,16 @@ def test_lines_of_kinema_one_after_the_other(here: Path) -> None:
         assert (here / name).stat().st_size > 0
 
 
+def test_lines_of_the_page_on_statistics(here: Path) -> None:
+    lines = documents.shell_lines("docs/statistics.md")
+    assert len(lines) >= 8
+    for line in lines:
+        done = call_kinema(*line.words, cwd=here)
+        assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"
+    for name in ("summary.csv", "surface.csv", "surface.png", "rama.png", "pca.png"):
+        assert (here / name).stat().st_size > 0
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning:MDAnalysis")
 @pytest.mark.parametrize(
     "name",
@@ -126,6 +136,7 @@ def test_lines_of_kinema_one_after_the_other(here: Path) -> None:
         "docs/dask.md",
         "docs/convert.md",
         "docs/follow.md",
+        "docs/statistics.md",
         "docs/add-a-kernel.md",
     ],
 )

@@ -35,6 +35,7 @@ ROOT_PAGES = {
 PACKAGES = {
     "python/kinema.md": "kinema",
     "python/analysis.md": "kinema.analysis",
+    "python/statistics.md": "kinema.statistics",
     "python/transforms.md": "kinema.transforms",
     "python/ml.md": "kinema.ml",
     "python/cache.md": "kinema.cache",

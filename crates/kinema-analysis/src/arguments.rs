@@ -43,6 +43,13 @@ pub enum Argument {
         /// Row-major.
         values: Vec<f64>,
     },
+    /// Numbers of any shape in single precision, such as positions of many frames.
+    Singles {
+        /// Dimensions.
+        shape: Vec<usize>,
+        /// Row-major.
+        values: Vec<f32>,
+    },
     /// Several arguments.
     List(Vec<Argument>),
 }
@@ -58,6 +65,7 @@ impl Argument {
             Self::Text(text) => format!("{text:?}"),
             Self::Atoms { shape, .. } => array("atom indices", shape),
             Self::Numbers { shape, .. } => array("numbers", shape),
+            Self::Singles { shape, .. } => array("single numbers", shape),
             Self::List(items) => format!("a list of {}", items.len()),
         }
     }
@@ -289,6 +297,17 @@ impl Arguments {
         match self.get(name) {
             Argument::Numbers { shape, values } if shape.len() == 1 => Ok(values),
             _ => Err(self.wrong(name, "numbers (n,)")),
+        }
+    }
+
+    /// Numbers in single precision, with their shape.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for anything else.
+    pub fn singles(&self, name: &'static str) -> Result<(&[usize], &[f32])> {
+        match self.get(name) {
+            Argument::Singles { shape, values } => Ok((shape, values)),
+            _ => Err(self.wrong(name, "numbers in single precision")),
         }
     }
 

@@ -7,10 +7,7 @@ mod eight;
 mod fours;
 mod sixteen;
 
-pub(crate) use eight::Eight;
-use eight::PlainEight;
-#[cfg(target_arch = "x86_64")]
-use eight::WideEight;
+pub(crate) use eight::{EIGHT, Eight, WithEight, count_bits};
 pub(crate) use fours::Fours;
 use sixteen::PlainSixteen;
 pub(crate) use sixteen::Sixteen;
@@ -51,13 +48,11 @@ impl Lanes {
 }
 
 /// Four lanes of `f64` with the few operations that the kernels need.
-pub(crate) trait Quad: Copy {
+pub(crate) trait Quad: Copy + WithEight {
     /// Yes or no in each lane.
     type Mask: Copy;
     /// Sixteen lanes of single precision.
     type Sixteen: Sixteen<Quad = Self>;
-    /// Eight lanes of single precision.
-    type Eight: Eight;
     /// One value in all lanes.
     fn all(value: f64) -> Self;
     /// The values as they are.
@@ -105,7 +100,6 @@ pub(crate) struct Plain([f64; 4]);
 impl Quad for Plain {
     type Mask = [bool; 4];
     type Sixteen = PlainSixteen;
-    type Eight = PlainEight;
     #[inline(always)]
     fn all(value: f64) -> Self {
         Self([value; 4])
@@ -209,7 +203,6 @@ pub(crate) struct Wide(std::arch::x86_64::__m256d);
 impl Quad for Wide {
     type Mask = std::arch::x86_64::__m256d;
     type Sixteen = WideSixteen;
-    type Eight = WideEight;
     #[inline(always)]
     fn all(value: f64) -> Self {
         // SAFETY: AVX is present (see above).

@@ -7,6 +7,7 @@ pub mod analyses;
 pub mod arguments;
 mod bins;
 pub mod changing;
+pub mod clustering;
 pub mod cpu;
 pub mod geometry;
 mod lanes;

@@ -9,10 +9,12 @@ use crate::analyses::density::{density_profile, grid_counts, rdf, structure_fact
 use crate::analyses::geometry::{angles, axis_angles, centers, dihedrals, distances};
 use crate::analyses::motion::{displacements, jumps, rotations};
 use crate::analyses::pairs::{
-    close_pairs, count, distance_histogram, hbonds, mindist, native_contacts, neighbors, residue_contacts,
-    residue_distances, shells, water_bridges,
+    close_pairs, coordination, count, distance_histogram, hbonds, mindist, native_contacts, neighbors,
+    residue_contacts, residue_distances, shells, water_bridges,
 };
-use crate::analyses::structure::{average, covariance, dssp, gyration, projections, rgyr, rmsd, rmsf, sasa};
+use crate::analyses::structure::{
+    average, covariance, dssp, frame_rmsds, gyration, positions, projections, rgyr, rmsd, rmsf, sasa,
+};
 use crate::arguments::Arguments;
 
 /// A kernel as it is declared in its own file.
@@ -55,6 +57,7 @@ pub static KERNELS: &[KernelInfo] = &[
     axis_angles::KERNEL,
     centers::KERNEL,
     close_pairs::KERNEL,
+    coordination::KERNEL,
     covariance::KERNEL,
     count::KERNEL,
     density_profile::KERNEL,
@@ -63,6 +66,7 @@ pub static KERNELS: &[KernelInfo] = &[
     distance_histogram::KERNEL,
     distances::KERNEL,
     dssp::KERNEL,
+    frame_rmsds::KERNEL,
     grid_counts::KERNEL,
     gyration::KERNEL,
     hbonds::KERNEL,
@@ -70,6 +74,7 @@ pub static KERNELS: &[KernelInfo] = &[
     mindist::KERNEL,
     native_contacts::KERNEL,
     neighbors::KERNEL,
+    positions::KERNEL,
     residue_contacts::KERNEL,
     residue_distances::KERNEL,
     projections::KERNEL,

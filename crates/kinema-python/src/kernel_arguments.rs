@@ -9,7 +9,7 @@ use pyo3::types::{PyBool, PyFloat, PyInt, PyList, PyString, PyTuple};
 
 use crate::errors::invalid;
 
-/// None, bool, int, float, str, arrays of uint32 (atoms) or float64, and lists or tuples of these.
+/// None, bool, int, float, str, arrays of uint32 (atoms), float64 or float32, and lists or tuples of these.
 pub fn from_python(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Argument> {
     if value.is_none() {
         return Ok(Argument::None);
@@ -38,6 +38,10 @@ pub fn from_python(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Argument> {
         let values = numbers.readonly().as_array().iter().copied().collect();
         return Ok(Argument::Numbers { shape: numbers.shape().to_vec(), values });
     }
+    if let Ok(numbers) = value.cast::<PyArrayDyn<f32>>() {
+        let values = numbers.readonly().as_array().iter().copied().collect();
+        return Ok(Argument::Singles { shape: numbers.shape().to_vec(), values });
+    }
     let found = match value.cast::<PyUntypedArray>() {
         Ok(array) => format!("an array of {}", array.dtype()),
         Err(_) => value.get_type().name()?.to_string(),
@@ -60,6 +64,7 @@ pub fn to_python<'py>(py: Python<'py>, argument: &Argument) -> PyResult<Bound<'p
         Argument::Text(text) => text.into_bound_py_any(py),
         Argument::Atoms { shape, indices } => Ok(shaped(shape, indices.clone())?.into_pyarray(py).into_any()),
         Argument::Numbers { shape, values } => Ok(shaped(shape, values.clone())?.into_pyarray(py).into_any()),
+        Argument::Singles { shape, values } => Ok(shaped(shape, values.clone())?.into_pyarray(py).into_any()),
         Argument::List(items) => {
             let items = items.iter().map(|item| to_python(py, item)).collect::<PyResult<Vec<_>>>()?;
             Ok(PyTuple::new(py, items)?.into_any())

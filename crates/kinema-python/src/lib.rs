@@ -9,6 +9,7 @@ mod atom_records;
 mod block_transfer;
 mod callback;
 mod changing;
+mod clustering;
 mod dcd;
 mod dlpoly;
 mod encode;
@@ -199,6 +200,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<transforms::PyTransform>()?;
     module.add_function(wrap_pyfunction!(periodic_transforms::first_atoms_of_molecules, module)?)?;
     module.add_class::<periodic_transforms::PyBrokenCounter>()?;
+    module.add_function(wrap_pyfunction!(clustering::gromos_clusters, module)?)?;
+    module.add_function(wrap_pyfunction!(clustering::sums_within_clusters, module)?)?;
     module.add_function(wrap_pyfunction!(near_pairs::near_pairs, module)?)?;
     module.add_function(wrap_pyfunction!(near_pairs::pair_distances, module)?)?;
     module.add_function(wrap_pyfunction!(near_pairs::nearest_images, module)?)?;

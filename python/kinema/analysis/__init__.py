@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from kinema.analysis.base import Analysis, Pass, Results
     from kinema.analysis.custom import Custom, FromFunction, PythonKernel, from_function
     from kinema.analysis.declaration import Option, Quantity, arguments_of
-    from kinema.analysis.declared import DeclaredAnalysis, PerFrameAnalysis
+    from kinema.analysis.declared import DeclaredAnalysis, PerFrameAnalysis, UnboundAnalysis
+    from kinema.analysis.ensembles.features import Features
     from kinema.execution.run import run
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Analysis",
     "Custom",
     "DeclaredAnalysis",
+    "Features",
     "FromFunction",
     "Option",
     "Pass",
@@ -28,6 +30,7 @@ __all__ = [
     "PythonKernel",
     "Quantity",
     "Results",
+    "UnboundAnalysis",
     "arguments_of",
     "from_function",
     "run",
@@ -39,7 +42,8 @@ _MODULES = {
     "kinema.analysis.base": ("Analysis", "Pass", "Results"),
     "kinema.analysis.custom": ("Custom", "FromFunction", "PythonKernel", "from_function"),
     "kinema.analysis.declaration": ("Option", "Quantity", "arguments_of"),
-    "kinema.analysis.declared": ("DeclaredAnalysis", "PerFrameAnalysis"),
+    "kinema.analysis.declared": ("DeclaredAnalysis", "PerFrameAnalysis", "UnboundAnalysis"),
+    "kinema.analysis.ensembles.features": ("Features",),
     "kinema.execution.run": ("run",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

@@ -3,6 +3,8 @@
 # ruff: noqa: I001
 
 from kinema.analysis.structure.rmsd import RMSD as RMSD
+from kinema.analysis.ensembles.rmsd_matrix import RMSDMatrix as RMSDMatrix
+from kinema.analysis.ensembles.cluster import Clusters as Clusters
 from kinema.analysis.structure.rmsf import RMSF as RMSF
 from kinema.analysis.structure.average import AverageStructure as AverageStructure
 from kinema.analysis.structure.rgyr import RadiusOfGyration as RadiusOfGyration
@@ -10,8 +12,8 @@ from kinema.analysis.structure.gyration import Gyration as Gyration
 from kinema.analysis.structure.dssp import DSSP as DSSP
 from kinema.analysis.structure.sasa import SASA as SASA
 from kinema.analysis.structure.buried_area import BuriedArea as BuriedArea
-from kinema.analysis.structure.pca import PCA as PCA
-from kinema.analysis.structure.dccm import CrossCorrelation as CrossCorrelation
+from kinema.analysis.ensembles.pca import PCA as PCA
+from kinema.analysis.ensembles.dccm import CrossCorrelation as CrossCorrelation
 from kinema.analysis.geometry.centers import Centers as Centers
 from kinema.analysis.geometry.distances import Distances as Distances
 from kinema.analysis.geometry.end_to_end import EndToEnd as EndToEnd
@@ -29,6 +31,7 @@ from kinema.analysis.pairs.residue_distances import ResidueDistances as ResidueD
 from kinema.analysis.pairs.salt_bridges import SaltBridges as SaltBridges
 from kinema.analysis.density.rdf import InterRDF as InterRDF
 from kinema.analysis.density.rdf_sites import InterRDF_s as InterRDF_s
+from kinema.analysis.pairs.coordination import Coordination as Coordination
 from kinema.analysis.pairs.count import AtomCount as AtomCount
 from kinema.analysis.pairs.shells import WaterShell as WaterShell
 from kinema.analysis.density.density_profile import LinearDensity as LinearDensity

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from kinema.model.selection.frames import FrameChoice, FrameSelection
     from kinema.report import Report
     from kinema.runners import Runner, RunnerOptions
+    from kinema.statistics.summary import Summary
     from kinema.trajectory.following import FollowOptions
 
 __all__ = ["Analysis", "KernelResults", "Pass", "Passes", "Results", "results_per_frame"]
@@ -354,6 +355,38 @@ class Analysis(Computation):
         from kinema.analysis.plotting import draw
 
         return draw(table)
+
+    def statistics(
+        self,
+        columns: str | Sequence[str] | None = None,
+        *,
+        begin: float | None = None,
+        end: float | None = None,
+        equilibrated: bool = False,
+        periodic: float | None = None,
+        output_unit: str = "angstrom",
+    ) -> Summary:
+        """Mean, standard error, statistical inefficiency and start of equilibrium of each column of the results.
+
+        Arguments and errors are those of `kinema.summarise`. Raises ArgumentError before `run`, and for results that
+        are not one row for each frame.
+
+        Examples
+        --------
+        >>> kn.analysis.RMSD(traj, select="name CA").run().statistics()["rmsd"].n_values
+        200
+        """
+        from kinema.statistics.summary import summarise
+
+        return summarise(
+            self,
+            columns,
+            begin=begin,
+            end=end,
+            equilibrated=equilibrated,
+            periodic=periodic,
+            output_unit=output_unit,
+        )
 
     def report(self, *, extra: Mapping[str, Any] | None = None) -> Report:
         """Where the time of the last run went: every second, stragglers, advice; to print, save and plot.

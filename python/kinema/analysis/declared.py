@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -15,6 +17,7 @@ import numpy as np
 from kinema.analysis.base import Analysis, KernelResults, Pass, Passes, Results, results_per_frame
 from kinema.analysis.declaration import Quantity
 from kinema.base.errors import ArgumentError
+from kinema.base.frozen_dataclass import dataclass
 from kinema.base.printable import counted
 from kinema.runners.base import Rows
 from kinema.storage.tables import Column, Table
@@ -56,6 +59,8 @@ class DeclaredAnalysis(Analysis):
     #: whether results are rows of frames, one a frame, or any number if `is_list`
     is_per_frame: ClassVar[bool] = False
     is_list: ClassVar[bool] = False
+    #: whether it divides frames into clusters, whose frames a command writes (`Clusters`)
+    has_clusters: ClassVar[bool] = False
     #: the column of `results.values` that a command's summary covers; None: all
     summarised_column: ClassVar[int | None] = None
     #: whether a run notes frames without a cell, which have no nearest images
@@ -124,6 +129,11 @@ class DeclaredAnalysis(Analysis):
         return None
 
     @property
+    def further_summary(self) -> Mapping[str, tuple[float, str]]:
+        """Other numbers of a command's summary, by name, each with its unit; nan for one that does not exist."""
+        return {}
+
+    @property
     def _title(self) -> str:
         """Title of tables and pictures."""
         return self.quantities[0].title
@@ -146,6 +156,33 @@ def group_arguments(selection: Selection, atoms: str, group: str) -> dict[str, A
     return {group: selection.expression} if selection.changes else {atoms: selection.indices}
 
 
+@dataclass(frozen=True)
+class UnboundAnalysis:
+    """An analysis without its trajectory, to be bound to any number of them; made by `PerFrameAnalysis.of`.
+
+    Attributes
+    ----------
+    analysis : type
+        The class.
+    arguments : tuple
+        Its arguments after the trajectory.
+    named : mapping of str to Any
+    """
+
+    analysis: type[Analysis]
+    arguments: tuple[Any, ...]
+    named: Mapping[str, Any]
+
+    def bind(self, trajectory: Trajectory) -> Analysis:
+        """The analysis of a trajectory. Raises as its class."""
+        return self.analysis(trajectory, *self.arguments, **self.named)
+
+    def __repr__(self) -> str:
+        """The call that made it: "Dihedrals.of('protein', phi=True)"."""
+        given = [*map(repr, self.arguments), *(f"{name}={value!r}" for name, value in self.named.items())]
+        return f"{self.analysis.__name__}.of({', '.join(given)})"
+
+
 class PerFrameAnalysis(DeclaredAnalysis):
     """An analysis whose results are one row per frame. A subclass defines `_kernel`, and `_columns` if it has several.
 
@@ -162,6 +199,21 @@ class PerFrameAnalysis(DeclaredAnalysis):
     summarised_column: ClassVar[int | None] = 0
     #: the value in frames in which no atom is selected, if the atoms change with the frame
     value_of_no_atoms: ClassVar[float] = math.nan
+
+    @classmethod
+    def of(cls, *arguments: Any, **named: Any) -> UnboundAnalysis:
+        """The analysis without its trajectory: the arguments that follow it, for `UnboundAnalysis.bind`.
+
+        Raises TypeError for arguments that the analysis does not have.
+
+        Examples
+        --------
+        >>> phi = kn.analysis.Dihedrals.of("resid 50-52", phi=True)
+        >>> phi.bind(traj).run(stop=5).results.phi.shape
+        (5, 3)
+        """
+        inspect.signature(cls.__init__).bind(None, None, *arguments, **named)
+        return UnboundAnalysis(cls, arguments, named)
 
     @property
     def summarised_over(self) -> str | None:
@@ -249,4 +301,5 @@ class PerFrameAnalysis(DeclaredAnalysis):
         columns = self._columns()
         units = list(dict.fromkeys(one.unit for _, one in columns))
         unit = units[0] if len(units) == 1 else ", ".join(one.unit for _, one in columns)
-        return self._dataset(self._result_name, unit, [name for name, _ in columns], self._title, frames)
+        made = self._dataset(self._result_name, unit, [name for name, _ in columns], self._title, frames)
+        return replace(made, periods=tuple(one.period for _, one in columns))

@@ -32,7 +32,8 @@ An analysis with any number of rows a frame has a result for each column, (rows,
 `occupancy()` and `--occupancy FILE` tell how often each distinct row occurs, in how many runs of frames, and the means
 of its numbers, by atoms or residues (`by=`, `--by`). The picture has a row for each, the most frequent on top.
 
-[add-a-kernel.md](add-a-kernel.md) shows how one is added.
+`kinema.analysis.Features` puts several with one row per frame side by side, as columns for principal components,
+clusters and models: [features.md](features.md). [add-a-kernel.md](add-a-kernel.md) shows how one is added.
 """
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
+from kinema.base.printable import plot_label as _shown
 from kinema.base.printable import plot_text
 from kinema.storage.tables import NO_UNIT, Column, Table
 
@@ -27,7 +27,6 @@ _FEW_NAMES = 4
 _STATE_COLOURS = ("#d55e00", "#009e73", "#0072b2", "#cc79a7", "#e69f00", "#56b4e9", "#f0e442")
 # up to this number each point is marked: a single point makes no line
 _FEW_POINTS = 30
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def draw(table: Table) -> Figure:
@@ -60,12 +59,6 @@ def draw(table: Table) -> Figure:
             panels[-1].tick_params(axis="x", rotation=90)
         panels[-1].xaxis.set_major_formatter(_named(x.values, names))
     return figure
-
-
-def _shown(label: str) -> str:
-    """A label as pictures show it: Å for angstrom, raised exponents."""
-    raised = re.sub(r"\^(-?\d)", lambda found: found[1].translate(_RAISED), label.replace("angstrom", "Å"))
-    return plot_text(raised)
 
 
 def draw_plane(
@@ -290,21 +283,82 @@ def draw_functions(
 
 
 def draw_sections(
-    values: NDArray[np.float64], edges: Sequence[NDArray[np.float64]], unit: str, label: str, title: str
+    values: NDArray[np.float64],
+    edges: Sequence[NDArray[np.float64]],
+    unit: str,
+    label: str,
+    title: str,
+    names: str = "xyz",
 ) -> Figure:
-    """Sections through the middle of a grid, across z, y and x, on one scale of colours."""
+    """Sections through the middle of a grid, across z, y and x, on one scale of colours. Axes have a letter each."""
     figure = Figure(figsize=(11.0, 4.2), layout="constrained")
     panels = figure.subplots(1, 3)
     unit = _shown(unit)
     sections = [(2, 0, 1), (1, 0, 2), (0, 1, 2)]
     cuts = [np.take(values, values.shape[across] // 2, axis=across) for across, *_ in sections]
     most = max((float(cut.max()) for cut in cuts if cut.size), default=0.0) or 1.0
+    least, colours = min((float(cut.min()) for cut in cuts if cut.size), default=0.0), "viridis"
+    if least < 0:
+        most = max(most, -least)
+        colours = "RdBu"
     for axes, cut, (across, right, up) in zip(panels, cuts, sections, strict=True):
-        image = axes.pcolormesh(edges[right], edges[up], cut.T, vmin=0.0, vmax=most, cmap="viridis", rasterized=True)
+        image = axes.pcolormesh(
+            edges[right], edges[up], cut.T, vmin=-most if least < 0 else 0.0, vmax=most, cmap=colours, rasterized=True
+        )
         place = values.shape[across] // 2
         middle = (edges[across][place] + edges[across][place + 1]) / 2
-        axes.set(xlabel=f"{'xyz'[right]} ({unit})", ylabel=f"{'xyz'[up]} ({unit})", aspect="equal")
-        axes.set_title(f"{'xyz'[across]} = {middle:.4g} {unit}", fontsize="medium")
+        axes.set(xlabel=f"{names[right]} ({unit})", ylabel=f"{names[up]} ({unit})", aspect="equal")
+        axes.set_title(f"{names[across]} = {middle:.4g} {unit}", fontsize="medium")
     figure.colorbar(image, ax=panels, label=_shown(label), shrink=0.8)
     figure.suptitle(title)
+    return figure
+
+
+def draw_clusters(
+    time: Column,
+    labels: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    title: str,
+    linkage: NDArray[np.float64] | None = None,
+    height: float | None = None,
+    unit: str = NO_UNIT,
+) -> Figure:
+    """The cluster of each frame over time, the sizes of the clusters, and the tree with the height of its cut."""
+    heights = [2.2, 1.6] if linkage is None else [2.2, 1.6, 2.2]
+    figure = Figure(figsize=(8.0, 1.0 + 1.2 * sum(heights)), layout="constrained")
+    panels = figure.subplots(len(heights), height_ratios=heights)
+    over_time, of_sizes = panels[0], panels[1]
+    noise = labels < 0
+    size = 9.0 if len(labels) <= _MANY_POINTS else 2.0
+    colours = np.array(_STATE_COLOURS)[labels % len(_STATE_COLOURS)]
+    over_time.scatter(time.values[~noise], labels[~noise], s=size, c=colours[~noise], linewidths=0, rasterized=True)
+    over_time.scatter(time.values[noise], labels[noise], s=size, c="#999999", linewidths=0, rasterized=True)
+    over_time.set(xlabel=_shown(time.label), ylabel="cluster", title=plot_text(title))
+    over_time.yaxis.set_major_locator(MaxNLocator(integer=True))
+    over_time.invert_yaxis()
+    over_time.margins(x=0.01)
+    numbers = np.arange(len(sizes))
+    bars = np.array(_STATE_COLOURS)[numbers % len(_STATE_COLOURS)]
+    of_sizes.bar(numbers, sizes, width=0.8 if len(sizes) <= 60 else 1.0, color=bars)
+    of_sizes.set(xlabel="cluster", ylabel="frames")
+    of_sizes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    for axes in (over_time, of_sizes):
+        axes.grid(alpha=0.3)
+    if linkage is not None:
+        from scipy.cluster.hierarchy import dendrogram
+
+        tree = panels[2]
+        # the last merges alone: a leaf stands for several frames
+        dendrogram(
+            linkage,
+            p=60,
+            truncate_mode="lastp",
+            no_labels=True,
+            color_threshold=height or 0.0,
+            above_threshold_color="#777777",
+            ax=tree,
+        )
+        tree.set(ylabel="height" if unit == NO_UNIT else _shown(f"height ({unit})"))
+        if height is not None:
+            tree.axhline(height, color="black", linewidth=0.8, linestyle="--")
     return figure

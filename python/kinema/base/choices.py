@@ -18,6 +18,7 @@ __all__ = [
     "ALIGN",
     "BY",
     "CENTERS_OF",
+    "CIRCULAR",
     "COMPOUND",
     "DIALECTS",
     "DISTANCE_TYPE",
@@ -35,6 +36,7 @@ __all__ = [
     "OVERLAP",
     "PARTS",
     "QUANTITIES",
+    "SCALE",
     "SCHEDULE",
     "TABLE_FORMATS",
     "UNIT_CELLS",
@@ -100,6 +102,10 @@ DISTANCE_TYPE: tuple[str, ...] = ("hydrogen", "heavy")
 
 # weight of an atom on the command line; Python has None for "none"
 WEIGHTS: tuple[str, ...] = ("none", "mass")
+
+# how angles become features, and how features are scaled
+CIRCULAR: tuple[str, ...] = ("cos-sin", "none")
+SCALE: tuple[str, ...] = ("none", "std")
 
 # times of a run: parts of t_total, in the order of a run, which add up to it
 PARTS: tuple[str, ...] = (

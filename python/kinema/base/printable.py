@@ -7,6 +7,7 @@ their significant digits: most times are float32, or multiples of one.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ _ALL_DIGITS = 15
 # powers of ten between which numbers are written without an exponent
 _PLAIN = (1e-5, 1e15)
 _EXPONENTS = 6
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def printable(text: object) -> str:
@@ -38,6 +40,12 @@ def printable_lines(text: object) -> str:
 def plot_text(text: object) -> str:
     """As `printable`, for pictures of matplotlib: a `$` in the text is drawn, and does not start mathematics."""
     return printable(text).replace("$", r"\$")
+
+
+def plot_label(label: str) -> str:
+    """A label of an axis as pictures show it: Å for angstrom, raised exponents; otherwise as `plot_text`."""
+    raised = re.sub(r"\^(-?\d)", lambda found: found[1].translate(_RAISED), label.replace("angstrom", "Å"))
+    return plot_text(raised)
 
 
 def are_float32(values: NDArray[Any]) -> bool:

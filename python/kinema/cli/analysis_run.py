@@ -63,6 +63,35 @@ def statistics(analysis: DeclaredAnalysis, output_unit: str) -> tuple[str, dict[
     return unit, {"mean": mean / per_unit, "min": least / per_unit, "max": largest / per_unit}
 
 
+def further_summary(analysis: DeclaredAnalysis, output_unit: str) -> dict[str, tuple[float, str]]:
+    """Other numbers of the summary (`DeclaredAnalysis.further_summary`), with lengths in `output_unit`."""
+    found = {}
+    for name, (value, unit) in analysis.further_summary.items():
+        shown = output_unit if unit == "angstrom" else unit
+        found[name] = value / PER_UNIT.get((unit, shown), 1.0), shown
+    return found
+
+
+def error_of_mean(analysis: DeclaredAnalysis, output_unit: str) -> tuple[float, bool] | None:
+    """The standard error of the mean of `statistics`, and whether it is on a plateau; else it is a lower bound.
+
+    None if values are not of one quantity over frames, or if no mean has an error: with fewer than two frames.
+    """
+    values, quantity = analysis.summarised
+    column = analysis.summarised_column
+    if not analysis.is_per_frame or column is None or quantity.period or analysis.summarised_over is None:
+        return None
+    from kinema.statistics.estimators import block_error
+
+    chunks = [values] if isinstance(values, np.ndarray) else values.chunks()
+    series = np.concatenate([np.asarray(chunk[:, column], np.float64) for chunk in chunks])
+    series = series[np.isfinite(series)]
+    if len(series) < 2:
+        return None
+    found = block_error(series)
+    return found.error / PER_UNIT.get((quantity.unit, output_unit), 1.0), found.has_plateau
+
+
 def open_inputs(
     command: Command,
     inputs: UnselectedInputs,
@@ -304,6 +333,7 @@ def facts(command: Command, trajectory: kn.Trajectory, analysis: DeclaredAnalysi
     """The summary that --json prints."""
     timings = analysis.timings
     unit, values = statistics(analysis, outputs.output_unit)
+    error = error_of_mean(analysis, outputs.output_unit)
     return {
         "command": command.typed,
         "version": kn.__version__,
@@ -315,7 +345,11 @@ def facts(command: Command, trajectory: kn.Trajectory, analysis: DeclaredAnalysi
         "quantity": analysis.subject,
         "unit": unit,
         **{name.replace(" ", "_"): value for name, value in values.items()},
+        **({} if error is None else {"error": error[0], "error_has_plateau": error[1]}),
         **({"over": analysis.summarised_over} if values else {}),
+        **{
+            name.replace(" ", "_"): value for name, (value, _) in further_summary(analysis, outputs.output_unit).items()
+        },
         **({"rows": int(np.asarray(analysis.results.counts).sum())} if analysis.is_list else {}),
         "workers": timings.n_workers,
         "access": timings.access,
@@ -338,13 +372,25 @@ def lines_of(
     timings = analysis.timings
     # each frame is read in every round
     rounds = f", {len(timings.passes)} rounds" if len(timings.passes) > 1 else ""
-    found = ", ".join(f"{name} {value:.{_DECIMALS.get(unit, 4)}f}" for name, value in values.items())
+    shown = {name: f"{name} {value:.{_DECIMALS.get(unit, 4)}f}" for name, value in values.items()}
+    error = error_of_mean(analysis, outputs.output_unit)
+    if error is not None:
+        # two digits of an error are known; without a plateau it is a lower bound
+        shown["mean"] += f" +- {'' if error[1] else 'at least '}{error[0]:.2g}"
+    found = ", ".join(shown.values())
     of_unit = "" if unit == NO_UNIT else f" {unit}"
     lines = [
         f"{analysis.subject}: {found}{of_unit} over {analysis.summarised_over}" if values else analysis.subject,
         f"{counted(timings.frames, 'frame')} of {counted(trajectory.n_atoms, 'atom')} ({trajectory.format}){rounds} in "
         f"{timings.wall:.2f} s, {timings.frames_per_second:,.0f} frames/s on {counted(timings.n_workers, 'worker')}",
     ]
+    further = further_summary(analysis, outputs.output_unit)
+    if further:
+        words = {
+            name: f"{value:.4g}{'' if unit == NO_UNIT else f' {unit}'}" if np.isfinite(value) else "none"
+            for name, (value, unit) in further.items()
+        }
+        lines.insert(1, ", ".join(f"{name} {value}" for name, value in words.items()))
     if timings.frames_restored:
         lines.append(f"{timings.frames_restored:,} frames were done already: {checkpoint}")
     written = ", ".join("stdout" if name == "-" else name for name in outputs.written)

@@ -20,11 +20,13 @@ from kinema.cli.options.single import SingleOptionsCommand
 
 # in the order of --help; each, except the analyses, is a function in a module of its name, with _ for -
 COMMANDS = (
-    "info", *ANALYSES, "run", "check", "index", "convert", "repack", "split", "join", "formats", "demo",
-    "report", "trace", "scaling", "bench-write", "cache", "ml", "doctor",
+    "info", *ANALYSES, "summarise", "histogram2d", "run", "check", "index", "convert", "repack", "split", "join",
+    "formats", "demo", "report", "trace", "scaling", "bench-write", "cache", "ml", "doctor",
 )  # fmt: skip
 # commands that are groups: packages with COMMANDS of their own, and a docstring for --help
 GROUPS = ("cache", "ml")
+# folders of modules of commands that are not groups
+_FOLDERS = {"summarise": "results", "histogram2d": "results"}
 # options that have another name now
 _RENAMED = {(command, "--group"): "--particles" for command in ("info", "repack", "split", "join")} | {
     ("scaling", "--cache"): "--page-cache"
@@ -47,12 +49,17 @@ _CALLED_OTHERWISE = {
     "densityanalysis": "density", "volmap": "density", "spatial": "density", "densmap": "density",
     "lineardensity": "density-profile", "potential": "density-profile --potential",
     "densityprofile": "density-profile", "sq": "structure-factor", "saxs": "structure-factor",
+    "rms2d": "rmsd-matrix", "2drms": "rmsd-matrix", "distancematrix": "rmsd-matrix", "diffusionmap": "rmsd-matrix",
+    "clustering": "cluster", "cluster2": "cluster", "clusters": "cluster",
     "correl": "dccm", "crosscorrelation": "dccm",
     "surf": "sasa", "molsurf": "sasa", "shrakerupley": "sasa", "buried": "buried-area",
     "covar": "pca", "anaeig": "pca", "dodssp": "dssp", "secstruct": "dssp", "helix": "dssp",
     "contacts": "native-contacts", "contact": "native-contacts", "saltbr": "salt-bridges", "watershell": "shells",
     "radial": "rdf", "gofr": "rdf", "interrdf": "rdf", "interrdfs": "rdf-sites",
     "neighbours": "neighbors", "mdmat": "residue-distances",
+    "summarize": "summarise", "stats": "summarise", "statistics": "summarise", "averages": "summarise",
+    "blocks": "summarise", "sham": "histogram2d", "hist": "histogram2d", "histogram": "histogram2d",
+    "freeenergy": "histogram2d", "fes": "histogram2d",
     "trjconv": "convert, to which --pbc, --fit, --select, -b, -e and --dt belong", "trajout": "convert",
     "mdconvert": "convert", "catdcd": "convert or join", "editconf": "convert", "write": "convert",
     "strip": "convert --select",
@@ -67,9 +74,7 @@ _CALLED_OTHERWISE = {
 }  # fmt: skip
 # quantities without a command
 _ABSENT = {
-    "clusters of structures": ("cluster", "clustering", "cluster2"),
     "mean square displacements": ("msd", "diffusion"),
-    "pairwise RMSD": ("rms2d", "2drms", "rmsdist"),
     "energies": ("energy", "eneconv"),
 }
 # options of GROMACS that have another name here
@@ -195,7 +200,8 @@ def _add_commands(app: typer.Typer, package: str, commands: Sequence[str], words
             of = analyses.listed_command if words[:1] in (["--help"], ["-h"]) else analyses.command_of
             app.command(name, cls=SingleOptionsCommand)(of(ANALYSES[name]))
             continue
-        module = import_module(f"{package}.{python_name}")
+        folder = f".{_FOLDERS[name]}" if commands is COMMANDS and name in _FOLDERS else ""
+        module = import_module(f"{package}{folder}.{python_name}")
         if name in GROUPS:
             group = typer.Typer(no_args_is_help=True, help=module.__doc__)
             # without a callback typer would take a group of one command for that command

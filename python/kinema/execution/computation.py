@@ -31,9 +31,27 @@ if TYPE_CHECKING:
 KernelResults = dict[str, Any]
 
 
+class MadeOnAccess(ABC):
+    """A result that is made from others on first access."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """Its dimensions."""
+
+    @property
+    @abstractmethod
+    def dtype(self) -> np.dtype[Any]:
+        """Type of its numbers."""
+
+    @abstractmethod
+    def made(self) -> NDArray[Any]:
+        """The result."""
+
+
 @dataclass(frozen=True, eq=False)
-class SideBySide:
-    """A result that is made from others on first access: arrays, which may stay in a file, side by side as float64."""
+class SideBySide(MadeOnAccess):
+    """Arrays, which may stay in a file, side by side as float64."""
 
     arrays: tuple[NDArray[Any], ...]
 
@@ -88,7 +106,7 @@ class Results:
 
     def __getitem__(self, name: str) -> Any:
         value = self._values[name]
-        if isinstance(value, SideBySide):
+        if isinstance(value, MadeOnAccess):
             value = self._values[name] = value.made()
         return value
 
@@ -177,8 +195,26 @@ class Pass:
     state: str = ""
 
 
+@dataclass(frozen=True)
+class JointPass:
+    """Passes over the same frames that are made as one; their results are sent as a list, in the same order."""
+
+    parts: tuple[Pass, ...]
+
+
+def parts_of(one: Pass | JointPass) -> tuple[Pass, ...]:
+    """The parts of a joint pass; a single pass is its own part."""
+    return one.parts if isinstance(one, JointPass) else (one,)
+
+
+def results_of_parts(passes: Sequence[Pass | JointPass], results: Sequence[Any]) -> list[Any]:
+    """The results that each of the passes is sent, given the results of all parts in order."""
+    found = iter(results)
+    return [[next(found) for _ in one.parts] if isinstance(one, JointPass) else next(found) for one in passes]
+
+
 # yields passes, is sent the results of each pass, returns the results of all
-Passes = Generator[Pass, KernelResults, Results]
+Passes = Generator[Pass | JointPass, Any, Results]
 
 
 class Computation(ABC):
@@ -241,6 +277,13 @@ class Computation(ABC):
         """Notes on the chosen frames before they are read: reasons why the results could mislead."""
         return ()
 
+    def check_memory(self, frames: FrameSelection, memory: int) -> None:
+        """Checks before the first frame that results of these frames fit into `memory` bytes.
+
+        Raises MemoryLimitError, with what would fit. Working memory of passes is checked by their plans.
+        """
+        return
+
     @property
     def other_files(self) -> tuple[str, ...]:
         """Names of other files that decide the results, besides the trajectory's: topology, index files, references."""
@@ -271,3 +314,8 @@ class Computation(ABC):
         There is one pass then, with the results "values" (frames, ...) and "time" (frames,).
         """
         return None
+
+    def _row_datasets(self, frames: FrameSelection) -> Sequence[ResultDataset]:
+        """The data set of each part of the pass, in order; empty for results that are not rows of frames."""
+        dataset = self._row_dataset(frames)
+        return () if dataset is None else (dataset,)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from kinema.base.errors import ArgumentError, OutOfRangeError
 from kinema.base.notes import collected, recorded
 from kinema.base.timings import BLOCK_COLUMNS
-from kinema.execution.computation import Computation, Pass, Results
+from kinema.execution.computation import Computation, JointPass, Pass, Results, parts_of
 from kinema.execution.record import RunRecord
 from kinema.execution.run import check_analyses, run, run_pass
 from kinema.model.selection.frames import FrameSelection
@@ -98,7 +98,8 @@ class _GrowingRun:
         self.restarts = 0
         self.n_frames = 0
         self.done = FrameSelection(range(0))
-        self.rows: dict[int, list[Mapping[str, NDArray[Any]]]] = {}
+        # of each part of the pass, the rows that have come
+        self.rows: dict[int, list[list[Mapping[str, NDArray[Any]]]]] = {}
         self.whole: dict[int, int] = {}
         self.timings: list[PassTimings] = []
         self.plan = ""
@@ -116,10 +117,13 @@ class _GrowingRun:
         self.done = FrameSelection.from_ascending(chosen)
         generators = [analysis._passes(self.done) for analysis in self.analyses]
         passes = {number: next(generator) for number, generator in enumerate(generators)}
-        self._compute({number: one for number, one in passes.items() if one.rows is not None}, new)
+        rows = {number: one for number, one in passes.items() if all(part.rows is not None for part in parts_of(one))}
+        self._compute(rows, new)
         for number, generator in enumerate(generators):
             if number in self.rows:
-                self._set(number, _returned(generator, _joined(self.rows[number])))
+                joined = [_joined(part) for part in self.rows[number]]
+                of_pass = joined if isinstance(passes[number], JointPass) else joined[0]
+                self._set(number, _returned(generator, of_pass))
             elif len(chosen) >= _GROWTH * self.whole.get(number, 0):
                 self._run_whole(number)
         return True
@@ -131,14 +135,16 @@ class _GrowingRun:
         numbers = self.choose(self.trajectory).numbers()
         return numbers[numbers < n_frames]
 
-    def _compute(self, passes: dict[int, Pass], new: FrameSelection) -> None:
+    def _compute(self, passes: dict[int, Pass | JointPass], new: FrameSelection) -> None:
         """Computes the rows of new frames."""
         if not passes:
             return
         analyses = [self.analyses[number] for number in passes]
         outcome = run_pass(analyses, list(passes.values()), new, **self.arguments)
-        for number, rows in zip(passes, outcome.results(), strict=True):
-            self.rows.setdefault(number, []).append(rows)
+        found = iter(outcome.results())
+        for number, one in passes.items():
+            for part in self.rows.setdefault(number, [[] for _ in parts_of(one)]):
+                part.append(next(found))
         self.timings = [_added([*self.timings, outcome.timings])]
         self.plan = outcome.plan
 
@@ -186,7 +192,7 @@ class _GrowingRun:
                 analysis.record = replace(analysis.record, notes=(*notes, *analysis.record.notes))
 
 
-def _returned(generator: Any, results: Mapping[str, Any]) -> Results:
+def _returned(generator: Any, results: Any) -> Results:
     try:
         generator.send(results)
     except StopIteration as end:

@@ -196,15 +196,16 @@ class Persistence:
 def _datasets(analyses: Sequence[Computation], frames: FrameSelection) -> list[ResultDataset]:
     datasets: list[ResultDataset] = []
     for analysis in analyses:
-        dataset = analysis._row_dataset(frames)
-        if dataset is None or analysis.n_passes != 1:
-            why = "has no results per frame" if dataset is None else "reads its frames several times here"
+        of_analysis = analysis._row_datasets(frames)
+        if not of_analysis or analysis.n_passes != 1:
+            why = "reads its frames several times here" if of_analysis else "has no results per frame"
             raise ArgumentError(
                 f"{type(analysis).__name__} {why}, and out= writes rows as they come; run it without out= and write "
                 "the results with .save()"
             )
-        same = sum(one.name == dataset.name or one.name.startswith(f"{dataset.name}_") for one in datasets)
-        datasets.append(dataset if not same else _renamed(dataset, f"{dataset.name}_{same + 1}"))
+        for dataset in of_analysis:
+            same = sum(one.name == dataset.name or one.name.startswith(f"{dataset.name}_") for one in datasets)
+            datasets.append(dataset if not same else _renamed(dataset, f"{dataset.name}_{same + 1}"))
     return datasets
 
 

@@ -6,8 +6,9 @@ leaves a valid file. Layout:
     /              attributes: format = "kinema results", version = 1, kinema, complete, run
     /frames        (frames,) int64; numbers in the trajectory
     /time          (frames,) float64; attribute unit = "ps"
-    /<quantity>   (frames, ...), one for each analysis; attributes unit, columns, title, provenance (JSON); or, for any
-                  number of rows per frame, a group (`kinema.execution.list_rows`). Atoms in columns count from 0
+    /<quantity>   (frames, ...), one for each analysis; attributes unit, columns, periods, title, provenance (JSON);
+                  or, for any number of rows per frame, a group (`kinema.execution.list_rows`). Atoms in columns count
+                  from 0
 
 All data sets are contiguous and not compressed. During the run the file has a temporary name
 (`kinema.storage.output_file`) and its attribute `complete` is False: missing rows are 0. When all rows are written, the
@@ -62,7 +63,7 @@ _KINDS = "biufc"
 
 @dataclass(frozen=True)
 class ResultDataset:
-    """A data set: its name, unit, column names (may be empty), title, and provenance (JSON).
+    """A data set: its name, unit, column names (may be empty), title, provenance (JSON), and periods of its columns.
 
     `lists`: for any number of rows per frame, the names and units of the results; each has one or more numbers per row.
     """
@@ -73,6 +74,7 @@ class ResultDataset:
     title: str
     provenance: str
     lists: tuple[tuple[str, str], ...] = ()
+    periods: tuple[float, ...] = ()
 
 
 def check_result_path(
@@ -388,6 +390,7 @@ class ResultFile:
         attributes = {
             "unit": dataset.unit,
             **({"columns": list(dataset.columns)} if dataset.columns else {}),
+            **({"periods": list(dataset.periods)} if any(dataset.periods) else {}),
             "title": dataset.title,
             "provenance": dataset.provenance,
         }

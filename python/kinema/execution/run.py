@@ -18,7 +18,16 @@ from kinema.base.progress import ProgressChoice, Report, reporting
 from kinema.base.resources import default_memory, parse_memory
 from kinema.base.timings import BLOCK_COLUMNS
 from kinema.cache.counts import CacheCounts, counts_of_all
-from kinema.execution.computation import Computation, Pass, Passes, Results, ResultsOnRoot
+from kinema.execution.computation import (
+    Computation,
+    JointPass,
+    Pass,
+    Passes,
+    Results,
+    ResultsOnRoot,
+    parts_of,
+    results_of_parts,
+)
 from kinema.execution.record import RunRecord
 from kinema.model.selection.frames import FrameChoice, FrameSelection
 from kinema.runners import (
@@ -106,6 +115,8 @@ def run(
                 decoded = decode_frames(core, chosen, workers=threads, memory=limit, progress=shown)
                 emit(decoded.notes())
                 chosen = decoded.readable()
+            for analysis in analyses:
+                analysis.check_memory(chosen, limit or default_memory())
             emit([note for analysis in analyses for note in analysis.notes_before(chosen)])
             persistence = _persistence(analyses, chosen, saved, out)
             passes = _Passes(analyses, chosen, chosen_runner, workers, limit, shown, access)
@@ -148,13 +159,13 @@ def run(
 
 def run_pass(
     analyses: Sequence[Computation],
-    passes: Sequence[Pass],
+    passes: Sequence[Pass | JointPass],
     frames: FrameSelection,
     *,
     workers: int | None = None,
     memory: int | str | None = None,
 ) -> PassResult:
-    """One pass of each analysis over the frames, together, on threads."""
+    """One pass of each analysis over the frames, together, on threads. The result has all parts of joint passes."""
     limit = 0 if memory is None else parse_memory(memory)
     whole = _Passes(analyses, frames, choose_runner("threads"), workers, limit, False, "direct")
     return whole._run_pass(0, 1, dict(enumerate(passes)), None)
@@ -225,7 +236,7 @@ class _Passes:
         known = [count for count in counts if count is not None]
         n_passes = max(known) if len(known) == len(counts) else None
         generators: list[Passes] = [analysis._passes(self.frames) for analysis in self.analyses]
-        waiting: dict[int, Pass] = {number: next(generator) for number, generator in enumerate(generators)}
+        waiting: dict[int, Pass | JointPass] = {number: next(generator) for number, generator in enumerate(generators)}
         results: dict[int, Results] = {}
         outcomes: list[PassResult] = []
         while waiting:
@@ -236,8 +247,9 @@ class _Passes:
                 of_pass = outcome.results()
             else:
                 of_pass = persistence.end_pass(outcome.partials, last=len(outcomes) == n_passes)
-            following: dict[int, Pass] = {}
-            for number, one in zip(waiting, of_pass, strict=True):
+            following: dict[int, Pass | JointPass] = {}
+            of_analyses = results_of_parts(list(waiting.values()), of_pass)
+            for number, one in zip(waiting, of_analyses, strict=True):
                 try:
                     following[number] = generators[number].send(one)
                 except StopIteration as end:
@@ -246,13 +258,14 @@ class _Passes:
         return [results[number] for number in range(len(self.analyses))], outcomes
 
     def _run_pass(
-        self, number: int, n_passes: int | None, waiting: dict[int, Pass], persistence: Persistence | None
+        self, number: int, n_passes: int | None, waiting: dict[int, Pass | JointPass], persistence: Persistence | None
     ) -> PassResult:
+        parts = [(self.analyses[at], part) for at, one in waiting.items() for part in parts_of(one)]
         title = ", ".join(type(self.analyses[at]).__name__ for at in waiting)
         if n_passes != 1:
             title += f", round {number + 1}" + ("" if n_passes is None else f" of {n_passes}")
-        title = "; ".join([title, *(one.state for one in waiting.values() if one.state)])
-        jobs = [(one.kernel, tuple(one.transforms)) for one in waiting.values()]
+        title = "; ".join([title, *(one.state for _, one in parts if one.state)])
+        jobs = [(one.kernel, tuple(one.transforms)) for _, one in parts]
         core = self.analyses[0].trajectory.core
         with reporting(self.progress, title, len(self.frames), launched=self.runner.launched) as report:
             request = PassRequest(
@@ -263,14 +276,14 @@ class _Passes:
                 memory=self.memory,
                 progress=report,
                 access=self.access,
-                rows=[one.rows for one in waiting.values()],
+                rows=[one.rows for _, one in parts],
                 run=self.run,
             )
             if persistence is None:
                 return self.runner.map_reduce(request)
             # the leaves are the same for every access
             plan = request.plan(memory=self.memory or default_memory(), workers=1, access="direct")
-            reduction = persistence.begin_pass(number, [self.analyses[at] for at in waiting], jobs, plan)
+            reduction = persistence.begin_pass(number, [analysis for analysis, _ in parts], jobs, plan)
             if not reduction.missing:
                 return _restored(plan, reduction, report)
             try:

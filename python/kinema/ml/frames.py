@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -17,7 +17,8 @@ from kinema.cache.node_cache import NodeCache, NodeCacheChoice, node_cache_of
 from kinema.ml.batch import Batch, row_of
 from kinema.ml.catalogue.catalogue import Catalogue
 from kinema.ml.dataset import Dataset, Extents, Reading
-from kinema.ml.labels import CatalogueNumbers, Table, atomic_numbers_of, label_values
+from kinema.ml.fields.computed import ComputedFields
+from kinema.ml.fields.labels import CatalogueNumbers, Table, atomic_numbers_of, label_values
 from kinema.ml.pairs import lagged_positions
 from kinema.ml.processes import ProcessLocal
 from kinema.ml.sample_numbers import sample_numbers
@@ -26,13 +27,17 @@ from kinema.ml.systems import CatalogueSystems, OpenTrajectories, System, system
 from kinema.model.frame import VECTOR_FIELDS, float_name
 from kinema.model.selection.atoms import AtomChoice
 from kinema.model.selection.frames import FrameSelection
-from kinema.trajectory import Trajectory
+from kinema.trajectory import UNITS, Trajectory
+
+if TYPE_CHECKING:
+    from kinema.analysis.declared import UnboundAnalysis
 
 LAGGED = "_lagged"
 """Suffix of the fields of the second frame of a pair, as in "positions_lagged"."""
 
 # in every batch
 _STAMPS = ("cell", "step", "time")
+_UNITS = {"velocities": "velocity", "forces": "force", "time": "time"}
 _PLANNED = 64
 
 
@@ -51,10 +56,12 @@ class FrameDataset(Dataset):
         labels or `lag` need all trajectories at once.
     select : as `Trajectory.select`
         Applied to each trajectory.
-    fields : str or list of str
+    fields : str, analysis without its trajectory, or a list of these
         "positions", "velocities", "forces"; "atomic_numbers"; names of labels. Atomic numbers are added by themselves
         if the systems differ and all state their elements, but not for catalogues. A label is a column of `labels`,
-        otherwise an observable of H5MD files, in the unit of the file.
+        otherwise an observable of H5MD files, in the unit of the file. An analysis with one row per frame,
+        `Dihedrals.of("protein", phi=True)`, is bound to each trajectory with its own atoms, and computed of the frames
+        of a batch: (n, columns), the values of its `run` to the bit, under the name of its command, "dihedrals".
     transform : callable, optional
         Takes each batch and changes its arrays, or returns a mapping of other arrays.
     dtype : float32 or float64
@@ -90,7 +97,7 @@ class FrameDataset(Dataset):
         self,
         trajectories: Any,
         select: AtomChoice = None,
-        fields: str | Sequence[str] = "positions",
+        fields: str | UnboundAnalysis | Sequence[str | UnboundAnalysis] = "positions",
         *,
         transform: Transform | None = None,
         dtype: DTypeLike = "float32",
@@ -101,7 +108,7 @@ class FrameDataset(Dataset):
         ragged: bool | None = None,
         node_cache: NodeCacheChoice = None,
     ) -> None:
-        names = (fields,) if isinstance(fields, str) else tuple(fields)
+        names, unbound = _names_and_analyses(fields)
         self._dtype = float_name(dtype)
         self._transform = transform
         self._lag = lag
@@ -111,7 +118,8 @@ class FrameDataset(Dataset):
         cache = node_cache_of(node_cache)
         self._systems: Sequence[System]
         opened: list[tuple[System, Trajectory]] = []
-        if isinstance(trajectories, Catalogue) and not (label_names or labels) and select is None and lag is None:
+        whole = select is None and lag is None and not unbound
+        if isinstance(trajectories, Catalogue) and not (label_names or labels) and whole:
             self._systems = of_catalogue = CatalogueSystems(trajectories, self._vectors, cache and cache.sized(1))
             # whether the other trajectories can be opened is known when they are first read
             of_catalogue[0].snapshot.open()
@@ -123,6 +131,11 @@ class FrameDataset(Dataset):
             self._counts = np.array([system.n_atoms for system in self._systems], np.int64)
         self._frame_bounds = _bounds(lengths)
         self._labels, there, self._label_units = label_values(opened, label_names, labels, missing)
+        self._computed = ComputedFields(unbound, opened)
+        twice = [name for name in self._computed.names if name in (*self._labels, *VECTOR_FIELDS, *_STAMPS)]
+        if twice:
+            raise ArgumentError(f"{twice[0]} is the name of a label and of an analysis; give the label another name")
+        self._label_units |= self._computed.units
         few, many = self._counts.min(), self._counts.max()
         self._ragged = bool(few != many) if ragged is None else ragged
         if not self._ragged and few != many:
@@ -192,8 +205,19 @@ class FrameDataset(Dataset):
 
     @property
     def label_units(self) -> Mapping[str, str | None]:
-        """Names of the labels, with their units in the files; None if a file does not state the unit."""
+        """Names of labels and of values of analyses, with their units; None if a file does not state the unit."""
         return self._label_units
+
+    @property
+    def units(self) -> Mapping[str, str | None]:
+        """The unit of each array with one: vectors, cell, time, labels and values of analyses."""
+        known = {name: UNITS[_UNITS.get(name, "length")] for name in (*self._vectors, "cell", "time")}
+        return {**known, **self._label_units}
+
+    @property
+    def columns(self) -> Mapping[str, tuple[str, ...]]:
+        """Names of the columns of values of analyses, for the first trajectory; atoms count from 0."""
+        return self._computed.columns
 
     @property
     def has_pairs(self) -> bool:
@@ -226,7 +250,7 @@ class FrameDataset(Dataset):
             facts += [name, _digest(np.ascontiguousarray(values).tobytes())]
         if self._first is not None:
             facts.append(_digest(self._first.tobytes()))
-        return facts
+        return facts + self._computed.facts()
 
     def numbering(self) -> list[str]:
         """The part of `facts` that decides which frames a sample number means: without atoms, transforms and labels."""
@@ -254,7 +278,7 @@ class FrameDataset(Dataset):
         atoms = float(np.average(self._counts, weights=frames if frames.any() else None))
         item = 4 if self._dtype == "float32" else 8
         each = atoms * 3 * item * len(self._vectors) + 9 * 8 + 16
-        each += sum(values[:1].nbytes for values in self._labels.values())
+        each += sum(values[:1].nbytes for values in self._labels.values()) + self._computed.sample_bytes
         return int(each * (1 if self._lag is None else 2))
 
     @property
@@ -302,7 +326,7 @@ class FrameDataset(Dataset):
 
     def __repr__(self) -> str:
         pairs = "" if self._lag is None else f"pairs {self._lag:g} ps apart, "
-        what = ", ".join((*self._vectors, *self._labels))
+        what = ", ".join((*self._vectors, *self._label_units))
         number = self.n_trajectories
         return f"<FrameDataset {self._systems[0].name}: {len(self)} samples of {number} trajectories, {pairs}{what}>"
 
@@ -318,6 +342,7 @@ class FrameDataset(Dataset):
         np.cumsum(counts, out=ptr[1:])
         vectors = {name: batch.scratch(name, (int(ptr[-1]), 3), self._dtype) for name in self._vectors}
         stamps = self._read(system, frames, vectors, worker_count(workers))
+        computed = self._compute(system, frames, worker_count(workers))
         n = len(numbers)
         for suffix, part in (("", slice(0, n)), (LAGGED, slice(n, 2 * n)))[: 1 if self._second is None else 2]:
             atoms = slice(int(ptr[part.start]), int(ptr[part.stop]))
@@ -328,6 +353,8 @@ class FrameDataset(Dataset):
                 batch.put(name + suffix, stamps[stored][part])
             for name, labels in self._labels.items():
                 batch.put(name + suffix, labels[frames[part]])
+            for name, values in computed.items():
+                batch.put(name + suffix, values[part])
         self._put_atoms(batch, system[:n], ptr[: n + 1])
         if self._node_cache is not None:
             emit_troubles()
@@ -358,6 +385,18 @@ class FrameDataset(Dataset):
             out=[values.reshape(-1) for values in out.values()],
             workers=workers,
         )
+
+    def _compute(self, system: NDArray[np.intp], frames: NDArray[np.int64], workers: int) -> dict[str, NDArray[Any]]:
+        """Values of analyses, one row a frame."""
+        out = self._computed.room(len(frames))
+        opened = self._opened.get()
+        for number in np.unique(system).tolist() if out else ():
+            one, core = opened.get(number)
+            rows = np.flatnonzero(system == number)
+            self._computed.compute(
+                number, core, one.numbers(frames[rows] - self._frame_bounds[number]), out, rows, workers
+            )
+        return out
 
     def _put_atoms(self, batch: Batch, system: NDArray[np.intp], ptr: NDArray[np.int64]) -> None:
         if self._ragged:
@@ -397,6 +436,12 @@ class FrameDataset(Dataset):
             read += found[0]
             decoded += found[2] * frame_bytes
             reads += len(own)
+            for atoms in self._computed.atoms(int(number)):
+                # which are read and decoded a second time
+                found = _core.plan_frames(core, chosen, atoms=atoms, fields=("positions",))
+                read += found[0]
+                decoded += found[2] * len(atoms) * 3 * 4
+                reads += len(own)
         return Reading(useful, read, decoded, reads)
 
     @property
@@ -421,6 +466,20 @@ class FrameDataset(Dataset):
 
     def _open(self) -> OpenTrajectories:
         return OpenTrajectories(self._systems)
+
+
+def _names_and_analyses(fields: Any) -> tuple[tuple[str, ...], list[UnboundAnalysis]]:
+    """Names of fields, and analyses. Raises ArgumentError for anything else."""
+    given = [fields] if isinstance(fields, str) or not isinstance(fields, Sequence) else fields
+    analyses = [one for one in given if not isinstance(one, str)]
+    for one in analyses:
+        if not callable(getattr(one, "bind", None)):
+            found = type(one).__name__
+            how = f"; {found}.of(...) is one" if hasattr(one, "trajectory") else ""
+            raise ArgumentError(
+                f"fields are names, or analyses with one row per frame without a trajectory{how}, found {found}"
+            )
+    return tuple(one for one in given if isinstance(one, str)), analyses
 
 
 def _digest(data: bytes) -> str:

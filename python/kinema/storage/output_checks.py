@@ -17,6 +17,7 @@ _STREAMS = ("-", "/dev/stdout", "/dev/stderr")
 _FRONT = 1 << 16
 _LONGEST_LINE = 1 << 26
 _PNG, _PDF, _HDF5, _NUMPY, _PARQUET = b"\x89PNG\r\n\x1a\n", b"%PDF-", b"\x89HDF\r\n\x1a\n", b"\x93NUMPY", b"PAR1"
+_ZIP = b"PK\x03\x04"
 # the names of columns may come first
 _TABLE = re.compile(rb"([^\n]*\n)?(#|<!--) kinema \d")
 _JSON = re.compile(rb'\s*\{\s*"(kinema\w*"\s*:|schema"\s*:\s*"kinema-)')
@@ -92,6 +93,8 @@ def is_remade(path: str | os.PathLike[str]) -> bool:
         return b"kinema results" in front and _is_results_file(name)
     if front.startswith(_NUMPY):
         return _is_described_array(name)
+    if front.startswith(_ZIP):
+        return _has_npz_provenance(name)
     if front.startswith(_PARQUET):
         return _has_parquet_provenance(name)
     return bool(_TABLE.match(front) or _JSON.match(front) or _SVG.search(front))
@@ -152,6 +155,21 @@ def _is_described_array(name: str) -> bool:
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         # not a description by Kinema, or one of another array
         return False
+
+
+def _has_npz_provenance(name: str) -> bool:
+    """Whether a .npz file has an array `provenance` of Kinema; archives of samples have none."""
+    import zipfile
+
+    import numpy as np
+
+    try:
+        with np.load(name, allow_pickle=False) as arrays:
+            lines = arrays["provenance"] if "provenance" in arrays.files else np.array([])
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile):
+        # damaged, or an archive of something else
+        return False
+    return lines.dtype.kind == "U" and lines.size > 0 and str(lines.flat[0]).startswith("kinema ")
 
 
 def _has_parquet_provenance(name: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -138,9 +139,11 @@ def write_table(
 
     ====== ==================================================================================================
     .csv   comma-separated; the first line has the columns' names, for pandas.read_csv(comment="#") and
-           numpy.genfromtxt(names=True, delimiter=","); then provenance in lines that begin with #
+           numpy.genfromtxt(names=True, delimiter=","); then provenance in lines that begin with #, and the periods
+           of columns that have one
     .xvg   as GROMACS writes and Grace reads: # comments, @ labels, the column that the others depend on first
-    .dat   columns between spaces; the first line has their names, for numpy.genfromtxt(names=True)
+    .dat   columns between spaces; the first line has their names, for numpy.genfromtxt(names=True); a comment has
+           their units
     .npy   (rows, columns) float64; names and provenance in a JSON file of the same name + ".json"
     .parquet  one column each, provenance as the file's metadata; needs pyarrow
     ====== ==================================================================================================
@@ -227,10 +230,22 @@ def _text(column: Column) -> list[str]:
     return [repr(float(value)) for value in column.values]
 
 
+def _comments(table: Table, provenance: Provenance, *, units: bool = False) -> list[str]:
+    """The lines of the provenance, and what names of columns do not say: periods; with `units`, units too.
+
+    `kinema.statistics` reads them.
+    """
+    lines = [f"# {line}" for line in provenance.lines()]
+    if units:
+        lines.append(f"# units: {json.dumps({one.name: one.unit for one in table.columns if one.unit})}")
+    periods = {one.name: one.period for one in table.columns if one.period}
+    return [*lines, f"# periods: {json.dumps(periods)}"] if periods else lines
+
+
 def _write_csv(file: IO[bytes], table: Table, provenance: Provenance) -> None:
     # names first, where numpy.genfromtxt(names=True) takes them
     lines = [",".join(_quoted(printable(column.label)) for column in table.columns)]
-    lines += [f"# {line}" for line in provenance.lines()]
+    lines += _comments(table, provenance)
     rows = zip(*(map(_quoted, _text(column)) for column in table.columns), strict=True)
     lines += [",".join(row) for row in rows]
     file.write(("\n".join(lines) + "\n").encode())
@@ -244,7 +259,7 @@ def _quoted(text: str) -> str:
 
 def _write_xvg(file: IO[bytes], table: Table, provenance: Provenance) -> None:
     x, others = table.curves()
-    lines = [f"# {line}" for line in provenance.lines()]
+    lines = _comments(table, provenance)
     lines += [f'@    title "{_grace(table.title)}"']
     lines += [
         f'@    xaxis  label "{_grace(x.label)}"',
@@ -268,7 +283,7 @@ def _write_dat(file: IO[bytes], table: Table, provenance: Provenance) -> None:
     cells = [["_".join(text.split()) or "-" for text in _text(column)] for column in table.columns]
     # names first, where numpy.genfromtxt(names=True) takes them; numpy.loadtxt skips all of these lines
     lines = ["#" + " ".join(f"{name:>18}" for name in names)[1:]]
-    lines += [f"# {line}" for line in provenance.lines()]
+    lines += _comments(table, provenance, units=True)
     lines += [" ".join(f"{value:>18}" for value in row) for row in zip(*cells, strict=True)]
     file.write(("\n".join(lines) + "\n").encode())
 
@@ -278,10 +293,8 @@ def _write_npy(file: IO[bytes], table: Table, provenance: Provenance) -> None:
 
 
 def _sidecar(table: Table, provenance: Provenance) -> str:
-    import json
-
     numeric = [column for column in table.columns if column.values.dtype.kind != "U"]
-    columns = [{"name": column.name, "unit": column.unit} for column in numeric]
+    columns = [{"name": one.name, "unit": one.unit} | ({"period": one.period} if one.period else {}) for one in numeric]
     fingerprint = ArrayFingerprint()
     np.save(fingerprint, table.numbers(), allow_pickle=False)
     described = {
@@ -302,7 +315,11 @@ def _write_parquet(file: IO[bytes], table: Table, provenance: Provenance) -> Non
 
     arrays = [pyarrow.array(column.values) for column in table.columns]
     fields = [
-        pyarrow.field(column.name, array.type, metadata={"unit": column.unit})
+        pyarrow.field(
+            column.name,
+            array.type,
+            metadata={"unit": column.unit} | ({"period": repr(column.period)} if column.period else {}),
+        )
         for column, array in zip(table.columns, arrays, strict=True)
     ]
     schema = pyarrow.schema(fields, metadata={"title": table.title, "kinema": provenance.json()})

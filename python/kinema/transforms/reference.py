@@ -125,6 +125,25 @@ class Reference:
             )
         return result
 
+    @property
+    def n_frames(self) -> int:
+        """Number of its frames; 1 for a structure."""
+        return self._source.n_frames if isinstance(self._source, Trajectory) else 1
+
+    def positions_of_all_frames(self, selection: Selection) -> NDArray[np.float32]:
+        """(frames, n, 3) in angstrom for the atoms of `selection`, in its order.
+
+        A note names transforms that are left out. Raises as `positions`, but positions may not be numbers.
+        """
+        if not isinstance(self._source, Trajectory):
+            return self.positions(selection)[None].astype(np.float32)
+        structure, _ = self._structure
+        known = {one.label for one in structure.core.transforms}
+        left_out = [one.label for one in self._trajectory.core.transforms if one.label not in known]
+        if left_out and not self._is_own:
+            emit([f"{', '.join(left_out)}: not applied to {structure.paths[0]}; open it with the same transforms"])
+        return structure.read(select=self._atoms(selection).indices, dtype="float32")
+
     def cell(self) -> tuple[NDArray[np.float64], tuple[bool, bool, bool]]:
         """The cell after the transforms, (3, 3) in angstrom, and which of its edges repeat; an array has none."""
         if isinstance(self._source, np.ndarray):

@@ -1,8 +1,11 @@
 //! Caps of a sphere that other spheres cover, and how many points of the sphere are in none of them.
 
-use super::points::{Block, LANES, SpherePoints};
+use super::points::{Block, SpherePoints};
 use crate::geometry::cell_list::Neighbors;
-use crate::lanes::{Eight, Quad};
+use crate::lanes::{EIGHT as LANES, Eight, Quad, WithEight};
+
+/// A bit for each lane.
+const LANES_OF_ALL: u32 = 0xff;
 
 /// Eight numbers.
 type Row = [f32; LANES];
@@ -105,34 +108,51 @@ pub(crate) fn exposed<Q: Quad>(
     if !find(points, (radius, radii), neighbors, caps) {
         return 0;
     }
-    let (mut free, mut last) = (0, 0);
+    let (mut n_free, mut last) = (0, 0);
     for (number, block) in points.blocks.iter().enumerate() {
-        let covered = if points.are_many() {
-            if is_in_one::<Q>(block.center, &caps.eights, &mut last) {
+        let free = if points.are_many() {
+            let center = all::<Q>(block.center);
+            if is_in_one::<Q>(center, &caps.eights, &mut last) {
                 continue;
             }
-            covered_by_near::<Q>(block, &caps.eights)
+            free_of_near::<Q>(center, block, &caps.eights)
         } else {
-            covered::<Q>(&block.points, &mut caps.list)
+            free_of_all::<Q>(block, &mut caps.list)
         };
-        free += (points.lanes(number) & !covered).count_ones();
+        n_free += (points.lanes(number) & free).count_ones();
     }
-    free
+    n_free
 }
 
-/// Whether a cap covers all points of a block around a direction. `last` is where the one was that did so before.
+/// x, y and z of one direction or of several.
+type Directions<Q> = (<Q as WithEight>::Eight, <Q as WithEight>::Eight, <Q as WithEight>::Eight);
+
 #[inline(always)]
-fn is_in_one<Q: Quad>(center: [f32; 3], eights: &[Eights], last: &mut usize) -> bool {
-    let [x, y, z] = center;
-    let (x, y, z) = (Q::Eight::all(x), Q::Eight::all(y), Q::Eight::all(z));
+fn all<Q: Quad>([x, y, z]: [f32; 3]) -> Directions<Q> {
+    (Q::Eight::all(x), Q::Eight::all(y), Q::Eight::all(z))
+}
+
+#[inline(always)]
+fn loaded<Q: Quad>(x: &Row, y: &Row, z: &Row) -> Directions<Q> {
+    (Q::Eight::load(x), Q::Eight::load(y), Q::Eight::load(z))
+}
+
+#[inline(always)]
+fn product<Q: Quad>(u: Directions<Q>, v: Directions<Q>) -> Q::Eight {
+    u.0.multiply(v.0).add(u.1.multiply(v.1)).add(u.2.multiply(v.2))
+}
+
+/// Whether a cap covers all points of the block around a direction. `last` is where the cap was that did so before.
+#[inline(always)]
+fn is_in_one<Q: Quad>(center: Directions<Q>, eights: &[Eights], last: &mut usize) -> bool {
     // blocks that follow each other are near each other
     if let Some(eight) = eights.get(*last)
-        && is_in_one_of::<Q>((x, y, z), eight)
+        && is_in_one_of::<Q>(center, eight)
     {
         return true;
     }
     for (at, eight) in eights.iter().enumerate() {
-        if is_in_one_of::<Q>((x, y, z), eight) {
+        if is_in_one_of::<Q>(center, eight) {
             *last = at;
             return true;
         }
@@ -141,58 +161,54 @@ fn is_in_one<Q: Quad>(center: [f32; 3], eights: &[Eights], last: &mut usize) -> 
 }
 
 #[inline(always)]
-fn is_in_one_of<Q: Quad>((x, y, z): (Q::Eight, Q::Eight, Q::Eight), eight: &Eights) -> bool {
-    let product = x.multiply(Q::Eight::load(&eight[0])).add(y.multiply(Q::Eight::load(&eight[1])));
-    product.add(z.multiply(Q::Eight::load(&eight[2]))).above(Q::Eight::load(&eight[5])) != 0
+fn is_in_one_of<Q: Quad>(center: Directions<Q>, eight: &Eights) -> bool {
+    product::<Q>(center, loaded::<Q>(&eight[0], &eight[1], &eight[2])).at_most(Q::Eight::load(&eight[5]))
+        != LANES_OF_ALL
 }
 
-/// The lanes of a block that are in a cap, of the caps that come near the block.
+/// The lanes of a block that are in no cap, of the caps that come near its centre.
 #[inline(always)]
-fn covered_by_near<Q: Quad>(block: &Block, eights: &[Eights]) -> u32 {
-    let [x, y, z] = block.center;
-    let (x, y, z) = (Q::Eight::all(x), Q::Eight::all(y), Q::Eight::all(z));
-    let [xs, ys, zs] = &block.points;
-    let (xs, ys, zs) = (Q::Eight::load(xs), Q::Eight::load(ys), Q::Eight::load(zs));
-    let mut covered = 0;
+fn free_of_near<Q: Quad>(center: Directions<Q>, block: &Block, eights: &[Eights]) -> u32 {
+    let [x, y, z] = &block.points;
+    let points = loaded::<Q>(x, y, z);
+    let mut free = LANES_OF_ALL;
     for eights in eights.chunks(8) {
         // a bit for each cap
         let mut near = 0_u64;
         for (at, eight) in eights.iter().enumerate() {
-            let product = x.multiply(Q::Eight::load(&eight[0])).add(y.multiply(Q::Eight::load(&eight[1])));
-            let product = product.add(z.multiply(Q::Eight::load(&eight[2])));
-            near |= u64::from(product.above(Q::Eight::load(&eight[4]))) << (8 * at);
+            let products = product::<Q>(center, loaded::<Q>(&eight[0], &eight[1], &eight[2]));
+            near |= u64::from(LANES_OF_ALL & !products.at_most(Q::Eight::load(&eight[4]))) << (LANES * at);
         }
         while near != 0 {
             let cap = near.trailing_zeros() as usize;
             near &= near - 1;
             let (eight, lane) = (&eights[cap / LANES], cap % LANES);
-            let product = xs.multiply(Q::Eight::all(eight[0][lane])).add(ys.multiply(Q::Eight::all(eight[1][lane])));
-            let product = product.add(zs.multiply(Q::Eight::all(eight[2][lane])));
-            covered |= product.above(Q::Eight::all(eight[3][lane]));
-            if covered == 0xff {
-                return covered;
+            let direction = all::<Q>([eight[0][lane], eight[1][lane], eight[2][lane]]);
+            free &= product::<Q>(points, direction).at_most(Q::Eight::all(eight[3][lane]));
+            if free == 0 {
+                return 0;
             }
         }
     }
-    covered
+    free
 }
 
-/// The lanes of a block that are in a cap.
+/// The lanes of a block that are in no cap.
 #[inline(always)]
-fn covered<Q: Quad>(block: &[Row; 3], near: &mut [Cap]) -> u32 {
-    let (xs, ys, zs) = (Q::Eight::load(&block[0]), Q::Eight::load(&block[1]), Q::Eight::load(&block[2]));
-    let mut covered = 0;
-    for at in 0..near.len() {
-        let [x, y, z, cosine] = near[at];
-        let product = xs.multiply(Q::Eight::all(x)).add(ys.multiply(Q::Eight::all(y)));
-        covered |= product.add(zs.multiply(Q::Eight::all(z))).above(Q::Eight::all(cosine));
-        if covered == 0xff {
+fn free_of_all<Q: Quad>(block: &Block, caps: &mut [Cap]) -> u32 {
+    let [x, y, z] = &block.points;
+    let points = loaded::<Q>(x, y, z);
+    let mut free = LANES_OF_ALL;
+    for at in 0..caps.len() {
+        let [x, y, z, cosine] = caps[at];
+        free &= product::<Q>(points, all::<Q>([x, y, z])).at_most(Q::Eight::all(cosine));
+        if free == 0 {
             // the first to try with the next block, which is near
-            near.swap(0, at);
+            caps.swap(0, at);
             break;
         }
     }
-    covered
+    free
 }
 
 #[cfg(test)]

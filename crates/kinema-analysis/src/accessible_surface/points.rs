@@ -3,8 +3,7 @@
 //! A sphere that covers the small cap around a block covers all of its points: of many points, most blocks are decided
 //! at once.
 
-/// Points in a block, which are looked at together.
-pub(crate) const LANES: usize = 8;
+use crate::lanes::EIGHT as LANES;
 
 /// The cosine and the sine of the golden angle, pi (3 - sqrt 5).
 const GOLDEN: [f64; 2] = [-0.737_368_878_078_319_9, 0.675_490_294_261_523_7];
@@ -13,7 +12,7 @@ const ROUNDING: f32 = 1e-5;
 /// Number of points from which caps of blocks are so small that single spheres cover most of them.
 const MANY: usize = 300;
 
-/// Points in blocks of [`LANES`].
+/// Points in blocks of [`LANES`], which are looked at together.
 #[derive(Debug)]
 pub(crate) struct SpherePoints {
     pub(crate) blocks: Vec<Block>,

@@ -26,6 +26,20 @@ pub trait PerFrame: Send + Sync + 'static {
     /// # Errors
     /// `Corrupt` for values that it cannot use: [`Frame::not_finite`].
     fn row(&self, frame: &Frame<'_>, scratch: &mut Self::Scratch, values: &mut [Self::Value]) -> Result<()>;
+    /// Computes the rows of several frames, by default one after the other.
+    ///
+    /// # Errors
+    /// As [`PerFrame::row`], with the frame.
+    fn rows(&self, frames: &Frames<'_>, scratch: &mut Self::Scratch, values: &mut [Self::Value]) -> Result<()> {
+        for (frame, row) in frames.iter().zip(values.chunks_exact_mut(self.width().max(1))) {
+            self.row(&frame, scratch, row).map_err(|error| error.with_frame(frame.number))?;
+        }
+        Ok(())
+    }
+    /// As [`Kernel::kept_bytes`], for rows that are so many that a run must have room for them.
+    fn kept_bytes(&self) -> u64 {
+        0
+    }
 }
 
 /// The kernel of a quantity. Results: "time" (n), ps; "values" (n, width).
@@ -48,6 +62,10 @@ impl<P: PerFrame> Kernel for Rows<P> {
         Series::default()
     }
 
+    fn kept_bytes(&self) -> u64 {
+        self.0.kept_bytes()
+    }
+
     fn row_buffer(&self, n_frames: usize) -> Option<AnyRowBuffer> {
         RowBuffer::<P::Value>::new(n_frames, self.0.width()).map(|buffer| buffer as AnyRowBuffer)
     }
@@ -57,12 +75,8 @@ impl<P: PerFrame> Kernel for Rows<P> {
     }
 
     fn accumulate(&self, partial: &mut Series<P::Value>, frames: &Frames<'_>, scratch: &mut P::Scratch) -> Result<()> {
-        let width = self.0.width();
-        let values = partial.extend(frames.stamps(), width);
-        for (frame, row) in frames.iter().zip(values.chunks_exact_mut(width.max(1))) {
-            self.0.row(&frame, scratch, row).map_err(|error| error.with_frame(frame.number))?;
-        }
-        Ok(())
+        let values = partial.extend(frames.stamps(), self.0.width());
+        self.0.rows(frames, scratch, values)
     }
 
     fn merge(&self, left: &mut Series<P::Value>, right: Series<P::Value>) -> Result<()> {

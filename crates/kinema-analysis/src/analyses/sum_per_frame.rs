@@ -26,6 +26,10 @@ pub trait SumPerFrame: Send + Sync + 'static {
     fn empty(&self) -> Self::Sum;
     /// The most bytes that sums take.
     fn sum_bytes(&self) -> u64;
+    /// The most bytes that the sums of a number of frames take.
+    fn leaf_bytes(&self, _n_frames: u64) -> u64 {
+        self.sum_bytes()
+    }
     /// Number of columns of a row.
     fn width(&self) -> usize;
     /// Adds a frame to the sums and computes its row; `row` is zero before.
@@ -85,6 +89,10 @@ impl<Q: SumPerFrame> Kernel for Sums<Q> {
 
     fn partial_bytes(&self) -> u64 {
         self.0.sum_bytes()
+    }
+
+    fn leaf_bytes(&self, n_frames: u64) -> u64 {
+        self.0.leaf_bytes(n_frames)
     }
 
     fn is_exact(&self) -> bool {

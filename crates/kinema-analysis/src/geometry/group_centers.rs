@@ -42,10 +42,21 @@ impl GroupCenters {
     /// # Errors
     /// As [`Arguments::groups`]; `InvalidArgument` for masses that are negative, not finite or all zero.
     pub fn from_arguments(arguments: &Arguments) -> Result<(AtomSelection, Self)> {
-        let grouped = arguments.groups("atoms", "ends")?;
-        let masses = arguments.optional_numbers("masses")?;
+        Self::from_named(arguments, ["atoms", "ends", "masses"])
+    }
+
+    /// The same from arguments with other names.
+    ///
+    /// # Errors
+    /// As [`GroupCenters::from_arguments`].
+    pub fn from_named(
+        arguments: &Arguments,
+        [atoms, ends, weights]: [&'static str; 3],
+    ) -> Result<(AtomSelection, Self)> {
+        let grouped = arguments.groups(atoms, ends)?;
+        let masses = arguments.optional_numbers(weights)?;
         if masses.is_some_and(|masses| masses.len() != grouped.places.len()) {
-            return Err(arguments.wrong("masses", &format!("{} numbers", grouped.places.len())));
+            return Err(arguments.wrong(weights, &format!("{} numbers", grouped.places.len())));
         }
         let groups = grouped.ranges().map(|range| {
             // in the order of the positions, whatever the order in which atoms are given

@@ -6,6 +6,10 @@
 
 use kinema_core::frame::Lattice;
 
+use super::vectors::{self, Vectors, all, difference};
+use crate::cpu::{Cpu, dispatch};
+use crate::lanes::Quad;
+
 type Vector = [f64; 3];
 
 /// D-A distances up to this one are of atoms in one place.
@@ -69,6 +73,39 @@ impl Criterion {
         matches!(self.rule, Rule::BakerHubbard | Rule::Hydrogen)
     }
 
+    /// Lists which of some acceptors may have a fitting angle, by their places in `near`: all that have, and few others.
+    /// `near` are places in `acceptors`, positions in angstrom; `to_donor` as for [`Criterion::bond`].
+    pub(crate) fn candidates(
+        &self,
+        (cpu, lattice): (Cpu, &Lattice),
+        [donor, hydrogen]: [&[f32; 3]; 2],
+        to_donor: Vector,
+        (acceptors, near): (&[[f32; 3]], &[u32]),
+        found: &mut Vec<u32>,
+    ) {
+        let (from, bound) = match self.rule {
+            Rule::WernetNilsson => {
+                found.clear();
+                return found.extend(0..near.len() as u32);
+            }
+            Rule::Gromacs => (donor, 2.0 * ROUNDING - self.cosine),
+            _ => (hydrogen, self.cosine + 2.0 * ROUNDING),
+        };
+        dispatch!(
+            cpu,
+            (),
+            list_candidates,
+            (
+                from: &[f32; 3] = from,
+                to_donor: Vector = to_donor,
+                acceptors: &[[f32; 3]] = acceptors,
+                near: &[u32] = near,
+                limits: [f64; 2] = [bound, lattice.sure()],
+                found: &mut Vec<u32> = found,
+            )
+        );
+    }
+
     /// The bond of atoms whose limited distance, `distance`, is within the reach; `None` if they have none.
     ///
     /// Vectors are nearest images: from the hydrogen to its donor, from the donor to the acceptor, from the hydrogen to
@@ -119,6 +156,38 @@ impl Criterion {
             }
         }
     }
+}
+
+/// Lists the places of atoms whose vectors from a point have a cosine with `to_donor` up to the first limit, and those
+/// farther away than the second one, squared, which may have a nearer image.
+#[inline(always)]
+fn list_candidates<Q: Quad>(
+    from: &[f32; 3],
+    to_donor: Vector,
+    acceptors: &[[f32; 3]],
+    near: &[u32],
+    [bound, sure]: [f64; 2],
+    found: &mut Vec<u32>,
+) {
+    found.clear();
+    found.resize(near.len().next_multiple_of(4), 0);
+    let scale = bound * dot(to_donor, to_donor).sqrt();
+    let from: Vectors<Q> = all([f64::from(from[0]), f64::from(from[1]), f64::from(from[2])]);
+    let (to_donor, scale, sure): (Vectors<Q>, Q, Q) = (all(to_donor), Q::all(scale), Q::all(sure));
+    let (zero, one) = (Q::all(0.0), Q::all(1.0));
+    let mut n = 0;
+    for at in (0..near.len()).step_by(4) {
+        let atom = |lane: usize| &acceptors[near[(at + lane).min(near.len() - 1)] as usize];
+        let apart = difference(Q::xyz([atom(0), atom(1), atom(2), atom(3)]), from);
+        let (squared, along) = (vectors::dot(apart, apart), vectors::dot(apart, to_donor));
+        let fails = Q::select(squared.square_root().multiply(scale).less(along), one, zero);
+        let fails = Q::select(sure.less(squared), zero, fails).store();
+        for (lane, fails) in fails.iter().enumerate().take(near.len() - at) {
+            found[n] = (at + lane) as u32;
+            n += usize::from(*fails == 0.0);
+        }
+    }
+    found.truncate(n);
 }
 
 /// The nearest image of a displacement; most are their own.
@@ -234,5 +303,35 @@ mod tests {
         assert_eq!(at(Criterion::new(Rule::Heavy, 3.0, 90.0)).map(|bond| bond.angle), Some(90.0));
         let straight = Criterion::new(Rule::Gromacs, 3.0, 0.0);
         assert!(straight.bond(3.0, [-1.0, 0.0, 0.0], || [3.0, 0.0, 0.0], [2.0, 0.0, 0.0]).is_some());
+    }
+
+    #[test]
+    fn candidates_are_all_acceptors_that_have_bonds() {
+        let lattice = Lattice::from_cell(&[[9.0, 0.0, 0.0], [2.0, 9.0, 0.0], [0.0, 3.0, 9.0]]).unwrap();
+        let at = |i: u32| [0, 1, 2].map(|x| ((i * (7 + 4 * x) + 3 * x) % 97) as f32 * 0.0917);
+        let acceptors: Vec<[f32; 3]> = (0..103).map(at).collect();
+        let near: Vec<u32> = (0..103).filter(|i| i % 4 != 1).collect();
+        let [donor, hydrogen] = [[4.0_f32, 4.5, 5.0], [4.6, 5.2, 5.3]];
+        let apart = |from: [f32; 3], to: [f32; 3]| {
+            nearest(&lattice, std::array::from_fn(|x| f64::from(to[x]) - f64::from(from[x])))
+        };
+        let to_donor = apart(hydrogen, donor);
+        for rule in [Rule::DistanceAngle, Rule::Gromacs, Rule::WernetNilsson, Rule::Heavy] {
+            for angle in [0.0, 20.0, 90.0, 150.0, 180.0] {
+                let criterion = Criterion::new(rule, 8.0, angle);
+                let lists = [Cpu::detect(), Cpu::baseline()].map(|cpu| {
+                    let mut found = Vec::new();
+                    let places = (&acceptors[..], &near[..]);
+                    criterion.candidates((cpu, &lattice), [&donor, &hydrogen], to_donor, places, &mut found);
+                    found
+                });
+                assert_eq!(lists[0], lists[1]);
+                for (place, acceptor) in (0..).zip(near.iter().map(|i| acceptors[*i as usize])) {
+                    let across = apart(donor, acceptor);
+                    let bond = criterion.bond(length(across), to_donor, || across, apart(hydrogen, acceptor));
+                    assert!(bond.is_none() || lists[0].contains(&place), "{rule:?}, {angle}, {place}");
+                }
+            }
+        }
     }
 }

@@ -1,28 +1,67 @@
-//! Eight lanes of `f32`: a vector's product with eight others, and which of these are above a bound.
+//! Eight lanes of `f32`, for estimates of distances, with a bit for each lane as the answer of a comparison.
 
-/// Eight lanes with the few operations that comparisons of dot products need; both builds give the same bits.
+use super::Plain;
+#[cfg(target_arch = "x86_64")]
+use super::Wide;
+
+/// Number of lanes.
+pub(crate) const EIGHT: usize = 8;
+
+/// Eight lanes with the few operations that a search needs; the same bits on every processor.
 pub(crate) trait Eight: Copy {
     /// One value in all lanes.
     fn all(value: f32) -> Self;
     /// The values as they are.
-    fn load(values: &[f32; 8]) -> Self;
+    fn load(values: &[f32; EIGHT]) -> Self;
     fn add(self, other: Self) -> Self;
+    fn subtract(self, other: Self) -> Self;
     fn multiply(self, other: Self) -> Self;
-    /// A bit for each lane, the first lane the last bit: whether `self > other`; no if one of them is not a number.
-    fn above(self, other: Self) -> u32;
+    /// A bit for each lane that is at most the other; none for what is not a number.
+    fn at_most(self, other: Self) -> u32;
+    /// A bit for each of some numbers below 2^31 that is above `number`.
+    fn above(numbers: &[u32; EIGHT], number: u32) -> u32;
+    /// Writes `first` and the place of each bit that is set, in order, and any numbers after these. Returns how many are set.
+    fn put_places(bits: u32, first: u32, to: &mut [u32; EIGHT]) -> usize;
+}
+
+/// The places of the bits of each byte that are set, and how many these are.
+static PLACES: [([u8; EIGHT], u8); 256] = places();
+
+const fn places() -> [([u8; EIGHT], u8); 256] {
+    let mut all = [([0; EIGHT], 0); 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let (mut bit, mut n) = (0, 0);
+        while bit < EIGHT {
+            if byte >> bit & 1 == 1 {
+                all[byte].0[n] = bit as u8;
+                n += 1;
+            }
+            bit += 1;
+        }
+        all[byte].1 = n as u8;
+        byte += 1;
+    }
+    all
+}
+
+/// How many bits of a byte are set.
+#[inline(always)]
+pub(crate) fn count_bits(bits: u32) -> usize {
+    PLACES[(bits & 0xff) as usize].1 as usize
 }
 
 /// Plain Rust, for every processor.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct PlainEight([f32; 8]);
+pub(crate) struct PlainEight([f32; EIGHT]);
 
 impl Eight for PlainEight {
     #[inline(always)]
     fn all(value: f32) -> Self {
-        Self([value; 8])
+        Self([value; EIGHT])
     }
     #[inline(always)]
-    fn load(values: &[f32; 8]) -> Self {
+    fn load(values: &[f32; EIGHT]) -> Self {
         Self(*values)
     }
     #[inline(always)]
@@ -30,12 +69,34 @@ impl Eight for PlainEight {
         Self(std::array::from_fn(|i| self.0[i] + other.0[i]))
     }
     #[inline(always)]
+    fn subtract(self, other: Self) -> Self {
+        Self(std::array::from_fn(|i| self.0[i] - other.0[i]))
+    }
+    #[inline(always)]
     fn multiply(self, other: Self) -> Self {
         Self(std::array::from_fn(|i| self.0[i] * other.0[i]))
     }
     #[inline(always)]
-    fn above(self, other: Self) -> u32 {
-        (0..8).map(|i| u32::from(self.0[i] > other.0[i]) << i).sum()
+    fn at_most(self, other: Self) -> u32 {
+        let mut bits = 0;
+        for i in 0..EIGHT {
+            bits |= u32::from(self.0[i] <= other.0[i]) << i;
+        }
+        bits
+    }
+    #[inline(always)]
+    fn above(numbers: &[u32; EIGHT], number: u32) -> u32 {
+        let mut bits = 0;
+        for (i, one) in numbers.iter().enumerate() {
+            bits |= u32::from(*one > number) << i;
+        }
+        bits
+    }
+    #[inline(always)]
+    fn put_places(bits: u32, first: u32, to: &mut [u32; EIGHT]) -> usize {
+        let (places, n) = &PLACES[(bits & 0xff) as usize];
+        *to = places.map(|place| first + u32::from(place));
+        *n as usize
     }
 }
 
@@ -44,7 +105,7 @@ impl Eight for PlainEight {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WideEight(std::arch::x86_64::__m256);
 
-/// Like [`super::Wide`], it is made and used only in bodies that `dispatch!` compiles for AVX2 and FMA, and calls if
+/// Like [`Wide`], it is made and used only in bodies that `dispatch!` compiles for AVX2 and FMA, and calls if
 /// `Cpu::detect` has found both: therefore each intrinsic below may be called. Its safe twin is [`PlainEight`].
 #[cfg(target_arch = "x86_64")]
 impl Eight for WideEight {
@@ -54,7 +115,7 @@ impl Eight for WideEight {
         Self(unsafe { std::arch::x86_64::_mm256_set1_ps(value) })
     }
     #[inline(always)]
-    fn load(values: &[f32; 8]) -> Self {
+    fn load(values: &[f32; EIGHT]) -> Self {
         // SAFETY: AVX is present (see above); the 32 bytes read are those of `values`, of any alignment.
         Self(unsafe { std::arch::x86_64::_mm256_loadu_ps(values.as_ptr()) })
     }
@@ -64,37 +125,90 @@ impl Eight for WideEight {
         Self(unsafe { std::arch::x86_64::_mm256_add_ps(self.0, other.0) })
     }
     #[inline(always)]
+    fn subtract(self, other: Self) -> Self {
+        // SAFETY: AVX is present (see above).
+        Self(unsafe { std::arch::x86_64::_mm256_sub_ps(self.0, other.0) })
+    }
+    #[inline(always)]
     fn multiply(self, other: Self) -> Self {
         // SAFETY: AVX is present (see above).
         Self(unsafe { std::arch::x86_64::_mm256_mul_ps(self.0, other.0) })
     }
     #[inline(always)]
-    fn above(self, other: Self) -> u32 {
-        use std::arch::x86_64::{_CMP_GT_OQ, _mm256_cmp_ps, _mm256_movemask_ps};
+    fn at_most(self, other: Self) -> u32 {
+        use std::arch::x86_64::{_CMP_LE_OQ, _mm256_cmp_ps, _mm256_movemask_ps};
         // SAFETY: AVX is present (see above).
-        unsafe { _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_GT_OQ>(self.0, other.0)) as u32 }
+        unsafe { _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_LE_OQ>(self.0, other.0)) as u32 }
     }
+    #[inline(always)]
+    fn above(numbers: &[u32; EIGHT], number: u32) -> u32 {
+        use std::arch::x86_64::{
+            _mm256_castsi256_ps, _mm256_cmpgt_epi32, _mm256_loadu_si256, _mm256_movemask_ps, _mm256_set1_epi32,
+        };
+        // SAFETY: AVX2 is present (see above); the 32 bytes read are those of `numbers`, of any alignment.
+        unsafe {
+            let numbers = _mm256_loadu_si256(numbers.as_ptr().cast());
+            let above = _mm256_cmpgt_epi32(numbers, _mm256_set1_epi32(number as i32));
+            _mm256_movemask_ps(_mm256_castsi256_ps(above)) as u32
+        }
+    }
+    #[inline(always)]
+    fn put_places(bits: u32, first: u32, to: &mut [u32; EIGHT]) -> usize {
+        use std::arch::x86_64::{
+            _mm_loadl_epi64, _mm256_add_epi32, _mm256_cvtepu8_epi32, _mm256_set1_epi32, _mm256_storeu_si256,
+        };
+        let (places, n) = &PLACES[(bits & 0xff) as usize];
+        // SAFETY: AVX2 is present (see above); the 8 bytes read are all of `places`, the 32 written are all of `to`, at any
+        // alignment.
+        unsafe {
+            let places = _mm256_cvtepu8_epi32(_mm_loadl_epi64(places.as_ptr().cast()));
+            _mm256_storeu_si256(to.as_mut_ptr().cast(), _mm256_add_epi32(places, _mm256_set1_epi32(first as i32)));
+        }
+        *n as usize
+    }
+}
+
+/// The eight lanes that go with four of double precision.
+pub(crate) trait WithEight {
+    type Eight: Eight;
+}
+
+impl WithEight for Plain {
+    type Eight = PlainEight;
+}
+
+#[cfg(target_arch = "x86_64")]
+impl WithEight for Wide {
+    type Eight = WideEight;
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cpu::{Cpu, dispatch};
-    use crate::lanes::Quad;
+
+    type Found = ([u32; 8], usize, u32, u32, u32);
 
     #[inline(always)]
-    fn found<Q: Quad>(values: &[f32; 8]) -> [u32; 3] {
-        let values = Q::Eight::load(values);
-        let bounds = [values, values.multiply(values), values.add(Q::Eight::all(-0.5))];
-        bounds.map(|bound| values.above(bound))
+    fn found<Q: WithEight>(values: &[f32; 8], numbers: &[u32; 8]) -> Found {
+        let lanes = Q::Eight::load(values);
+        let bits = lanes.at_most(Q::Eight::all(3.0));
+        let (two, four) = (Q::Eight::all(2.0), Q::Eight::all(4.0));
+        let mut places = [0; 8];
+        let n = Q::Eight::put_places(bits, 100, &mut places);
+        places[n..].fill(0);
+        (places, n, bits, Q::Eight::above(numbers, 4), lanes.multiply(lanes).subtract(lanes).add(two).at_most(four))
     }
 
     #[test]
     fn eight_lanes_are_the_same_on_every_processor() {
-        let values = [0.0, 0.5, 1.0, 2.0, f32::NAN, -3.0, 0.25, f32::INFINITY];
+        let (values, numbers) = ([5.0, 3.0, f32::NAN, 1.5, 3.5, -1.0, f32::INFINITY, 0.1], [9, 4, 5, 0, 3, 7, 8, 1]);
         for cpu in [Cpu::detect(), Cpu::baseline()] {
-            let bits = dispatch!(cpu, [u32; 3], found, (values: &[f32; 8] = &values));
-            assert_eq!(bits, [0, 0b0100_0010, 0b0110_1111]);
+            let (places, n, bits, above, squared) =
+                dispatch!(cpu, Found, found, (values: &[f32; 8] = &values, numbers: &[u32; 8] = &numbers));
+            assert_eq!((&places[..n], bits, count_bits(bits)), (&[101, 103, 105, 107][..], 0b1010_1010, 4));
+            // x^2 - x + 2 <= 4 from -1 to 2
+            assert_eq!((above, squared), (0b0110_0101, 0b1010_1000));
         }
     }
 }

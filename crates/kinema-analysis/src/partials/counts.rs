@@ -1,13 +1,13 @@
-//! Partials of kernels that count: how many times each bin was hit. Sums of whole numbers are exact in any order.
+//! Partials of kernels that count, or add weights in fixed point: the sum of each bin, which is exact in any order.
 //!
 //! Few hits are kept as a list of bins, so that a partial is no larger than its counts require; the bytes depend on the
-//! counts alone.
+//! sums alone.
 
 use kinema_core::Result;
 
 use super::bytes::{Reader, Writer};
 
-/// How many times each of a number of bins was hit, in how many frames.
+/// How many times each of a number of bins was hit, or what its weights add up to, in how many frames.
 #[derive(Debug, Default, Clone)]
 pub struct Counts {
     n_frames: u64,
@@ -17,20 +17,50 @@ pub struct Counts {
 #[derive(Debug, Clone)]
 enum Hits {
     /// Bins, one entry a hit, in any order.
-    Listed(Vec<u32>),
-    /// The count of each bin.
+    Listed(List),
+    /// The count of each bin; of weights, the bits of the signed sum.
     Counted(Vec<u64>),
+}
+
+#[derive(Debug, Default, Clone)]
+struct List {
+    bins: Vec<u32>,
+    /// One for each hit, or empty: 1 each.
+    weights: Vec<i64>,
 }
 
 impl Default for Hits {
     fn default() -> Self {
-        Self::Listed(Vec::new())
+        Self::Listed(List::default())
+    }
+}
+
+impl List {
+    /// Adds the hits to counts. Signed sums, which never overflow (`FixedPoint`), have the bits of unsigned ones.
+    fn add_to(&self, counts: &mut [u64]) {
+        add_to(counts, &self.bins, &self.weights);
+    }
+}
+
+fn add_to(counts: &mut [u64], bins: &[u32], weights: &[i64]) {
+    if weights.is_empty() {
+        bins.iter().for_each(|&bin| counts[bin as usize] = counts[bin as usize].wrapping_add(1));
+    } else {
+        for (&bin, weight) in bins.iter().zip(weights) {
+            let sum = &mut counts[bin as usize];
+            *sum = sum.wrapping_add(weight.cast_unsigned());
+        }
     }
 }
 
 /// Entries of a list that take as much room as the counts.
-fn most_listed(n_bins: usize) -> usize {
-    2 * n_bins
+fn most_listed(n_bins: usize, has_weights: bool) -> usize {
+    n_bins * COUNT_BYTES / entry_bytes(has_weights)
+}
+
+/// Bytes of an entry of a list.
+fn entry_bytes(has_weights: bool) -> usize {
+    size_of::<u32>() + if has_weights { size_of::<i64>() } else { 0 }
 }
 
 /// Bytes of a bin with its count, and of a count alone.
@@ -38,27 +68,30 @@ const PAIR_BYTES: usize = 12;
 const COUNT_BYTES: usize = 8;
 
 impl Counts {
-    /// Adds a frame with the bins that were hit in it, each below `n_bins`.
-    pub(crate) fn add_frame(&mut self, n_bins: usize, bins: &[u32]) {
+    /// The most bytes that a number of hits take: a list, which may have grown to twice its length, or all counts.
+    pub(crate) fn most_bytes(n_bins: usize, n_hits: u64, has_weights: bool) -> u64 {
+        let all = (COUNT_BYTES * n_bins) as u64;
+        all.min(n_hits.saturating_mul(2 * entry_bytes(has_weights) as u64))
+    }
+
+    /// Adds a frame with the bins that were hit in it, each below `n_bins`, and the weight of each hit; no weights: 1.
+    pub(crate) fn add_frame(&mut self, n_bins: usize, bins: &[u32], weights: &[i64]) {
         self.n_frames = self.n_frames.saturating_add(1);
-        match &mut self.hits {
-            Hits::Listed(listed) if listed.len() + bins.len() <= most_listed(n_bins) => listed.extend_from_slice(bins),
-            _ => {
-                let counts = self.counted(n_bins);
-                for &bin in bins {
-                    counts[bin as usize] += 1;
-                }
-            }
+        if let Hits::Listed(list) = &mut self.hits
+            && list.bins.len() + bins.len() <= most_listed(n_bins, !weights.is_empty())
+        {
+            list.bins.extend_from_slice(bins);
+            list.weights.extend_from_slice(weights);
+        } else {
+            add_to(self.counted(n_bins), bins, weights);
         }
     }
 
     /// The count of each bin.
     fn counted(&mut self, n_bins: usize) -> &mut [u64] {
-        if let Hits::Listed(listed) = &self.hits {
+        if let Hits::Listed(list) = &self.hits {
             let mut counts = vec![0; n_bins];
-            for &bin in listed {
-                counts[bin as usize] += 1;
-            }
+            list.add_to(&mut counts);
             self.hits = Hits::Counted(counts);
         }
         match &mut self.hits {
@@ -71,20 +104,20 @@ impl Counts {
     pub(crate) fn merge(&mut self, n_bins: usize, right: Self) {
         self.n_frames = self.n_frames.saturating_add(right.n_frames);
         match (&mut self.hits, right.hits) {
-            (Hits::Listed(left), Hits::Listed(right)) if left.len() + right.len() <= most_listed(n_bins) => {
-                left.extend_from_slice(&right);
+            (Hits::Listed(left), Hits::Listed(right))
+                if left.bins.len() + right.bins.len() <= most_listed(n_bins, !right.weights.is_empty()) =>
+            {
+                left.bins.extend_from_slice(&right.bins);
+                left.weights.extend_from_slice(&right.weights);
             }
             (Hits::Listed(left), Hits::Counted(mut counts)) => {
-                left.iter().for_each(|&bin| counts[bin as usize] = counts[bin as usize].saturating_add(1));
+                left.add_to(&mut counts);
                 self.hits = Hits::Counted(counts);
             }
-            (_, Hits::Listed(right)) => {
-                let counts = self.counted(n_bins);
-                right.iter().for_each(|&bin| counts[bin as usize] = counts[bin as usize].saturating_add(1));
-            }
+            (_, Hits::Listed(right)) => right.add_to(self.counted(n_bins)),
             (_, Hits::Counted(right)) => {
                 for (count, right) in self.counted(n_bins).iter_mut().zip(right) {
-                    *count = count.saturating_add(right);
+                    *count = count.wrapping_add(right);
                 }
             }
         }
@@ -102,10 +135,20 @@ impl Counts {
     /// Bins that were hit with their counts, ascending.
     fn pairs(&self) -> (Vec<u32>, Vec<u64>) {
         match &self.hits {
-            Hits::Listed(listed) => {
-                let mut sorted = listed.clone();
+            Hits::Listed(list) if list.weights.is_empty() => {
+                let mut sorted = list.bins.clone();
                 sorted.sort_unstable();
                 sorted.chunk_by(|a, b| a == b).map(|run| (run[0], run.len() as u64)).unzip()
+            }
+            Hits::Listed(list) => {
+                let mut sorted: Vec<_> = list.bins.iter().zip(&list.weights).collect();
+                sorted.sort_unstable();
+                let sums = sorted.chunk_by(|a, b| a.0 == b.0).map(|run| {
+                    let sum = run.iter().fold(0_i64, |sum, (_, weight)| sum.wrapping_add(**weight));
+                    (*run[0].0, sum.cast_unsigned())
+                });
+                // weights may cancel each other
+                sums.filter(|(_, sum)| *sum != 0).unzip()
             }
             Hits::Counted(counts) => (0..).zip(counts.iter().copied()).filter(|(_, count)| *count > 0).unzip(),
         }
@@ -189,7 +232,7 @@ mod tests {
             frames.iter().flatten().for_each(|&bin| expected[bin as usize] += 1);
             let of = |frames: &[Vec<u32>]| {
                 let mut counts = Counts::default();
-                frames.iter().for_each(|bins| counts.add_frame(N, bins));
+                frames.iter().for_each(|bins| counts.add_frame(N, bins, &[]));
                 counts
             };
             let whole = of(&frames).to_bytes("x/1", N);
@@ -209,9 +252,50 @@ mod tests {
     }
 
     #[test]
+    fn sums_of_weights_are_the_same_however_they_were_gathered() {
+        const N: usize = 40;
+        let frames: Vec<(Vec<u32>, Vec<i64>)> = (0..9_u32)
+            .map(|frame| (0..frame * 3).map(|i| ((i * i + frame) % N as u32, 5 - i64::from(i % 11))).unzip())
+            .collect();
+        let mut expected = vec![0_i64; N];
+        let all = frames.iter().flat_map(|(bins, weights)| bins.iter().zip(weights));
+        all.for_each(|(&bin, weight)| expected[bin as usize] += weight);
+        let of = |frames: &[(Vec<u32>, Vec<i64>)]| {
+            let mut counts = Counts::default();
+            frames.iter().for_each(|(bins, weights)| counts.add_frame(N, bins, weights));
+            counts
+        };
+        let whole = of(&frames).to_bytes("x/1", N);
+        for at in 0..=frames.len() {
+            let (early, late) = frames.split_at(at);
+            for [first, second] in [[early, late], [late, early]] {
+                let mut left = of(first);
+                left.merge(N, Counts::from_bytes("x/1", N, &of(second).to_bytes("x/1", N)).unwrap());
+                assert_eq!(left.to_bytes("x/1", N), whole);
+                let found = left.into_counts(N).1;
+                assert_eq!(found.into_iter().map(u64::cast_signed).collect::<Vec<_>>(), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn two_to_the_33_hits_of_a_bin_are_counted() {
+        let mut counts = Counts::from_bytes("x/1", 2, &{
+            let mut writer = Writer::new("x/1");
+            [2, 1, 1].into_iter().for_each(|number: u64| writer.u64(number));
+            writer.numbers(&[1_u32]);
+            writer.numbers(&[(1_u64 << 33) - 1]);
+            writer.finish()
+        })
+        .unwrap();
+        counts.add_frame(2, &[1, 0, 1], &[]);
+        assert_eq!(counts.into_counts(2), (2, vec![1, (1 << 33) + 1]));
+    }
+
+    #[test]
     fn a_partial_of_few_hits_is_small_whatever_the_number_of_bins() {
         let mut counts = Counts::default();
-        counts.add_frame(1 << 30, &[5, 1 << 29]);
+        counts.add_frame(1 << 30, &[5, 1 << 29], &[]);
         assert!(counts.to_bytes("x/1", 1 << 30).len() < 100);
     }
 

@@ -3,9 +3,10 @@
 //! Coordinates may be taken one by one, or x, y and z of an atom together: then a product is that of two vectors. With
 //! `axes` = 3 a frame is three rows of the matrix' width, the x of all atoms, their y and their z; with 1 it is one.
 //!
-//! Sums are kept about the first frame, as in [`super::moments`]. Products of coordinates are kept in blocks of 12 x 12
-//! of one half of the matrix: a block stays in registers, four rows at a time, while all frames of a block are added.
-//! Each product is added frame by frame, so blocks of frames may be split anywhere.
+//! Sums are kept about the first frame, as in [`super::moments`]. Products of coordinates are kept in blocks of 24 x 24
+//! of one half of the matrix: a part of a block stays in registers while all frames of a block are added, 4 x 12 products
+//! or, with AVX-512, 8 x 24. Each product is added frame by frame, rounded once, so that blocks of frames may be split
+//! anywhere, and all builds give the same bits.
 
 use kinema_core::Result;
 use kinema_core::frame::Fields;
@@ -16,10 +17,11 @@ use crate::cpu::{Cpu, dispatch};
 use crate::lanes::Quad;
 
 /// Coordinates of a panel: the side of a block.
-const SIDE: usize = 12;
+const SIDE: usize = 24;
 const BLOCK: usize = SIDE * SIDE;
-/// Rows of a block that stay in registers together.
+/// Rows of a block, and vectors of four of its columns, that stay in registers together.
 const ROWS: usize = 4;
+const QUADS: usize = 3;
 /// Frames that are packed at a time.
 const PACKED: usize = 64;
 
@@ -106,11 +108,7 @@ impl Covariance {
         for rows in rows.chunks(PACKED * n_coordinates) {
             self.pack(rows, axes, panels);
             let n_rows = axes * rows.len() / n_coordinates;
-            dispatch!(cpu, (), add_products, (
-                panels: &[f64] = panels,
-                n_rows: usize = n_rows,
-                products: &mut [f64] = &mut self.products,
-            ));
+            add(cpu, panels, n_rows, &mut self.products);
         }
         let finite = self.first.iter().all(|sum| sum.is_finite());
         if finite { Ok(()) } else { Err(frames.not_finite(Fields::POSITIONS, set)) }
@@ -210,7 +208,21 @@ fn place(i: usize, j: usize) -> usize {
     block(i / SIDE, j / SIDE) + (i % SIDE) * SIDE + j % SIDE
 }
 
-/// Adds the products of all pairs of panels, frame by frame.
+/// Adds the products of all pairs of panels, frame by frame, by the widest build that the processor runs.
+fn add(cpu: Cpu, panels: &[f64], n_rows: usize, products: &mut [f64]) {
+    #[cfg(target_arch = "x86_64")]
+    if cpu.is_wide() && std::arch::is_x86_feature_detected!("avx512f") {
+        // SAFETY: AVX-512 has just been found on this processor.
+        return unsafe { wider::add_products(panels, n_rows, products) };
+    }
+    dispatch!(cpu, (), add_products, (
+        panels: &[f64] = panels,
+        n_rows: usize = n_rows,
+        products: &mut [f64] = products,
+    ));
+}
+
+/// The same, for all builds but AVX-512.
 #[inline(always)]
 fn add_products<Q: Quad>(panels: &[f64], n_rows: usize, products: &mut [f64]) {
     let length = n_rows * SIDE;
@@ -218,30 +230,118 @@ fn add_products<Q: Quad>(panels: &[f64], n_rows: usize, products: &mut [f64]) {
         for (p, first) in panels.chunks_exact(length).take(q + 1).enumerate() {
             let (sums, _) = products[block(p, q)..][..BLOCK].as_chunks_mut::<{ ROWS * SIDE }>();
             for (part, sums) in sums.iter_mut().enumerate() {
-                add_rows_of_block::<Q>(first, ROWS * part, second, sums);
+                for columns in 0..SIDE / (4 * QUADS) {
+                    add_part::<Q>(first, part, second, columns, sums);
+                }
             }
         }
     }
 }
 
-/// Adds the products of four coordinates of one panel and all of another.
+/// Adds the products of four coordinates of one panel, and of twelve of another.
 #[inline(always)]
-fn add_rows_of_block<Q: Quad>(first: &[f64], offset: usize, second: &[f64], sums: &mut [f64; ROWS * SIDE]) {
+fn add_part<Q: Quad>(first: &[f64], part: usize, second: &[f64], columns: usize, sums: &mut [f64; ROWS * SIDE]) {
     let (quads, _) = sums.as_chunks_mut::<4>();
-    let mut kept: [Q; ROWS * SIDE / 4] = std::array::from_fn(|i| Q::load(&quads[i]));
+    let place = |i: usize| i / QUADS * (SIDE / 4) + columns * QUADS + i % QUADS;
+    let mut kept: [Q; ROWS * QUADS] = std::array::from_fn(|i| Q::load(&quads[place(i)]));
     let (firsts, seconds) = (first.as_chunks::<SIDE>().0, second.as_chunks::<SIDE>().0);
     for (a, b) in firsts.iter().zip(seconds) {
-        let (b, _) = b.as_chunks::<4>();
+        let a = a.as_chunks::<ROWS>().0[part];
+        let (b, _) = b.as_chunks::<{ 4 * QUADS }>().0[columns].as_chunks::<4>();
         let b = [Q::load(&b[0]), Q::load(&b[1]), Q::load(&b[2])];
-        for row in 0..ROWS {
-            let a = Q::all(a[offset + row]);
+        for (row, a) in a.into_iter().enumerate() {
+            let a = Q::all(a);
             for (column, b) in b.iter().enumerate() {
-                let sum = &mut kept[3 * row + column];
+                let sum = &mut kept[QUADS * row + column];
                 *sum = a.multiply_add(*b, *sum);
             }
         }
     }
-    for (quad, kept) in quads.iter_mut().zip(kept) {
-        *quad = kept.store();
+    for (i, kept) in kept.into_iter().enumerate() {
+        quads[place(i)] = kept.store();
+    }
+}
+
+/// The build for AVX-512: eight rows of a block stay in registers.
+#[cfg(target_arch = "x86_64")]
+mod wider {
+    use std::arch::x86_64::{__m512d, _mm512_fmadd_pd, _mm512_loadu_pd, _mm512_set1_pd, _mm512_storeu_pd};
+
+    use super::{BLOCK, SIDE, block};
+
+    const LANES: usize = 8;
+    /// Vectors of a row.
+    const WIDE: usize = SIDE / LANES;
+
+    /// See [`super::add_products`].
+    #[target_feature(enable = "avx512f")]
+    pub(super) fn add_products(panels: &[f64], n_rows: usize, products: &mut [f64]) {
+        let length = n_rows * SIDE;
+        for (q, second) in panels.chunks_exact(length).enumerate() {
+            for (p, first) in panels.chunks_exact(length).take(q + 1).enumerate() {
+                let (sums, _) = products[block(p, q)..][..BLOCK].as_chunks_mut::<{ LANES * SIDE }>();
+                for (part, sums) in sums.iter_mut().enumerate() {
+                    add_part(first, part, second, sums);
+                }
+            }
+        }
+    }
+
+    #[target_feature(enable = "avx512f")]
+    fn add_part(first: &[f64], part: usize, second: &[f64], sums: &mut [f64; LANES * SIDE]) {
+        let (vectors, _) = sums.as_chunks_mut::<LANES>();
+        let mut kept: [__m512d; LANES * WIDE] = std::array::from_fn(|i| load(&vectors[i]));
+        let (firsts, seconds) = (first.as_chunks::<SIDE>().0, second.as_chunks::<SIDE>().0);
+        for (a, b) in firsts.iter().zip(seconds) {
+            let a = a.as_chunks::<LANES>().0[part];
+            let (b, _) = b.as_chunks::<LANES>();
+            let b = [load(&b[0]), load(&b[1]), load(&b[2])];
+            for (row, a) in a.into_iter().enumerate() {
+                let a = _mm512_set1_pd(a);
+                for (column, b) in b.iter().enumerate() {
+                    let sum = &mut kept[WIDE * row + column];
+                    *sum = _mm512_fmadd_pd(a, *b, *sum);
+                }
+            }
+        }
+        for (vector, kept) in vectors.iter_mut().zip(kept) {
+            // SAFETY: eight numbers are written into an array of eight.
+            unsafe { _mm512_storeu_pd(vector.as_mut_ptr(), kept) };
+        }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn load(numbers: &[f64; LANES]) -> __m512d {
+        // SAFETY: an array of eight is read.
+        unsafe { _mm512_loadu_pd(numbers.as_ptr()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_builds_add_the_same_bits() {
+        for (width, n_rows) in [(3, 1), (24, 5), (50, 17), (75, 64)] {
+            let n_panels = n_panels(width);
+            let panels: Vec<f64> = (0..n_panels * n_rows * SIDE).map(|i| (i as f64 * 0.7).sin()).collect();
+            let mut sums = [Cpu::baseline(), Cpu::detect()].map(|cpu| {
+                let mut products = vec![0.25; n_products(width)];
+                add(cpu, &panels, n_rows, &mut products);
+                products
+            });
+            let mut products = vec![0.25; n_products(width)];
+            dispatch!(Cpu::detect(), (), add_products, (
+                panels: &[f64] = &panels,
+                n_rows: usize = n_rows,
+                products: &mut [f64] = &mut products,
+            ));
+            assert_eq!(sums[0], sums[1]);
+            assert_eq!(sums[0], products);
+            let expected: f64 = (0..n_rows).map(|row| panels[row * SIDE] * panels[row * SIDE + 2]).sum::<f64>() + 0.25;
+            assert!((std::mem::take(&mut sums[0])[place(0, 2)] - expected).abs() < 1e-12);
+        }
     }
 }

@@ -11,10 +11,10 @@ pub type Matrix3 = [[f64; 3]; 3];
 
 /// Newton's method is trusted if `P'(l) > SEPARATED * l^3`: the root is then simple enough for its error to stay below
 /// about `f64::EPSILON / SEPARATED`, and the adjoint matrix holds its eigenvector as exactly.
-const SEPARATED: f64 = 1e-3;
+pub(super) const SEPARATED: f64 = 1e-3;
 
 /// Steps after which Newton's method is given up; well-separated roots take four to eight.
-const MAX_STEPS: usize = 40;
+pub(super) const MAX_STEPS: usize = 40;
 
 /// The identity rotation.
 pub const IDENTITY: Matrix3 = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
@@ -58,7 +58,7 @@ impl KeyMatrix {
 
     /// Newton's method from above: it descends monotonically to the largest root, as all roots are real.
     #[inline(always)]
-    fn newton(&self, m: &Matrix3, bound: f64) -> Option<f64> {
+    pub(super) fn newton(&self, m: &Matrix3, bound: f64) -> Option<f64> {
         let mut c2 = 0.0;
         for value in m.as_flattened() {
             c2 = value.mul_add(*value, c2);

@@ -1,7 +1,9 @@
 //! Superposition of a structure on a reference (QCP).
 
 mod atoms_and_reference;
+mod four_pairs;
 mod key_matrix;
+pub(crate) mod many;
 pub mod qcp;
 pub(crate) mod steps;
 

@@ -17,7 +17,7 @@ use crate::weights::{reference_atoms, relative_to_mean};
 
 /// Below this share of the norms, a squared deviation is summed up atom by atom, as the difference of the norms and the
 /// eigenvalue would have lost half of its digits.
-const CANCELLED: f64 = 1e-6;
+pub(super) const CANCELLED: f64 = 1e-6;
 
 /// A rigid motion of a frame: `x -> rotation (x - from) + to`, angstrom.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -49,8 +49,8 @@ impl Budget {
         for (job, &own) in jobs.iter().zip(kernel_leaf_frames) {
             let bytes = job.kernel.partial_bytes();
             if job.kernel.is_exact() {
-                // the one that is accumulated, and the sum of all leaves
-                partials = partials.saturating_add(bytes);
+                // that of the leaf that is accumulated, and the sum of all leaves
+                partials = partials.saturating_add(job.kernel.leaf_bytes(leaf_frames));
                 sums = sums.saturating_add(bytes);
                 continue;
             }

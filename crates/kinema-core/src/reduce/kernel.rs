@@ -48,6 +48,10 @@ pub trait Kernel: Send + Sync {
     fn partial_bytes(&self) -> u64 {
         0
     }
+    /// Bytes of the sum of an exact kernel over a number of frames, if it can be smaller than that of all frames.
+    fn leaf_bytes(&self, _n_frames: u64) -> u64 {
+        self.partial_bytes()
+    }
     /// Bytes of results that grow with the run and that all of its partials hold together; 0 if they are rows of
     /// frames.
     fn kept_bytes(&self) -> u64 {
@@ -115,6 +119,8 @@ pub trait AnyKernel: Send + Sync {
     fn empty_in(&self, buffer: &AnyRowBuffer, frames: Range<usize>) -> AnyPartial;
     /// As [`Kernel::partial_bytes`].
     fn partial_bytes(&self) -> u64;
+    /// As [`Kernel::leaf_bytes`].
+    fn leaf_bytes(&self, n_frames: u64) -> u64;
     /// As [`Kernel::kept_bytes`].
     fn kept_bytes(&self) -> u64;
     /// As [`Kernel::list_bytes`]; 0 for a partial of another kernel.
@@ -178,6 +184,9 @@ impl<K: Kernel> AnyKernel for K {
     }
     fn partial_bytes(&self) -> u64 {
         Kernel::partial_bytes(self)
+    }
+    fn leaf_bytes(&self, n_frames: u64) -> u64 {
+        Kernel::leaf_bytes(self, n_frames)
     }
     fn kept_bytes(&self) -> u64 {
         Kernel::kept_bytes(self)

@@ -2,8 +2,9 @@
 
     rho_k = (1 / T) sum_t N_k(t) / (dx dy dz)
 
-N_k is the number of atoms in bin k of a grid that stays where it is. Positions are used as they are: molecules of
-interest are centred or superposed before. Source: MDAnalysis' `DensityAnalysis`.
+N_k is the number of atoms in bin k, or the sum of their masses or charges. The grid stays where it is, and positions
+are used as they are: molecules of interest are centred or superposed before. Or the grid divides the edges of each
+frame's cell, and dx dy dz is the volume of a bin, the mean over the frames. Source: MDAnalysis' `DensityAnalysis`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ import numpy as np
 from kinema import _core
 from kinema.analysis.base import Pass, Passes, Results
 from kinema.analysis.declaration import Option, Quantity
-from kinema.analysis.grid import GridAnalysis
+from kinema.analysis.declared import group_arguments
+from kinema.analysis.density.cells import first_cell
+from kinema.analysis.density.grid import GridAnalysis
 from kinema.base.choices import check_choice, positive_number
 from kinema.base.errors import ArgumentError
 from kinema.base.printable import counted
@@ -30,7 +33,10 @@ if TYPE_CHECKING:
 
 __all__ = ["DensityAnalysis"]
 
-QUANTITY = ("density", "occupancy")
+QUANTITY = ("density", "occupancy", "mass", "charge")
+GRID = ("still", "cell")
+# g/cm^3 of 1 u/angstrom^3
+_GRAM = 1.66053906892
 # numbers per angstrom^3: of 1 mol/l, and of molecules of water of a density in g/cm^3
 _MOLAR = 6.02214076e-4
 _PER_DENSITY = 0.602214076 / 18.016
@@ -56,7 +62,7 @@ class DensityAnalysis(GridAnalysis):
     Parameters
     ----------
     trajectory : Trajectory
-    select : as `Trajectory.select`
+    select : as `Trajectory.select`, or atoms that change with the frame
         None: all atoms.
     delta : float, angstrom
         Width of a bin.
@@ -68,25 +74,35 @@ class DensityAnalysis(GridAnalysis):
         Centre of the grid, with the three extents.
     xdim, ydim, zdim : float, angstrom, optional
         Extents of the grid along x, y and z.
-    quantity : {"density", "occupancy"}
-        "occupancy": the share of frames in which a bin has at least one atom.
+    quantity : {"density", "occupancy", "mass", "charge"}
+        "occupancy": the share of frames in which a bin has at least one atom. Masses and charges are those of the
+        topology.
+    grid : {"still", "cell"}
+        "still": a grid along x, y and z that stays where it is. "cell": a grid along the edges of each frame's cell,
+        into which atoms are wrapped, of bins that are at most `delta` long in the first frame; for any cell that is
+        periodic along all edges.
 
     After `run`
     -----------
     results.grid : (x, y, z) float64
         The quantity in each bin.
     results.density : (x, y, z) float64, angstrom^-3
-    results.occupancy : (x, y, z) float64, with quantity="occupancy"
+    results.occupancy, results.mass, results.charge : (x, y, z) float64; 1, g/cm^3, e/angstrom^3
+        In place of the density, with that quantity.
     results.edges_x, results.edges_y, results.edges_z : (bins + 1,) float64, angstrom
+        With grid="cell" they are lengths along the edges a, b and c.
     results.origin, results.delta : (3,) float64, angstrom
         Centre of the first bin, and widths of a bin.
+    results.cell : (3, 3) float64, angstrom, with grid="cell"
+        Mean of the edges over the frames.
     results.inside, results.outside : int
         Numbers of atoms in the grid and outside, over all frames: together atoms x frames. `inside` of an occupancy
         counts bins that are occupied.
 
     Raises
     ------
-    ArgumentError for a grid that is not given whole, is empty, or has 2^32 bins and more.
+    ArgumentError for a grid that is not given whole, is empty, or has 2^32 bins and more; for masses or charges that
+    the topology does not have; with grid="cell" for frames without a cell, and for a grid that is given as well.
 
     Notes
     -----
@@ -102,11 +118,14 @@ class DensityAnalysis(GridAnalysis):
     """
 
     command_name = "density"
-    summary = "Density of atoms on a grid along x, y and z, or how often its bins are occupied."
+    summary = "Density of atoms on a grid: number, mass or charge, or how often its bins are occupied."
     quantities = (
         Quantity("density", "angstrom^-3", "number density"),
         Quantity("occupancy", "1", "share of frames with an atom", "with --quantity occupancy"),
+        Quantity("mass", "g/cm^3", "mass density", "with --quantity mass"),
+        Quantity("charge", "e/angstrom^3", "charge density", "with --quantity charge"),
     )
+    takes_changing = True
     reference = "MDAnalysis.analysis.density.DensityAnalysis"
 
     def __init__(
@@ -131,23 +150,32 @@ class DensityAnalysis(GridAnalysis):
             float | None, Option("--zdim", "Extent along z.", takes="number", least=0.0, unit="angstrom")
         ] = None,
         quantity: Annotated[str, Option("--quantity", "Quantity to compute.", choices=QUANTITY)] = "density",
+        grid: Annotated[
+            str, Option("--grid", "Grid along x, y and z, or along the cell's edges.", choices=GRID)
+        ] = "still",
     ) -> None:
-        grid = {"gridcenter": gridcenter, "xdim": xdim, "ydim": ydim, "zdim": zdim}
-        self.check_arguments({name: value for name, value in grid.items() if value is not None})
+        given = {"gridcenter": gridcenter, "xdim": xdim, "ydim": ydim, "zdim": zdim}
+        in_cell = {"grid": grid} if grid != "still" else {}
+        self.check_arguments({name: value for name, value in given.items() if value is not None} | in_cell)
         check_choice("quantity", quantity, QUANTITY)
+        check_choice("grid", grid, GRID)
         # only what is given, so that calls without a grid or metadata are named alike
         more = {"metadata": dict(metadata)} if metadata else {}
-        super().__init__(trajectory, select, delta=delta, padding=padding, quantity=quantity, **grid, **more)
+        super().__init__(
+            trajectory, select, delta=delta, padding=padding, quantity=quantity, **given, **in_cell, **more
+        )
         self.selection.check_unique()
         if not self.selection.n_atoms:
             raise ArgumentError("the selection has no atoms, expected at least one")
         self._delta, self._quantity = positive_number("delta", delta), quantity
         if not (np.isfinite(padding) and padding >= 0):
             raise ArgumentError(f"padding is a length of at least 0, found {padding!r}")
-        self._padding, self._given = float(padding), None
+        self._padding, self._given, self._in_cell = float(padding), None, grid == "cell"
+        with self._noting():
+            self._weights = self._weights_of_quantity()
         if gridcenter is not None:
             center = np.asarray(gridcenter, np.float64)
-            sides = np.array([positive_number(name, grid[name]) for name in ("xdim", "ydim", "zdim")])
+            sides = np.array([positive_number(name, given[name]) for name in ("xdim", "ydim", "zdim")])
             if center.shape != (3,) or not np.isfinite(center).all():
                 raise ArgumentError(f"gridcenter is three finite numbers, found {gridcenter!r}")
             self._given = center - sides / 2, center + sides / 2
@@ -162,6 +190,8 @@ class DensityAnalysis(GridAnalysis):
             raise ArgumentError(
                 f"a grid has gridcenter, xdim, ydim and zdim; {', '.join(missing)} must be given as well"
             )
+        if given.get("grid") == "cell" and len(missing) < len(parts):
+            raise ArgumentError("grid='cell' has the extents of the cell; leave out gridcenter, xdim, ydim and zdim")
 
     @property
     def measures_whole_molecules(self) -> bool:
@@ -170,11 +200,32 @@ class DensityAnalysis(GridAnalysis):
 
     def notes_before(self, frames: FrameSelection) -> Sequence[str]:
         """See `Computation`: also whether a molecule is kept still."""
-        still = any(one.name in _STILL for one in self.trajectory.core.transforms)
+        still = self._in_cell or any(one.name in _STILL for one in self.trajectory.core.transforms)
         return [*super().notes_before(frames), *([] if still else [_NOT_STILL])]
 
+    def _weights_of_quantity(self) -> dict[str, NDArray[np.float64]]:
+        """(atoms,) weights as an argument of the kernel, unless atoms are counted."""
+        if self._quantity not in ("mass", "charge"):
+            return {}
+        topology = self.trajectory.topology
+        if topology is None:
+            raise ArgumentError(
+                f"quantity={self._quantity!r} needs a topology: open the trajectory with topology=, or take 'density'"
+            )
+        atoms = topology.atoms[self.selection.indices]
+        return {"weights": atoms.mass_weights() if self._quantity == "mass" else np.asarray(atoms.charges, np.float64)}
+
     def _edges_of(self, frames: FrameSelection) -> tuple[NDArray[np.float64], ...]:
-        """Edges of the grid along x, y and z: a whole number of bins about the centre of what is asked for."""
+        """Edges of the grid along x, y and z: a whole number of bins about the centre of what is asked for.
+
+        With grid="cell" they are those along the edges of the first frame's cell.
+        """
+        if self._in_cell:
+            cell = first_cell(self.trajectory, frames, "grid='cell'", periodic=True)
+            lengths = np.linalg.norm(cell, axis=1)
+            n_bins = np.maximum(np.ceil(lengths / self._delta - 1e-6), 1.0)
+            self._check_number(n_bins)
+            return tuple(np.linspace(0.0, lengths[axis], int(n_bins[axis]) + 1) for axis in range(3))
         if self._given is None:
             read = self.trajectory.viewed_trajectory().read(
                 [frames[0]], np.sort(self.selection.indices), fields=["positions"]
@@ -186,37 +237,55 @@ class DensityAnalysis(GridAnalysis):
         else:
             least, most = self._given
         shape = np.maximum(np.ceil((most - least) / self._delta), 1.0)
-        if not shape.prod() < _MOST_BINS - 1:
-            raise ArgumentError(f"the grid has {shape.prod():.3g} bins, expected fewer than 2^32; a larger delta helps")
+        self._check_number(shape)
         beyond = (shape * self._delta - (most - least)) / 2
         least, most = least - beyond, most + beyond
         return tuple(np.linspace(least[axis], most[axis], int(shape[axis]) + 1) for axis in range(3))
 
+    @staticmethod
+    def _check_number(shape: NDArray[np.float64]) -> None:
+        if not shape.prod() < _MOST_BINS - 1:
+            raise ArgumentError(f"the grid has {shape.prod():.3g} bins, expected fewer than 2^32; a larger delta helps")
+
     def _passes(self, frames: FrameSelection) -> Passes:
         edges = self._edges_of(frames)
+        range_of_axes = {
+            "least": np.array([along[0] for along in edges]),
+            "most": np.array([along[-1] for along in edges]),
+        }
         kernel = _core.Kernel(
             "grid_counts",
             self.trajectory.n_atoms,
-            atoms=self.selection.indices,
-            least=np.array([along[0] for along in edges]),
-            most=np.array([along[-1] for along in edges]),
+            **group_arguments(self.selection, "atoms", "group"),
+            **({"cell": True} if self._in_cell else range_of_axes),
+            **({**self._weights, "n_frames": len(frames)} if self._weights else {}),
             shape=np.array([len(along) - 1 for along in edges], np.uint32),
             occupied=self._quantity == "occupancy",
         )
         found = yield Pass(kernel)
-        n_frames, outside = int(found["n_frames"][0]), int(found["outside"][0])
+        rows = np.asarray(found["values"])
+        n_atoms, outside = int(rows[:, 0].sum()), int(found["outside"][0])
         if outside:
-            share = outside / (n_frames * self.selection.n_atoms)
             self._add_notes(
-                [f"{counted(outside, 'position')} of atoms ({share:.2g} of all) lay outside of the grid; a larger "
-                 "padding, or gridcenter with xdim, ydim and zdim, includes them"]
+                [f"{counted(outside, 'position')} of atoms ({outside / n_atoms:.2g} of all) lay outside of the grid; a "
+                 "larger padding, or gridcenter with xdim, ydim and zdim, includes them"]
             )  # fmt: skip
+        more: dict[str, Any] = {}
+        volume = None
+        if self._in_cell:
+            cells = rows[:, 1:].reshape(-1, 3, 3)
+            more["cell"] = cells.mean(axis=0)
+            lengths = np.linalg.norm(more["cell"], axis=1)
+            edges = tuple(along / along[-1] * length for along, length in zip(edges, lengths, strict=True))
+            volume = np.abs(np.linalg.det(cells)).mean() / np.prod([len(along) - 1 for along in edges])
         places = self._places(edges)
-        values = found["counts"].astype(np.float64) / n_frames
-        if self._quantity == "density":
-            values /= places["delta"].prod()
-        inside = int(found["counts"].sum())
-        return Results(**{self._quantity: values}, grid=values, **places, inside=inside, outside=outside)
+        values = np.asarray(found["sums" if self._weights else "counts"], np.float64) / len(rows)
+        if self._quantity != "occupancy":
+            values /= places["delta"].prod() if volume is None else volume
+        if self._quantity == "mass":
+            values *= _GRAM
+        inside = int(found["counts"].sum()) if self._quantity == "occupancy" else n_atoms - outside
+        return Results(**{self._quantity: values}, grid=values, **places, **more, inside=inside, outside=outside)
 
     @property
     def _main(self) -> Quantity:
@@ -240,10 +309,10 @@ class DensityAnalysis(GridAnalysis):
 
         Raises
         ------
-        ArgumentError for another unit, and for an occupancy.
+        ArgumentError for another unit, and for another quantity.
         """
         check_choice("unit", unit, tuple(_UNITS))
         if self._quantity != "density":
-            raise ArgumentError("an occupancy has no units; quantity='density' has")
+            raise ArgumentError("other units are those of quantity='density', the number of atoms")
         converted: NDArray[np.float64] = self.results.density / _UNITS[unit]
         return converted

@@ -2,10 +2,11 @@
 
     g(r_k) = c_k / (v_k sum_t N_t / V_t)
 
-c_k: ordered pairs (i of the first group, j of the second) with a distance in bin k, over all frames t; v_k: volume of
-the shell, `4/3 pi (r_(k+1)^3 - r_k^3)`; N_t: number of pairs that could count; V_t: volume of the cell. The
-coordination number n(r) is the number of counts up to r for each atom of the first group and frame. Source: D. Frenkel,
-B. Smit, Understanding Molecular Simulation (2002), section 4.4; names and defaults are those of MDAnalysis' `InterRDF`.
+c_k: ordered pairs (i of the first group, j of the second) with a distance in bin k, over all frames t, of atoms or of
+centres of residues or molecules; v_k: volume of the shell, `4/3 pi (r_(k+1)^3 - r_k^3)`; N_t: number of pairs that
+could count; V_t: volume of the cell. The coordination number n(r) is the number of counts up to r for each atom of the
+first group and frame. Source: D. Frenkel, B. Smit, Understanding Molecular Simulation (2002), section 4.4; names and
+defaults are those of MDAnalysis' `InterRDF`.
 
 It differs from MDAnalysis in four ways. An atom and itself do not count, there they do (`count_self`). All exclusions
 are taken off N, there `exclusion_block` alone is. N/V is averaged, there V is (`mean_volume`): the same in a
@@ -23,17 +24,17 @@ from kinema import _core
 from kinema.analysis.base import Pass, Passes, Results
 from kinema.analysis.declaration import Option, Quantity
 from kinema.analysis.density.cells import check_volumes, first_cell
-from kinema.analysis.density.shells import NO_COLUMN, check_bins, check_range, first_shell, shell_volumes
+from kinema.analysis.density.pair_points import POINTS, PairPoints, check_rules
+from kinema.analysis.density.shells import check_bins, check_range, first_shell, shell_volumes
 from kinema.analysis.profile import ProfileAnalysis, block_bounds, standard_error
 from kinema.base.choices import check_choice, whole_number
 from kinema.base.errors import ArgumentError
-from kinema.model.elements import symbols_of
+from kinema.transforms.arguments import select_atoms
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from kinema.model.atom_table import Atoms
     from kinema.model.selection.atoms import AtomChoice
     from kinema.model.selection.frames import FrameSelection
     from kinema.storage.tables import Table
@@ -47,8 +48,6 @@ INTRA = ("all", "only", "none")
 IMAGES = ("all", "minimum", "none")
 BY = ("none", "name", "type", "element", "resname")
 DIMENSIONS = ("xyz", "xy")
-_COLUMNS = {"name": "names", "type": "types", "element": "elements", "resname": "resnames"}
-_SAME_COLUMNS = {"residue": "resindices", "segment": "segids", "chain": "chainIDs"}
 _GIVE_VOLUME = "give volume=, or norm='none'"
 
 
@@ -58,7 +57,7 @@ class InterRDF(ProfileAnalysis):
     Parameters
     ----------
     trajectory : Trajectory
-    select : as `Trajectory.select`
+    select : as `Trajectory.select`, or atoms that change with the frame
         The first group (MDAnalysis: g1); None: all atoms.
     other : as `select`, optional
         The second group (g2); by default the first.
@@ -79,6 +78,9 @@ class InterRDF(ProfileAnalysis):
         Leave out pairs that at most this number of bonds connects.
     by : {None, "name", "type", "element", "resname"}
         A column for each pair of names, types, elements or residue names, in one pass.
+    compound : {"atoms", "residues", "segments", "molecules", "fragments"}
+        Points that pairs are counted of: the atoms, or the centres of mass (without masses: of geometry) of the
+        selected atoms of each residue, segment, molecule or fragment.
     images : {"all", "minimum", "none"}
         Images that count: all within the range, or the nearest, or atoms as they stand.
     dimensions : {"xyz", "xy"}
@@ -106,7 +108,7 @@ class InterRDF(ProfileAnalysis):
         n(r) up to the upper edge of each bin: atoms of the second group for each atom of the first.
     results.rdf_error : the same shape, with n_blocks
     results.n_pairs : (columns,) uint64
-        Pairs that could count in a frame.
+        Pairs that could count in a frame; (frames,) of atoms that change with the frame.
     results.volume : (frames,) float64
         Volume (area) of each frame; nan if the cell has none.
     results.time : (frames,)
@@ -114,7 +116,8 @@ class InterRDF(ProfileAnalysis):
     Raises
     ------
     ArgumentError for a range that is empty or not finite, for no bins or 2^32 and more, for arguments that exclude each
-    other, and for frames without a volume if `norm` or `volume` do not help.
+    other, for exclusions and `by` with centres or with atoms that change with the frame, and for frames without a
+    volume if `norm` or `volume` do not help.
 
     Examples
     --------
@@ -131,6 +134,7 @@ class InterRDF(ProfileAnalysis):
         Quantity("coordination", "1", "coordination number", "one for each pair of types with --by"),
     )
     short_run: ClassVar[Mapping[str, Any]] = {"range": (0.0, 4.0)}
+    takes_changing = True
     reference = "Frenkel, Smit, Understanding Molecular Simulation (2002); MDAnalysis.analysis.rdf.InterRDF"
 
     def __init__(
@@ -161,6 +165,9 @@ class InterRDF(ProfileAnalysis):
             int, Option("--exclude-bonds", "Leave out pairs that at most this number of bonds connects.", least=0)
         ] = 0,
         by: Annotated[str | None, Option("--by", "A column for each pair of these.", choices=BY)] = None,
+        compound: Annotated[
+            str, Option("--compound", "Pairs of atoms, or of the centres of these.", choices=POINTS)
+        ] = "atoms",
         images: Annotated[str, Option("--images", "Periodic images that count.", choices=IMAGES)] = "all",
         dimensions: Annotated[
             str, Option("--dimensions", "Distances in space, or along x and y.", choices=DIMENSIONS)
@@ -180,16 +187,17 @@ class InterRDF(ProfileAnalysis):
             ("exclude_same", exclude_same, (None, *SAME[1:])),
             ("intra", intra, INTRA),
             ("by", by, (None, *BY[1:])),
+            ("compound", compound, POINTS),
             ("images", images, IMAGES),
             ("dimensions", dimensions, DIMENSIONS),
         ):
             check_choice(name, value, allowed)
         least, most = check_range(range)
-        self._other = None if other is None else trajectory.select(other)
+        other = None if other is None else select_atoms(trajectory, other, may_change=True)
         super().__init__(
             trajectory,
             select,
-            other=self._other,
+            other=other,
             nbins=nbins,
             range=(least, most),
             norm=norm,
@@ -198,6 +206,7 @@ class InterRDF(ProfileAnalysis):
             intra=intra,
             exclude_bonds=exclude_bonds,
             by=by,
+            **({} if compound == "atoms" else {"compound": compound}),
             images=images,
             dimensions=dimensions,
             count_self=count_self,
@@ -205,50 +214,58 @@ class InterRDF(ProfileAnalysis):
             volume=volume,
             n_blocks=n_blocks,
         )
-        self.check_arguments({"exclusion_block": exclusion_block, "exclude_same": exclude_same, "intra": intra})
+        rules: dict[str, Any] = {
+            "exclusion_block": exclusion_block,
+            "exclude_same": exclude_same,
+            "intra": intra,
+            "exclude_bonds": exclude_bonds,
+            "by": by,
+            "compound": compound,
+        }
+        groups = (self.selection, *([] if other is None else [other]))
+        check_rules(rules, groups)
         nbins = check_bins(nbins)
         if volume is not None and not (np.isfinite(volume) and volume > 0):
             raise ArgumentError(f"volume must be finite and above 0, found {volume}")
-        for one in (self.selection, *([] if self._other is None else [self._other])):
+        for one in groups:
             one.check_unique()
         self._norm, self._volume, self._mean_volume = norm, volume, bool(mean_volume)
         self._n_blocks = whole_number("n_blocks", n_blocks)
         self._plane, self._minimum_image = dimensions == "xy", images != "none"
+        self._compound = compound
         with self._noting():
-            self._given: dict[str, Any] = {
-                "bins": nbins,
-                "least": least,
-                "most": most,
-                "images": images,
-                "plane": self._plane,
-                "count_self": bool(count_self),
-                **self._exclusions(exclusion_block, exclude_same, intra, int(exclude_bonds)),
-            }
-            self._labels = self._types(by)
+            self._pairs = PairPoints(trajectory, self.selection, other, rules)
+        self._add_notes(self._pairs.notes)
+        self._given: dict[str, Any] = {
+            "bins": nbins,
+            "least": least,
+            "most": most,
+            "images": images,
+            "plane": self._plane,
+            "count_self": bool(count_self),
+            **self._pairs.arguments,
+        }
 
     @classmethod
     def check_arguments(cls, given: Mapping[str, Any], *, followed: bool = False) -> None:
-        found = [name for name in ("exclusion_block", "exclude_same") if given.get(name) is not None]
-        found += ["intra"] if given.get("intra", "all") != "all" else []
-        if len(found) > 1:
-            raise ArgumentError(f"{found[0]} and {found[1]} exclude each other; give one of them")
+        check_rules(given)
         if followed and given.get("n_blocks", 1) > 1:
             raise ArgumentError("n_blocks= divides all frames of a run, which --follow does not know; leave it out")
         super().check_arguments(given, followed=followed)
 
     @property
     def selections(self) -> Sequence[Any]:
-        return (self.selection, *([] if self._other is None else [self._other]))
+        return self._pairs.selections
 
     @property
     def measures_whole_molecules(self) -> bool:
-        """See `DeclaredAnalysis`: which image an atom is does not matter, unless no images count."""
-        return not self._minimum_image
+        """See `DeclaredAnalysis`: which image an atom is does not matter, unless no images count, or to centres."""
+        return not self._minimum_image or self._compound != "atoms"
 
     @property
     def subject(self) -> str:
         of = self.selection.count(self.trajectory.n_atoms)
-        other = "" if self._other is None else f" and {self._other.count(self.trajectory.n_atoms)}"
+        other = "".join(f" and {one.count(self.trajectory.n_atoms)}" for one in self.selections[1:])
         return f"{self._function.description} of {of}{other}"
 
     @property
@@ -269,88 +286,6 @@ class InterRDF(ProfileAnalysis):
     def _title(self) -> str:
         return self._function.title
 
-    def _atoms(self, why: str) -> Atoms:
-        topology = self.trajectory.topology
-        if topology is None:
-            raise ArgumentError(f"{why} needs a topology: open the trajectory with topology=, or leave it out")
-        return topology.atoms
-
-    def _column(self, argument: str, value: str, columns: Mapping[str, str]) -> NDArray[Any]:
-        """(n_atoms,) a column of the topology."""
-        why = f"{argument}={value!r}"
-        table = self._atoms(why)
-        if value == "element":
-            return symbols_of(table, why)
-        values = table.get(columns[value])
-        if values is None and value == "chain":
-            values = table.get("segids")
-        if values is None:
-            raise ArgumentError(f"{table.name} has no {columns[value]}, which {why} needs; choose another")
-        return np.asarray(values)
-
-    def _both(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Values of atoms, for both groups."""
-        second = self.selection if self._other is None else self._other
-        return values[self.selection.indices], values[second.indices]
-
-    def _two_sets(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.uint32]:
-        """An argument of the kernel with a value for each atom of each group."""
-        return np.concatenate([first] if self._other is None else [first, second]).astype(np.uint32)
-
-    def _exclusions(
-        self, block: Sequence[int] | None, same: str | None, intra: str, exclude_bonds: int
-    ) -> dict[str, Any]:
-        """Arguments of the kernel for the pairs that are left out."""
-        from kinema.model.selection.bonded_pairs import pairs_by_bonds
-        from kinema.model.selection.compounds import marks_of
-
-        found: dict[str, Any] = {}
-        if exclude_bonds:
-            found["excluded"] = pairs_by_bonds(self._atoms("exclude_bonds"), exclude_bonds, "exclude_bonds")
-        if block is not None:
-            sizes = [int(one) for one in block]
-            if len(sizes) != 2 or min(sizes) < 1 or any(one != size for one, size in zip(block, sizes, strict=True)):
-                raise ArgumentError(f"exclusion_block is two whole numbers from 1 on, found {tuple(block)}")
-            second = self.selection if self._other is None else self._other
-            blocks = [np.arange(one.n_atoms) // size for one, size in zip((self.selection, second), sizes, strict=True)]
-            if self._other is None and sizes[0] != sizes[1]:
-                # blocks of one group that differ by the order of a pair
-                self._other = self.selection
-            return found | {"same": "different", "labels": self._two_sets(*blocks)}
-        if same is not None:
-            marks = np.unique(self._column("exclude_same", same, _SAME_COLUMNS), return_inverse=True)[1]
-        elif intra != "all":
-            marks = np.unique(marks_of(self._atoms(f"intra={intra!r}"), "molecules", "intra"), return_inverse=True)[1]
-        else:
-            return found
-        rule = "only" if intra == "only" else "different"
-        return found | {"same": rule, "labels": self._two_sets(*self._both(marks))}
-
-    def _types(self, by: str | None) -> list[str]:
-        """Names of the columns: one, or pairs of types, which become arguments of the kernel."""
-        if by is None:
-            self._of_first = np.array([self.selection.n_atoms])
-            return ["rdf"]
-        marks = self._column("by", by, _COLUMNS)
-        first, second = self._both(marks)
-        names = [np.unique(one) for one in (first, second)]
-        places = [np.searchsorted(known, one) for known, one in zip(names, (first, second), strict=True)]
-        columns = np.full((len(names[0]), len(names[1])), NO_COLUMN)
-        labels: list[str] = []
-        of_first: list[int] = []
-        numbers = np.bincount(places[0])
-        for i, one in enumerate(names[0]):
-            for j, other in enumerate(names[1]):
-                # within one group (a, b) stands for (b, a) as well
-                if self._other is None and j < i:
-                    continue
-                columns[i, j] = len(labels)
-                labels.append(f"{one} - {other}")
-                of_first.append(int(numbers[i]))
-        self._of_first = np.array(of_first)
-        self._given |= {"types": self._two_sets(*places), "columns": columns.astype(np.uint32)}
-        return labels
-
     def _passes(self, frames: FrameSelection) -> Passes:
         bounds = block_bounds(frames, self._n_blocks)
         if self._needs_volume and not self._plane:
@@ -358,33 +293,39 @@ class InterRDF(ProfileAnalysis):
         kernel = _core.Kernel(
             "rdf",
             self.trajectory.n_atoms,
-            atoms=self.selection.indices,
-            other=None if self._other is None else self._other.indices,
             blocks=bounds.astype(np.float64),
             **self._given,
         )
         found = yield Pass(kernel)
         edges, counts = np.asarray(found["edges"]), np.asarray(found["counts"])
-        volumes, n_pairs = np.asarray(found["values"])[:, 0], np.asarray(found["n_pairs"])
+        rows = np.asarray(found["values"])
+        volumes, n_pairs = rows[:, 0], np.asarray(found["n_pairs"], np.float64)[:, None]
+        n_first: Any = self._pairs.n_first * len(rows)
+        if self._pairs.change:
+            # of each frame
+            n_pairs, n_first = rows[:, 2][None], rows[:, 3].sum()[None]
+            self._note_no_points(rows[:, 3], frames)
         numbers = frames.numbers().astype(np.int64)
         if self._needs_volume:
             check_volumes(self.trajectory, volumes, numbers, "norm='rdf'", _GIVE_VOLUME)
-        self._note_range(np.asarray(found["values"])[:, 1], volumes)
+        self._note_range(rows[:, 1], volumes)
         in_block = np.searchsorted(bounds, numbers, side="right") - 1
         whole = self._normalised(counts.sum(axis=0), edges, volumes, n_pairs)
-        coordination = np.cumsum(counts.sum(axis=0), axis=1) / (self._of_first * len(numbers))[:, None]
+        with np.errstate(invalid="ignore"):
+            coordination = np.cumsum(counts.sum(axis=0), axis=1) / n_first[:, None]
         results = {"count": counts.sum(axis=0), "rdf": whole, "coordination": coordination}
         if self._n_blocks > 1:
             parts = [
-                self._normalised(one, edges, volumes[in_block == block], n_pairs) for block, one in enumerate(counts)
+                self._normalised(one, edges, volumes[in_block == block], _of_frames(n_pairs, in_block == block))
+                for block, one in enumerate(counts)
             ]
             results["rdf_error"] = standard_error(np.array(parts))
-        several = len(self._labels) > 1 or self._given.get("columns") is not None
+        several = len(self._pairs.labels) > 1 or self._given.get("columns") is not None
         return Results(
             bins=(edges[1:] + edges[:-1]) / 2,
             edges=edges,
             **{name: values.T if several else values[0] for name, values in results.items()},
-            n_pairs=n_pairs,
+            n_pairs=n_pairs.ravel().astype(np.uint64),
             volume=volumes,
             time=found["time"],
             frames=numbers,
@@ -411,9 +352,12 @@ class InterRDF(ProfileAnalysis):
         counts: NDArray[np.uint64],
         edges: NDArray[np.float64],
         volumes: NDArray[np.float64],
-        n_pairs: NDArray[np.uint64],
+        n_pairs: NDArray[np.float64],
     ) -> NDArray[np.float64]:
-        """(columns, bins) the function of the counts of some frames with these volumes."""
+        """(columns, bins) the function of the counts of some frames with these volumes.
+
+        `n_pairs` (columns, 1), or (1, frames) if they differ.
+        """
         n_frames = len(volumes)
         if self._norm == "none":
             return counts / n_frames
@@ -421,9 +365,18 @@ class InterRDF(ProfileAnalysis):
         if self._norm == "density":
             return np.asarray(counts / (shells * n_frames))
         known = volumes if self._volume is None else np.where(np.isnan(volumes), self._volume, volumes)
-        per_volume = n_frames / known.mean() if self._mean_volume else (1 / known).sum()
+        each = np.full(n_frames, 1 / known.mean()) if self._mean_volume else 1 / known
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(counts / (shells * (n_pairs * per_volume)[:, None]))
+            # of equal numbers of pairs: their number times the sum
+            pairs = n_pairs[:, 0] * each.sum() if n_pairs.shape[1] == 1 else (n_pairs * each).sum(axis=1)
+            return np.asarray(counts / (shells * pairs[:, None]))
+
+    def _note_no_points(self, n_first: NDArray[np.float64], frames: FrameSelection) -> None:
+        if not n_first.all():
+            first = frames.numbers()[int((n_first == 0).argmax())]
+            self._add_notes(
+                [f"{self.selection.description!r} names no atoms in frame {first}: such frames have no pairs"]
+            )
 
     @property
     def first_shell(self) -> tuple[float, float]:
@@ -443,6 +396,13 @@ class InterRDF(ProfileAnalysis):
         at_edges = self.results.coordination[place - 1 : place + 1]
         return float(self.results.bins[place]), float(at_edges.mean())
 
+    @property
+    def further_summary(self) -> Mapping[str, tuple[float, str]]:
+        if self.results.rdf.ndim != 1:
+            return {}
+        r, number = self.first_shell
+        return {"first minimum": (r, "angstrom"), "coordination number there": (number, "1")}
+
     def _columns(self) -> Sequence[tuple[str, Quantity, NDArray[np.float64]]]:
         quantities = {"rdf": self._function, "rdf_error": self._function, "coordination": self.quantities[1]}
         columns = []
@@ -453,7 +413,7 @@ class InterRDF(ProfileAnalysis):
             if values.ndim == 1:
                 columns.append((name, quantity, values))
             else:
-                labels = [label if name == "rdf" else f"{name} {label}" for label in self._labels]
+                labels = [label if name == "rdf" else f"{name} {label}" for label in self._pairs.labels]
                 columns += [(label, quantity, values[:, k]) for k, label in enumerate(labels)]
         return columns
 
@@ -461,11 +421,18 @@ class InterRDF(ProfileAnalysis):
         from kinema.analysis.plotting import draw_functions
 
         columns = {one.name: one for one in table.columns}
-        functions = [columns[label] for label in self._labels]
-        coordination = [columns.get(f"coordination {label}", columns.get("coordination")) for label in self._labels]
+        functions = [columns[label] for label in self._pairs.labels]
+        coordination = [
+            columns.get(f"coordination {label}", columns.get("coordination")) for label in self._pairs.labels
+        ]
         return draw_functions(
             table.columns[0],
             [(self._function.description, functions), ("coordination number", [one for one in coordination if one])],
             self._title,
             columns.get("rdf_error"),
         )
+
+
+def _of_frames(n_pairs: NDArray[np.float64], which: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Numbers of pairs of some frames, if they differ from frame to frame."""
+    return n_pairs if n_pairs.shape[1] == 1 else n_pairs[:, which]

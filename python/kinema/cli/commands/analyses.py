@@ -19,9 +19,9 @@ from kinema.cli.options.analyses import (
     FrameOptions,
     Opening,
     Workers,
-    outputs_of,
     takes_groups,
 )
+from kinema.cli.options.output_groups import outputs_of
 from kinema.cli.periodic.inputs import Inputs, UnselectedInputs
 
 if TYPE_CHECKING:

@@ -119,7 +119,7 @@ def _given_options(group: type, given: Any) -> dict[str, Any]:
 
 
 def _outputs(one: "JobAnalysis", force: bool) -> "Outputs":
-    from kinema.cli.options.analyses import outputs_of
+    from kinema.cli.options.output_groups import outputs_of
 
     group = outputs_of(one.analysis)
     return group(force=force, **_given_options(group, one.given))

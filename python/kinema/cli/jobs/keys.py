@@ -15,6 +15,7 @@ from kinema.analysis.declaration import Argument, arguments_of, takes_select
 from kinema.base.frozen_dataclass import dataclass
 from kinema.cli.jobs.text import shown
 from kinema.cli.options.analyses import FrameOptions, ListOutputs, Opening, Outputs, Workers
+from kinema.cli.options.cluster_outputs import ClusterOutputs
 from kinema.cli.periodic.inputs import Inputs, UnselectedInputs
 
 # of the groups of options; `files` takes what the words of a command line take
@@ -23,6 +24,7 @@ _OF_TRAJECTORY = ((UnselectedInputs, ("topology", "index_file", *_PERIODIC)), (F
 _OF_RUN = ((Workers, None), (Outputs, ("checkpoint", "checkpoint_interval", "report")))
 _OF_ANALYSIS = ((Outputs, ("output", "output_format", "plot", "output_unit", "output_time_unit")),)
 _OF_LISTS = ((ListOutputs, ("occupancy", "by")),)
+_OF_CLUSTERS = ((ClusterOutputs, ("clusters", "write_centers", "write_clusters")),)
 _SELECTED = ((Inputs, ("select", "group")),)
 
 
@@ -159,6 +161,7 @@ _EXAMPLES: dict[str, Any] = {
     "input_units": "length=nm,time=ps", "memory": "1 GiB", "node_cache": "/tmp/kinema-cache",
     "scheduler": "scheduler.json", "checkpoint": "job.checkpoint", "report": "report.json", "output": "NAME.csv",
     "plot": "NAME.png", "occupancy": "occupancy.csv", "by": "residue", "stop": -1, "particles": "all", "workers": 2,
+    "clusters": "clusters.csv", "write_centers": "centers", "write_clusters": "clusters",
 }  # fmt: skip
 
 
@@ -223,7 +226,8 @@ def _argument_key(argument: Argument) -> Key:
 def keys_of(analysis: Any) -> dict[str, Key]:
     """The keys of an analysis's [[analysis]], except its name."""
     selected = _group_keys(_SELECTED) if takes_select(analysis) else ()
-    outputs = (*_OF_ANALYSIS, *(_OF_LISTS if analysis.is_list else ()))
+    more = _OF_LISTS if analysis.is_list else _OF_CLUSTERS if analysis.has_clusters else ()
+    outputs = (*_OF_ANALYSIS, *more)
     found = [*selected, *map(_argument_key, arguments_of(analysis)), *_group_keys(outputs)]
     return {key.name: key for key in found}
 

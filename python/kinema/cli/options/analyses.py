@@ -39,7 +39,6 @@ __all__ = [
     "TrajectoryFiles",
     "Workers",
     "named_outputs",
-    "outputs_of",
     "parse_units",
     "takes_groups",
 ]
@@ -475,23 +474,7 @@ class ListOutputs(SeriesOutputs):
             analysis.occupancy(self.by).save(self.occupancy, overwrite=self.force, **self.units)
 
 
-def outputs_of(analysis: "type[DeclaredAnalysis]") -> type[Outputs]:
-    """The group of options for the outputs of an analysis."""
-    group = ListOutputs if analysis.is_list else SeriesOutputs if analysis.is_per_frame else Outputs
-    if not analysis.other_formats:
-        return group
-
-    @dataclass(frozen=True, eq=False, repr=False)
-    class OtherOutputs(group):  # type: ignore[valid-type, misc]
-        """The same; files other than tables are named in the help."""
-
-        other_formats = analysis.other_formats
-        output: options.output_with(analysis.other_formats) = None  # type: ignore[valid-type]
-
-    return OtherOutputs
-
-
 def named_outputs(outputs: Outputs) -> list[tuple[str, Path]]:
     """The given files of a group of outputs, by the name of their option."""
-    names = ("output", "plot", "checkpoint", "report", "occupancy")
+    names = ("output", "plot", "checkpoint", "report", "occupancy", "clusters")
     return [(name, path) for name in names if (path := getattr(outputs, name, None)) is not None]

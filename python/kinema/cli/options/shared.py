@@ -318,6 +318,18 @@ OccupancyBy = Annotated[
         **one_of(BY),
     ),
 ]
+ClusterTable = Annotated[
+    Path | None,
+    _output("--clusters", help="Size, share and centre of each cluster, as a table like -o."),
+]
+CenterFolder = Annotated[
+    Path | None,
+    _output("--write-centers", help="Folder to write the centre of each cluster to, as .pdb if there is a topology."),
+]
+ClusterFolder = Annotated[
+    Path | None,
+    _output("--write-clusters", help="Folder to write the frames of each cluster to, in the trajectory's format."),
+]
 Plot = Annotated[Path | None, _output("--plot", help="Picture, as .png, .svg or .pdf.")]
 Report = Annotated[
     Path | None,

@@ -51,12 +51,16 @@ def items_of_pass(
         plain("the number of leaves", str(plan.n_leaves)),
     ]
     for (name, _), (kernel, transforms) in zip(_named(analyses), jobs, strict=True):
-        where = f"of {name}, round {number + 1}"
-        items.append(plain(f"the partial {where}", kernel.id))
-        items += _items_of_kernel(kernel, where)
-        items.append(plain(f"the number of transforms {where}", str(len(transforms))))
-        for place, transform in enumerate(transforms):
-            items += items_of_transform(transform, f"in transform {place + 1} {where}")
+        items += items_of_job(kernel, transforms, f"of {name}, round {number + 1}")
+    return items
+
+
+def items_of_job(kernel: _core.Kernel, transforms: Sequence[_core.Transform], where: str) -> list[IdentityItem]:
+    """Items of a kernel, with its version and arguments, and of its transforms; `where` says whose they are."""
+    items = [plain(f"the partial {where}", kernel.id), *_items_of_kernel(kernel, where)]
+    items.append(plain(f"the number of transforms {where}", str(len(transforms))))
+    for place, transform in enumerate(transforms):
+        items += items_of_transform(transform, f"in transform {place + 1} {where}")
     return items
 
 

@@ -21,8 +21,8 @@ from kinema.ml.dataset import Dataset
 from kinema.ml.export.base import ExportFormat
 from kinema.ml.export.formats import export_format
 from kinema.ml.export.source import ExportSource, Run
+from kinema.ml.fields.labels import Table, read_table
 from kinema.ml.frames import FrameDataset
-from kinema.ml.labels import Table, read_table
 from kinema.ml.splits import DataSplit
 from kinema.ml.stored.samples import LIST_OF_FILES
 from kinema.ml.systems import TrajectoryEntry

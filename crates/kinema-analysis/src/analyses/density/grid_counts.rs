@@ -1,60 +1,78 @@
-//! Number of atoms in each bin of a grid along x, y and z, over all frames.
+//! Number, mass or charge of the atoms in each bin of a grid, over all frames.
 //!
-//! Positions are used as they are. Bins are half open, the last one of an axis closed, as `numpy.histogramdd`; atoms outside
-//! of the grid have one more bin. Leaves keep lists of the bins that were hit, and the counts of a process are one grid.
+//! The grid lies still along x, y and z, or it has the edges of each frame's cell, into which positions are wrapped. Bins
+//! are half open, the last one of an axis closed, as `numpy.histogramdd`; atoms outside of the grid have one more bin.
+//! Leaves keep lists of the bins that were hit, and the sums of a process are one grid. Weights are added in fixed point.
 
 use std::sync::Arc;
 
-use kinema_core::Result;
 use kinema_core::frame::Fields;
-use kinema_core::reduce::{Frames, Kernel, Needs, ResultArray};
-use kinema_core::selection::AtomSelection;
+use kinema_core::reduce::{Frame, Needs, ResultArray};
+use kinema_core::{Error, ErrorKind, Result};
 
+use crate::analyses::of_members;
+use crate::analyses::sum_per_frame::{SumPerFrame, Sums};
 use crate::arguments::Arguments;
 use crate::bins::Bins;
+use crate::changing::{AtomsOfFrame, AtomsScratch};
+use crate::cpu::{Cpu, dispatch};
+use crate::geometry::CellAxes;
+use crate::lanes::Quad;
 use crate::partials::counts::Counts;
-use crate::partials::series::nothing_gathered;
+use crate::partials::fixed_point::FixedPoint;
 use crate::registry::KernelInfo;
 
-/// Results: "counts" (x, y, z), uint64; "outside" (1), uint64, number of atoms outside of the grid; "n_frames" (1), uint64. The grid has `shape` (3) bins from `least` (3) to `most`
-/// (3), angstrom. With `occupied`, a bin counts once in a frame in which it has an atom.
+/// Results: "counts" (x, y, z), uint64, or with `weights` "sums", float64; "outside" (1), uint64, number of atoms outside
+/// of the grid; "time"; "values" (frames, 1): number of atoms; with `cell` also the nine coordinates of the cell's edges.
+///
+/// The atoms are `atoms`, or `group` if they change with the frame. The grid has `shape` (3) bins from `least` (3) to
+/// `most` (3), angstrom; with `cell` the range is that of the edges, in parts of them. With `occupied`, a bin counts once in a
+/// frame in which it has an atom. `weights`: one for each atom that can be among them; then `n_frames` is that of the run.
 pub const KERNEL: KernelInfo = KernelInfo {
-    id: ID,
-    make: |arguments| {
-        let atoms = arguments.unique_atoms("atoms")?;
-        let occupied = arguments.flag("occupied", false)?;
-        Ok(Arc::new(GridCounts { atoms, axes: axes_of(arguments)?, occupied }))
-    },
+    id: GridCounts::ID,
+    make: |arguments| Ok(Arc::new(Sums(GridCounts::from_arguments(arguments)?))),
     examples: |n_atoms, _| {
+        let atoms: Vec<u32> = (0..n_atoms).rev().collect();
         let of = |most: f64, shape: [u32; 3]| {
             Arguments::new(n_atoms)
-                .with("atoms", (0..n_atoms).rev().collect::<Vec<_>>())
                 .with("least", vec![-5.0, 0.0, 1.0])
                 .with("most", vec![most, most + 3.0, most + 20.0])
                 .with("shape", shape.to_vec())
         };
-        vec![of(20.0, [7, 1, 30]), of(40.0, [60, 50, 40]).with("occupied", true)]
+        let weights: Vec<f64> = atoms.iter().map(|atom| 0.3 - f64::from(*atom % 3)).collect();
+        let in_cell = Arguments::new(n_atoms).with("cell", true).with("shape", vec![3_u32, 20, 1]);
+        vec![
+            of(20.0, [7, 1, 30]).with("atoms", atoms.clone()).with("weights", weights).with("n_frames", 1000_i64),
+            of(40.0, [60, 50, 40]).with("atoms", atoms.clone()).with("occupied", true),
+            in_cell.with("group", of_members::example(n_atoms)),
+        ]
     },
 };
-
-const ID: &str = "grid_counts/1";
 
 /// Bins at most: their numbers have 32 bits.
 const MOST_BINS: u64 = 1 << 32;
 
+/// In place of a bin that single steps decide.
+const NOT_SURE: u32 = u32::MAX;
+
 struct GridCounts {
-    atoms: AtomSelection,
+    cpu: Cpu,
+    atoms: AtomsOfFrame,
     axes: [Bins; 3],
     occupied: bool,
+    cell: bool,
+    /// In multiples of the unit, by the number of the atom; empty if each counts 1.
+    weights: Vec<i64>,
+    unit: f64,
 }
 
-/// The bins of x, y and z.
-fn axes_of(arguments: &Arguments) -> Result<[Bins; 3]> {
+/// The bins of x, y and z, or of the edges of the cell.
+fn axes_of(arguments: &Arguments, cell: bool) -> Result<[Bins; 3]> {
     let three = |name: &'static str| -> Result<[f64; 3]> {
         let values = arguments.optional_numbers(name)?.unwrap_or(&[]);
         values.try_into().map_err(|_| arguments.wrong(name, "three numbers"))
     };
-    let (least, most) = (three("least")?, three("most")?);
+    let (least, most) = if cell { ([0.0; 3], [1.0; 3]) } else { (three("least")?, three("most")?) };
     let shape: [u32; 3] = arguments
         .index_rows::<1>("shape")?
         .as_flattened()
@@ -71,85 +89,186 @@ fn axes_of(arguments: &Arguments) -> Result<[Bins; 3]> {
 }
 
 impl GridCounts {
+    fn from_arguments(arguments: &Arguments) -> Result<Self> {
+        let atoms = AtomsOfFrame::from_arguments(arguments, "atoms", "group")?;
+        let (occupied, cell) = (arguments.flag("occupied", false)?, arguments.flag("cell", false)?);
+        let (mut weights, mut unit) = (Vec::new(), 1.0);
+        if let Some(given) = arguments.optional_numbers("weights")? {
+            if occupied || given.len() != atoms.candidates().len() {
+                return Err(arguments.wrong("weights", "one for each atom, without occupied"));
+            }
+            let in_order = atoms.candidates().reorder_as_set(given, 1)?;
+            let fixed = FixedPoint::new(&in_order, arguments.count("n_frames", 1)? as u64)?;
+            weights.resize(arguments.n_atoms() as usize, 0);
+            let numbers = atoms.candidates().iter();
+            numbers.zip(fixed.weights()).for_each(|(atom, weight)| weights[atom as usize] = *weight);
+            unit = fixed.unit();
+        }
+        Ok(Self { cpu: arguments.cpu(), atoms, axes: axes_of(arguments, cell)?, occupied, cell, weights, unit })
+    }
+
     /// Bins of the grid, and that of what is outside.
     fn n_bins(&self) -> usize {
         self.axes.iter().map(Bins::len).product::<usize>() + 1
     }
 
     /// The bin of a position; `None` outside of the grid.
-    #[inline]
-    fn bin(&self, position: &[f32; 3]) -> Option<u32> {
-        let [x, y, z] = [0, 1, 2].map(|axis| self.axes[axis].number(f64::from(position[axis])));
+    #[cold]
+    fn bin(&self, position: [f64; 3]) -> Option<u32> {
+        let [x, y, z] = [0, 1, 2].map(|axis| self.axes[axis].number(position[axis]));
         let [ny, nz] = [self.axes[1].len() as u32, self.axes[2].len() as u32];
         Some((x? * ny + y?) * nz + z?)
     }
-}
 
-impl Kernel for GridCounts {
-    type Partial = Counts;
-    /// Bins of a frame.
-    type Scratch = Vec<u32>;
-
-    fn id(&self) -> &'static str {
-        ID
+    /// Writes the bin of each position, or `outside`.
+    fn bins(&self, positions: &[f32], outside: u32, hits: &mut Vec<u32>) {
+        let (points, axes) = (positions.as_chunks::<3>().0, &self.axes);
+        hits.clear();
+        hits.resize(points.len(), NOT_SURE);
+        if axes.iter().all(|axis| i32::try_from(axis.len()).is_ok()) {
+            dispatch!(self.cpu, (), estimate_bins, (
+                axes: &[Bins; 3] = axes, points: &[[f32; 3]] = points, hits: &mut [u32] = hits,
+            ));
+        }
+        for (hit, point) in hits.iter_mut().zip(points).filter(|(hit, _)| **hit == NOT_SURE) {
+            *hit = self.bin(point.map(f64::from)).unwrap_or(outside);
+        }
     }
 
+    /// The same of places along the axes of a cell: `place` is where a position is, in parts of the edges.
+    fn bins_in_cell(&self, positions: &[f32], place: impl Fn([f32; 3]) -> [f64; 3], outside: u32, hits: &mut Vec<u32>) {
+        let [along_x, along_y, along_z] = &self.axes;
+        let [ny, nz] = [along_y.len() as u32, along_z.len() as u32];
+        hits.clear();
+        hits.extend(positions.as_chunks::<3>().0.iter().map(|position| {
+            let position = place(*position);
+            let (x, x_is_sure) = along_x.estimate(position[0]);
+            let (y, y_is_sure) = along_y.estimate(position[1]);
+            let (z, z_is_sure) = along_z.estimate(position[2]);
+            if x_is_sure & y_is_sure & z_is_sure {
+                (x * ny + y) * nz + z
+            } else {
+                self.bin(position).unwrap_or(outside)
+            }
+        }));
+    }
+}
+
+/// Writes the bin of each point, or [`NOT_SURE`], four at a time.
+#[inline(always)]
+fn estimate_bins<Q: Quad>(axes: &[Bins; 3], points: &[[f32; 3]], hits: &mut [u32]) {
+    let [ny, nz] = [axes[1].len() as u32, axes[2].len() as u32];
+    let (fours, rest) = points.as_chunks::<4>();
+    let (of_fours, of_rest) = hits.split_at_mut(4 * fours.len());
+    let bin = |[x, y, z]: [i32; 3]| if x | y | z < 0 { NOT_SURE } else { (x as u32 * ny + y as u32) * nz + z as u32 };
+    for (four, hits) in fours.iter().zip(of_fours.as_chunks_mut::<4>().0) {
+        let [x, y, z] = Q::xyz_of_row(four);
+        let [x, y, z] = [axes[0].estimates(x), axes[1].estimates(y), axes[2].estimates(z)];
+        *hits = [0, 1, 2, 3].map(|lane| bin([x[lane], y[lane], z[lane]]));
+    }
+    for (point, hit) in rest.iter().zip(of_rest) {
+        let [x, y, z] = Q::xyz([point; 4]);
+        *hit = bin([axes[0].estimates(x)[0], axes[1].estimates(y)[0], axes[2].estimates(z)[0]]);
+    }
+}
+
+/// Buffers of one worker: of the group, bins of a frame, weights of its atoms.
+#[derive(Debug, Default)]
+struct Scratch {
+    atoms: AtomsScratch,
+    hits: Vec<u32>,
+    weights: Vec<i64>,
+}
+
+impl SumPerFrame for GridCounts {
+    const ID: &'static str = "grid_counts/2";
+    type Sum = Counts;
+    type Scratch = Scratch;
+
     fn needs(&self) -> Needs {
-        Needs { fields: Fields::POSITIONS, atom_sets: vec![self.atoms.clone()] }
+        let cell = if self.cell { Fields::CELL } else { Fields::POSITIONS };
+        Needs { fields: self.atoms.fields() | cell, atom_sets: vec![self.atoms.read().clone()] }
     }
 
     fn empty(&self) -> Counts {
         Counts::default()
     }
 
-    fn is_exact(&self) -> bool {
-        true
-    }
-
-    fn partial_bytes(&self) -> u64 {
+    fn sum_bytes(&self) -> u64 {
         size_of::<u64>() as u64 * self.n_bins() as u64
     }
 
-    fn accumulate(&self, partial: &mut Counts, frames: &Frames<'_>, hits: &mut Self::Scratch) -> Result<()> {
+    fn leaf_bytes(&self, n_frames: u64) -> u64 {
+        let n_hits = n_frames.saturating_mul(self.atoms.candidates().len() as u64);
+        Counts::most_bytes(self.n_bins(), n_hits, !self.weights.is_empty())
+    }
+
+    fn width(&self) -> usize {
+        if self.cell { 10 } else { 1 }
+    }
+
+    fn add(&self, frame: &Frame<'_>, scratch: &mut Scratch, sum: &mut Counts, row: &mut [f64]) -> Result<()> {
+        frame.finite_positions(0)?;
         let n_bins = self.n_bins();
-        for frame in frames.iter() {
-            let positions = frame.finite_positions(0).map_err(|error| error.with_frame(frame.number))?;
-            let outside = (n_bins - 1) as u32;
-            hits.clear();
-            hits.extend(positions.as_chunks::<3>().0.iter().map(|position| self.bin(position).unwrap_or(outside)));
-            if self.occupied {
-                hits.sort_unstable();
-                hits.dedup_by(|later, hit| later == hit && *hit != outside);
+        let outside = (n_bins - 1) as u32;
+        let Scratch { atoms, hits, weights } = scratch;
+        let found = self.atoms.find(frame, 0, atoms)?;
+        row[0] = (found.positions.len() / 3) as f64;
+        if self.cell {
+            if frame.stamp.periodic != [true; 3] {
+                let what = "the frame has no cell that is periodic along all edges, of which the grid is a part";
+                return Err(Error::new(ErrorKind::Corrupt, what));
             }
-            partial.add_frame(n_bins, hits);
+            let cell = CellAxes::of_lattice(&*frame.lattice()?, [true; 3])?;
+            let part = |along: [f64; 3], [x, y, z]: [f64; 3]| {
+                let part = along[0] * x + along[1] * y + along[2] * z;
+                part - part.floor()
+            };
+            let place = |position: [f32; 3]| cell.dual.map(|along| part(along, position.map(f64::from)));
+            self.bins_in_cell(found.positions, place, outside, hits);
+            row[1..].copy_from_slice(frame.stamp.cell.as_flattened());
+        } else {
+            self.bins(found.positions, outside, hits);
         }
+        if self.occupied {
+            hits.sort_unstable();
+            hits.dedup_by(|later, hit| later == hit && *hit != outside);
+        }
+        weights.clear();
+        if !self.weights.is_empty() {
+            // what is outside is counted
+            let of = |(place, bin): (u32, &u32)| {
+                if *bin == outside { 1 } else { self.weights[found.number(place) as usize] }
+            };
+            weights.extend((0..).zip(hits.iter()).map(of));
+        }
+        sum.add_frame(n_bins, hits, weights);
         Ok(())
     }
 
-    fn merge(&self, left: &mut Counts, right: Counts) -> Result<()> {
+    fn merge(&self, left: &mut Counts, right: Counts) {
         left.merge(self.n_bins(), right);
-        Ok(())
     }
 
-    fn finish(&self, partial: Counts) -> Result<Vec<ResultArray>> {
-        let (n_frames, mut counts) = partial.into_counts(self.n_bins());
-        if n_frames == 0 {
-            return Err(nothing_gathered(ID));
-        }
+    fn results(&self, sum: Counts) -> Vec<ResultArray> {
+        let (_, mut counts) = sum.into_counts(self.n_bins());
         let outside = counts.pop().unwrap_or(0);
         let shape = self.axes.iter().map(Bins::len).collect();
-        Ok(vec![
-            ResultArray::new("counts", shape, counts),
-            ResultArray::new("outside", vec![1], vec![outside]),
-            ResultArray::new("n_frames", vec![1], vec![n_frames]),
-        ])
+        let of_bins = if self.weights.is_empty() {
+            ResultArray::new("counts", shape, counts)
+        } else {
+            // the bits of signed numbers
+            let sums: Vec<f64> = counts.iter().map(|units| units.cast_signed() as f64 * self.unit).collect();
+            ResultArray::new("sums", shape, sums)
+        };
+        vec![of_bins, ResultArray::new("outside", vec![1], vec![outside])]
     }
 
-    fn to_bytes(&self, partial: &Counts) -> Result<Vec<u8>> {
-        Ok(partial.to_bytes(ID, self.n_bins()))
+    fn to_bytes(&self, sum: &Counts) -> Vec<u8> {
+        sum.to_bytes(Self::ID, self.n_bins())
     }
 
     fn from_bytes(&self, bytes: &[u8]) -> Result<Counts> {
-        Counts::from_bytes(ID, self.n_bins(), bytes)
+        Counts::from_bytes(Self::ID, self.n_bins(), bytes)
     }
 }

@@ -3,6 +3,8 @@
 pub mod density_profile;
 mod fourier_sums;
 pub mod grid_counts;
+mod pair_rule;
+mod point_sets;
 pub mod rdf;
 mod slices;
 pub mod structure_factor;

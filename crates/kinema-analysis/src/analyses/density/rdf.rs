@@ -1,18 +1,21 @@
 //! Counts of pairs of atoms in bins of their distance, and the volume of each frame: what radial distribution functions
 //! and coordination numbers are made of.
 //!
-//! Pairs are ordered: within one group (i, j) and (j, i) both count. An atom and itself do not, but an atom and its own
-//! images do. Counts are exact: distances are those of double precision, as `sqrt(|r_j - r_i + shift|^2)`. All images
-//! count, also those beyond half of the cell, unless only the nearest is asked for.
+//! Points are atoms, or centres of groups of atoms in single precision. Pairs are ordered: within one group (i, j) and
+//! (j, i) both count. A point and itself do not, but a point and its own images do. Counts are exact: distances are those
+//! of double precision, as `sqrt(|r_j - r_i + shift|^2)`. All images count, also those beyond half of the cell, unless
+//! only the nearest is asked for.
 
 use std::sync::Arc;
 
 use kinema_core::frame::{Fields, Lattice};
 use kinema_core::reduce::{Frame, Needs, ResultArray};
-use kinema_core::selection::AtomSelection;
 use kinema_core::{Error, ErrorKind, Result};
 
-use crate::analyses::pairs::neighbors::{ExcludedPairs, explained};
+use super::pair_rule::{PairRule, n_pairs, selves};
+use super::point_sets::{Found, PointScratch, PointSet};
+use crate::analyses::of_members;
+use crate::analyses::pairs::neighbors::explained;
 use crate::analyses::sum_per_frame::{SumPerFrame, Sums};
 use crate::arguments::Arguments;
 use crate::bins::Bins;
@@ -22,12 +25,14 @@ use crate::registry::KernelInfo;
 use crate::run_parts::RunParts;
 
 /// Results: "counts" (blocks, columns, bins), uint64; "n_pairs" (columns), uint64, ordered pairs that could count; "edges"
-/// (bins + 1), angstrom; "time"; "values" (frames, 2): volume, angstrom^3, nan without a cell that is closed; with `plane`
-/// the area of a and b, angstrom^2; and half of the shortest lattice vector, angstrom, up to which the nearest image is the
-/// only one.
+/// (bins + 1), angstrom; "time"; "values" (frames, 4): volume, angstrom^3, nan without a cell that is closed; with `plane`
+/// the area of a and b, angstrom^2; half of the shortest lattice vector, angstrom, up to which the nearest image is the
+/// only one; the ordered pairs that could count in the frame, over all columns; the points of the first set.
 ///
-/// `atoms` and `other`, by default the same; `most`, `bins`, `least`. `images`: "all", "minimum" or "none". `labels` (one
-/// for each atom of `atoms`, then of `other` if it is given) with `same`: "different" leaves out pairs of one label,
+/// `atoms` and `other`, by default the same; `most`, `bins`, `least`. With `ends` and `other_ends` (and `masses`,
+/// `other_masses`) points are centres of groups; `group` and `other_group` are atoms that change with the frame; both
+/// have no labels, types or excluded pairs. `images`: "all", "minimum" or "none". `labels` (one for each atom of `atoms`,
+/// then of `other` if it is given) with `same`: "different" leaves out pairs of one label,
 /// "only" all others. `excluded` are pairs of atoms that are left out, (n, 2). `count_self`: an atom and itself count as
 /// well. `columns`, (n, m), has the column of a pair, or 2^32 - 1 for none, by the types of both atoms; `types` has the types of
 /// `atoms`, then of `other`. `blocks`: the first frame of each part of the run. `plane`: distances along x and y.
@@ -43,7 +48,12 @@ pub const KERNEL: KernelInfo = KernelInfo {
         let thirds: Vec<u32> = every(1).iter().chain(&every(2)).map(|atom| atom / 3).collect();
         let types: Vec<u32> = every(1).iter().chain(&every(1)).map(|atom| atom % 2).collect();
         let by_type = of(9.0, 20).with("other", every(1)).with("types", types);
+        let ends: Vec<u32> = (1..=n_atoms).filter(|end| end % 3 == 0 || *end == n_atoms).collect();
+        let group = of_members::example(n_atoms);
+        let changing = Arguments::new(n_atoms).with("group", group).with("other", every(3)).with("most", 9.0);
         vec![
+            of(8.0, 30).with("ends", ends).with("masses", vec![2.0; n_atoms as usize]),
+            changing.with("bins", 12_i64),
             of(30.0, 75).with("excluded", next).with("blocks", vec![0.0, 103.0]),
             of(6.0, 10)
                 .with("other", every(2))
@@ -55,9 +65,6 @@ pub const KERNEL: KernelInfo = KernelInfo {
     },
 };
 
-/// A pair that has no column.
-const NO_COLUMN: u32 = u32::MAX;
-
 /// Which images of a pair count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Images {
@@ -66,139 +73,37 @@ enum Images {
     None,
 }
 
-/// Which pairs count by the labels of their atoms.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Same {
-    Any,
-    Different,
-    Only,
-}
-
 struct Rdf {
-    atoms: AtomSelection,
-    other: Option<AtomSelection>,
+    first: PointSet,
+    other: Option<PointSet>,
+    /// Whether a set changes with the frame.
+    change: bool,
     bins: Bins,
     images: Images,
     plane: bool,
     pairs: PairRule,
     n_columns: usize,
-    /// Columns with the number of atoms that are in both groups: they are at distance 0 from themselves.
+    /// Columns with the number of points that are in both sets, in all frames: at distance 0 from themselves.
     selves: Vec<(u32, u64)>,
     count_self: bool,
     n_pairs: Vec<u64>,
     blocks: RunParts,
 }
 
-/// Which pairs count, and in which column.
-struct PairRule {
-    same: Same,
-    /// Labels of the first set, and of the second one.
-    labels: [Vec<u32>; 2],
-    excluded: Option<ExcludedPairs>,
-    /// Numbers of the atoms of both sets, if pairs are excluded.
-    numbers: [Vec<u32>; 2],
-    types: [Vec<u32>; 2],
-    columns: Vec<u32>,
-    n_second_types: usize,
-}
-
-impl PairRule {
-    /// Whether all pairs count, in one column.
-    fn is_plain(&self) -> bool {
-        self.same == Same::Any && self.excluded.is_none() && self.columns.is_empty()
-    }
-
-    /// Whether a pair counts in the same column in either order.
-    fn is_symmetric(&self) -> bool {
-        self.columns.is_empty()
-    }
-
-    /// The type of an atom of a set; 0 if there are no types.
-    fn type_of(&self, set: usize, place: u32) -> u32 {
-        self.types[set].get(place as usize).copied().unwrap_or_default()
-    }
-
-    /// Calls `see` with the places of each atom that is in both sets.
-    fn each_shared(&self, mut see: impl FnMut(u32, u32)) {
-        let places: std::collections::HashMap<u32, u32> = self.numbers[1].iter().copied().zip(0..).collect();
-        for (first, number) in (0..).zip(&self.numbers[0]) {
-            if let Some(&second) = places.get(number) {
-                see(first, second);
-            }
-        }
-    }
-
-    /// The column of a pair, given the places of its atoms.
-    #[inline(always)]
-    fn column(&self, first: u32, second: u32) -> Option<usize> {
-        let (first, second) = (first as usize, second as usize);
-        if let Some(excluded) = &self.excluded
-            && excluded.contains(self.numbers[0][first], self.numbers[1][second])
-        {
-            return None;
-        }
-        self.by_label_and_type(first, second)
-    }
-
-    /// The same without regard to the pairs that are excluded one by one.
-    #[inline(always)]
-    fn by_label_and_type(&self, first: usize, second: usize) -> Option<usize> {
-        if self.same != Same::Any {
-            let is_same = self.labels[0][first] == self.labels[1][second];
-            // an image of an atom is not another atom of its molecule
-            let is_itself = self.same == Same::Only && self.numbers[0][first] == self.numbers[1][second];
-            if is_same != (self.same == Same::Only) || is_itself {
-                return None;
-            }
-        }
-        if self.columns.is_empty() {
-            Some(0)
-        } else {
-            self.column_of_types(self.types[0][first], self.types[1][second])
-        }
-    }
-
-    #[inline(always)]
-    fn column_of_types(&self, first: u32, second: u32) -> Option<usize> {
-        if self.columns.is_empty() {
-            return Some(0);
-        }
-        let column = self.columns[first as usize * self.n_second_types + second as usize];
-        (column != NO_COLUMN).then_some(column as usize)
-    }
-}
-
 impl Rdf {
     fn from_arguments(arguments: &Arguments) -> Result<Self> {
-        let atoms = arguments.unique_atoms("atoms")?;
-        let other = if arguments.has("other") { Some(arguments.unique_atoms("other")?) } else { None };
-        let sizes = [atoms.len(), other.as_ref().map_or(0, AtomSelection::len)];
-        let two_sets = |name: &'static str| -> Result<[Vec<u32>; 2]> {
-            if !arguments.has(name) {
-                return Ok([Vec::new(), Vec::new()]);
-            }
-            let given = arguments.index_rows::<1>(name)?.as_flattened();
-            if given.len() != sizes[0] + sizes[1] {
-                return Err(arguments.wrong(name, &format!("{} numbers", sizes[0] + sizes[1])));
-            }
-            let first = given[..sizes[0]].to_vec();
-            let second = if other.is_some() { given[sizes[0]..].to_vec() } else { first.clone() };
-            Ok([first, second])
-        };
-        let same =
-            arguments.choice("same", &[("any", Same::Any), ("different", Same::Different), ("only", Same::Only)])?;
-        let (labels, types) = (two_sets("labels")?, two_sets("types")?);
-        if same != Same::Any && labels[0].is_empty() {
-            return Err(arguments.wrong("labels", "one for each atom"));
+        let [first, other] = PointSet::two_from_arguments(arguments)?;
+        let first = first.ok_or_else(|| arguments.wrong("atoms", "atoms or a group"))?;
+        let change = first.change() || other.as_ref().is_some_and(PointSet::change);
+        let is_bare = first.is_bare() || other.as_ref().is_some_and(PointSet::is_bare);
+        let numbers = [&first, other.as_ref().unwrap_or(&first)].map(|set| set.numbers().to_vec());
+        let pairs = PairRule::from_arguments(arguments, numbers, other.is_some())?;
+        if is_bare && !pairs.is_plain() {
+            return Err(
+                arguments.wrong("same", "\"any\" for centres and for atoms that change, without types or exclusions")
+            );
         }
-        let (columns, n_second_types) = columns_of(arguments, &types)?;
-        let excluded = arguments.has("excluded").then(|| arguments.index_rows::<2>("excluded")).transpose()?;
-        let excluded = excluded.map(|pairs| ExcludedPairs::new(arguments.n_atoms(), pairs));
-        let excluded = excluded.transpose().map_err(|expected| arguments.wrong("excluded", &expected))?;
-        let numbers = [&atoms, other.as_ref().unwrap_or(&atoms)].map(|set| set.iter().collect::<Vec<_>>());
-        let n_columns =
-            columns.iter().filter(|column| **column != NO_COLUMN).max().map_or(1, |most| *most as usize + 1);
-        let pairs = PairRule { same, labels, excluded, numbers, types, columns, n_second_types };
+        let n_columns = pairs.n_columns();
         let bins = Bins::from_arguments(arguments)?;
         let blocks = RunParts::from_arguments(arguments)?;
         let images = [("all", Images::All), ("minimum", Images::Minimum), ("none", Images::None)];
@@ -209,7 +114,7 @@ impl Rdf {
         if !count_self {
             selves.iter().for_each(|(column, number)| n_pairs[*column as usize] -= number);
         }
-        Ok(Self { atoms, other, bins, images, plane, pairs, n_columns, selves, count_self, n_pairs, blocks })
+        Ok(Self { first, other, change, bins, images, plane, pairs, n_columns, selves, count_self, n_pairs, blocks })
     }
 
     fn n_counts(&self) -> usize {
@@ -247,106 +152,31 @@ impl Rdf {
             }
             return Ok(());
         }
+        let row = (!self.pairs.is_plain()).then_some(row);
         if self.other.is_some() || !self.pairs.is_symmetric() {
             return scratch.cells.count_between(lattice, sets, &self.bins, row, counts);
         }
         // each pair once: both orders of it count
-        if self.pairs.is_plain() {
-            scratch.cells.count_within(lattice, sets[0], &self.bins, |_, _| Some(0), counts)?;
-        } else {
-            scratch.cells.count_within(lattice, sets[0], &self.bins, row, counts)?;
-        }
+        scratch.cells.count_within(lattice, sets[0], &self.bins, row, counts)?;
         counts.iter_mut().for_each(|count| *count *= 2);
-        if let (Some(bin), [(_, n_selves)]) = (self.bins.number(0.0), &self.selves[..]) {
+        if let (Some(bin), [(_, n_selves)]) = (self.bins.number(0.0), &scratch.selves[..]) {
             counts[bin as usize] += n_selves;
         }
         Ok(())
     }
-}
 
-/// The columns of pairs of types, by rows of the first type, and the number of second types.
-fn columns_of(arguments: &Arguments, types: &[Vec<u32>; 2]) -> Result<(Vec<u32>, usize)> {
-    if !arguments.has("columns") {
-        return if types[0].is_empty() {
-            Ok((Vec::new(), 0))
-        } else {
-            Err(arguments.wrong("columns", "(n, m) numbers"))
-        };
-    }
-    let (shape, columns) = arguments.index_table("columns")?;
-    let fits = |types: &[u32], n: usize| !types.is_empty() && types.iter().all(|of| (*of as usize) < n);
-    if !fits(&types[0], shape[0]) || !fits(&types[1], shape[1]) {
-        return Err(arguments.wrong("types", &format!("numbers below {} and {}", shape[0], shape[1])));
-    }
-    if columns.iter().any(|column| *column != NO_COLUMN && *column as usize >= columns.len()) {
-        return Err(arguments.wrong("columns", &format!("numbers below {}", columns.len())));
-    }
-    Ok((columns.to_vec(), shape[1]))
-}
-
-/// Columns with the number of atoms that are in both sets and count there with themselves, if they may.
-fn selves(pairs: &PairRule) -> Vec<(u32, u64)> {
-    let mut found = std::collections::BTreeMap::<u32, u64>::new();
-    pairs.each_shared(|first, second| {
-        if let Some(column) = pairs.column(first, second) {
-            *found.entry(column as u32).or_default() += 1;
+    /// Ordered pairs that could count in a frame, over all columns. `selves` are those of the frame.
+    fn n_pairs_of(&self, found: [&Found<'_>; 2], selves: &mut Vec<(u32, u64)>) -> u64 {
+        selves.clear();
+        if !self.change {
+            selves.extend(&self.selves);
+            return self.n_pairs.iter().sum();
         }
-    });
-    found.into_iter().collect()
-}
-
-/// Number of ordered pairs that count in each column, with atoms and themselves.
-fn n_pairs(pairs: &PairRule, n_columns: usize) -> Vec<u64> {
-    // atoms of each type, and of each type and label
-    let numbers = |labelled: bool| {
-        [0, 1].map(|set| {
-            let mut numbers = std::collections::HashMap::<[u32; 2], u64>::new();
-            for place in 0..pairs.numbers[set].len() {
-                let label = if labelled { pairs.labels[set][place] } else { 0 };
-                *numbers.entry([label, pairs.type_of(set, place as u32)]).or_default() += 1;
-            }
-            numbers
-        })
-    };
-    let by_column = |labelled: bool| {
-        let mut found = vec![0_u64; n_columns];
-        let [first, second] = numbers(labelled);
-        let mut of_label = std::collections::HashMap::<u32, Vec<(u32, u64)>>::new();
-        for ([label, of_type], number) in second {
-            of_label.entry(label).or_default().push((of_type, number));
-        }
-        for ([label, of_first], number) in first {
-            for (of_second, other) in of_label.get(&label).into_iter().flatten() {
-                if let Some(column) = pairs.column_of_types(of_first, *of_second) {
-                    found[column] += number * other;
-                }
-            }
-        }
-        found
-    };
-    let mut found = match pairs.same {
-        Same::Any => by_column(false),
-        Same::Only => by_column(true),
-        Same::Different => {
-            let all = by_column(false);
-            all.into_iter().zip(by_column(true)).map(|(all, same)| all - same).collect()
-        }
-    };
-    if pairs.same == Same::Only {
-        pairs.each_shared(|first, second| {
-            if let Some(column) = pairs.column_of_types(pairs.type_of(0, first), pairs.type_of(1, second)) {
-                found[column] -= 1;
-            }
-        });
+        let n_shared = found[0].n_shared(found[1]);
+        selves.push((0, n_shared));
+        let all = found[0].len() as u64 * found[1].len() as u64;
+        if self.count_self { all } else { all - n_shared }
     }
-    if let Some(excluded) = &pairs.excluded {
-        excluded.each_within(&pairs.numbers, |first, second| {
-            if let Some(column) = pairs.by_label_and_type(first as usize, second as usize) {
-                found[column] -= 1;
-            }
-        });
-    }
-    found
 }
 
 /// The lattice of the cell's edges a and b, which lie in the plane of x and y.
@@ -383,18 +213,21 @@ struct Scratch {
     cells: CellList,
     found: Vec<FoundPair>,
     counts: Vec<u64>,
+    points: [PointScratch; 2],
     flat: [Vec<f32>; 2],
+    selves: Vec<(u32, u64)>,
 }
 
 impl SumPerFrame for Rdf {
-    const ID: &'static str = "rdf/1";
+    const ID: &'static str = "rdf/2";
     /// Counts of all blocks, columns and bins.
     type Sum = Vec<u64>;
     type Scratch = Scratch;
 
     fn needs(&self) -> Needs {
-        let atom_sets = [&self.atoms].into_iter().chain(&self.other).cloned().collect();
-        Needs { fields: Fields::POSITIONS | Fields::CELL, atom_sets }
+        let both = || [&self.first].into_iter().chain(&self.other);
+        let fields = both().fold(Fields::POSITIONS | Fields::CELL, |fields, one| fields | one.atoms().fields());
+        Needs { fields, atom_sets: both().map(|one| one.atoms().read().clone()).collect() }
     }
 
     fn empty(&self) -> Vec<u64> {
@@ -406,12 +239,18 @@ impl SumPerFrame for Rdf {
     }
 
     fn width(&self) -> usize {
-        2
+        4
     }
 
     fn add(&self, frame: &Frame<'_>, scratch: &mut Scratch, sum: &mut Vec<u64>, row: &mut [f64]) -> Result<()> {
         let (lattice, volume) = self.lattice(frame)?;
-        let mut sets = [0, usize::from(self.other.is_some())].map(|set| frame.positions(set));
+        let mut points = std::mem::take(&mut scratch.points);
+        let [of_first, of_second] = &mut points;
+        let first = self.first.find(frame, 0, of_first)?;
+        let second = self.other.as_ref().map(|other| other.find(frame, 1, of_second)).transpose()?;
+        let second = second.as_ref().unwrap_or(&first);
+        let n_pairs = self.n_pairs_of([&first, second], &mut scratch.selves);
+        let mut sets = [first.positions, second.positions];
         let mut flat = std::mem::take(&mut scratch.flat);
         if self.plane {
             for (flat, set) in flat.iter_mut().zip(&mut sets) {
@@ -427,16 +266,16 @@ impl SumPerFrame for Rdf {
         if !self.count_self
             && let Some(bin) = self.bins.number(0.0)
         {
-            for (column, n_selves) in &self.selves {
+            for (column, n_selves) in &scratch.selves {
                 counts[*column as usize * self.bins.len() + bin as usize] -= n_selves;
             }
         }
+        row.copy_from_slice(&[volume, lattice.sure().sqrt(), n_pairs as f64, first.len() as f64]);
         sum.resize(self.n_counts(), 0);
         let block = self.blocks.of(frame.number);
         let sums = sum.iter_mut().skip(block * counts.len());
         sums.zip(&counts).for_each(|(sum, count)| *sum += count);
-        row.copy_from_slice(&[volume, lattice.sure().sqrt()]);
-        (scratch.counts, scratch.flat) = (counts, flat);
+        (scratch.counts, scratch.flat, scratch.points) = (counts, flat, points);
         Ok(())
     }
 

@@ -8,8 +8,9 @@ use kinema_core::frame::Lattice;
 use kinema_core::selection::AtomSelection;
 
 use crate::arguments::Arguments;
+use crate::cpu::Cpu;
+use crate::geometry::CellList;
 use crate::geometry::hydrogen_bond::{Bond, Criterion, Rule, nearest};
-use crate::geometry::{CellList, FoundPair, PairImages};
 
 /// Words of the argument `criterion`.
 const RULES: [(&str, Rule); 6] = [
@@ -169,12 +170,13 @@ impl FoundBond {
 #[derive(Debug, Default)]
 pub(super) struct Finder {
     cells: CellList,
-    found: Vec<FoundPair>,
     first: Vec<f32>,
     second: Vec<f32>,
     /// Pairs of donor and hydrogen of this frame.
     pairs: Vec<[u32; 2]>,
     donors: Donors,
+    /// Acceptors near a hydrogen that may be bonded to it.
+    candidates: Vec<u32>,
 }
 
 impl Finder {
@@ -187,10 +189,13 @@ impl Finder {
             gather(row, donors, &mut self.first);
             gather(row, hydrogens, &mut self.second);
             let (first, second) = (&self.first, &self.second);
-            self.cells.between(lattice, first, second, *cutoff, PairImages::Minimum, &mut self.found)?;
-            let pairs = self.found.iter().map(|pair| [donors[pair.first as usize], hydrogens[pair.second as usize]]);
-            self.pairs.clear();
-            self.pairs.extend(pairs.filter(|[donor, hydrogen]| donor != hydrogen));
+            let pairs = &mut self.pairs;
+            pairs.clear();
+            self.cells.neighbors_between(lattice, first, second, *cutoff, |point, near, _| {
+                let donor = donors[point as usize];
+                let pair = |place: &u32| [donor, hydrogens[*place as usize]];
+                pairs.extend(near.iter().map(pair).filter(|[donor, hydrogen]| donor != hydrogen));
+            })?;
         }
         Ok(())
     }
@@ -216,39 +221,37 @@ impl Finder {
         let of_hydrogens = criterion.is_of_hydrogens();
         gather(row, if of_hydrogens { &self.donors.hydrogens } else { &self.donors.heavy }, &mut self.first);
         gather(row, acceptors, &mut self.second);
-        let (first, second) = (&self.first, &self.second);
-        self.cells.between(lattice, first, second, criterion.reach(), PairImages::Minimum, &mut self.found)?;
-        let mut test = |donor: u32, hydrogen: u32, pair: &FoundPair, to_donor: [f64; 3]| {
-            let acceptor = acceptors[pair.second as usize];
-            if acceptor == donor || acceptor == hydrogen {
-                return;
-            }
-            let across = || between(lattice, row, donor, acceptor);
-            let to_acceptor = between(lattice, row, hydrogen, acceptor);
-            if let Some(bond) = criterion.bond(pair.distance, to_donor, across, to_acceptor) {
-                bonds.push(FoundBond { donor, hydrogen, acceptor, bond });
+        let Self { cells, first, second, donors, candidates, .. } = self;
+        let (cpu, positions) = (Cpu::detect(), second.as_chunks::<3>().0);
+        let mut test = |donor: u32, hydrogen: u32, near: &[u32], distances: &[f64]| {
+            let to_donor = between(lattice, row, hydrogen, donor);
+            let atoms = [&row[donor as usize], &row[hydrogen as usize]];
+            criterion.candidates((cpu, lattice), atoms, to_donor, (positions, near), candidates);
+            for &candidate in &*candidates {
+                let acceptor = acceptors[near[candidate as usize] as usize];
+                if acceptor == donor || acceptor == hydrogen {
+                    continue;
+                }
+                let across = || between(lattice, row, donor, acceptor);
+                let to_acceptor = between(lattice, row, hydrogen, acceptor);
+                if let Some(bond) = criterion.bond(distances[candidate as usize], to_donor, across, to_acceptor) {
+                    bonds.push(FoundBond { donor, hydrogen, acceptor, bond });
+                }
             }
         };
-        let donors = &self.donors;
         let mut at = 0;
-        for pairs in self.found.chunk_by(|one, other| one.first == other.first) {
-            let point = pairs[0].first as usize;
-            let hydrogens = if of_hydrogens {
+        cells.neighbors_between(lattice, first, second, criterion.reach(), |point, near, distances| {
+            let point = point as usize;
+            if of_hydrogens {
                 while donors.of(at).end <= point {
                     at += 1;
                 }
-                point..point + 1
-            } else {
-                at = point;
-                donors.of(point)
-            };
-            let donor = donors.heavy[at];
-            for &hydrogen in &donors.hydrogens[hydrogens] {
-                let to_donor = between(lattice, row, hydrogen, donor);
-                pairs.iter().for_each(|pair| test(donor, hydrogen, pair, to_donor));
+                return test(donors.heavy[at], donors.hydrogens[point], near, distances);
             }
-        }
-        Ok(())
+            for &hydrogen in &donors.hydrogens[donors.of(point)] {
+                test(donors.heavy[point], hydrogen, near, distances);
+            }
+        })
     }
 }
 

@@ -70,7 +70,7 @@ impl Kernel for DistanceHistogram {
             self.pairs.numbers(&frame, distances).map_err(|error| error.with_frame(frame.number))?;
             hits.clear();
             hits.extend(distances.iter().filter_map(|&distance| self.bins.number(distance)));
-            partial.add_frame(self.bins.len(), hits);
+            partial.add_frame(self.bins.len(), hits, &[]);
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ use crate::analyses::lists_per_frame::{ListPerFrame, ListRows};
 use crate::analyses::of_members;
 use crate::arguments::Arguments;
 use crate::changing::{AtomsOfFrame, AtomsScratch};
-use crate::geometry::cell_list::{CellList, FoundPair, PairImages};
+use crate::geometry::cell_list::{CellList, FoundPair, PairImages, has_one_image};
 use crate::partials::lists::{ListChunk, ListColumn};
 use crate::registry::KernelInfo;
 
@@ -215,18 +215,28 @@ impl MinimumDistance {
         search: &mut Search,
     ) -> Result<()> {
         let n_second = second.members.len();
-        let Search { cells, found, least, near, gathered } = search;
+        let Search { cells, least, near, gathered, .. } = search;
         least.clear();
-        least.resize(first.members.len() * n_second, Least::default());
-        cells.between(lattice, sets[0], sets[1], self.cutoff, PairImages::Minimum, found)?;
-        near.clear();
-        for pair in found.iter() {
-            let group = first.group_of[pair.first as usize] as usize;
-            let row = group * n_second + second.group_of[pair.second as usize] as usize;
-            least[row].add(*pair);
-            near.push((row as u32, 2 * pair.first));
-            near.push((row as u32, 2 * pair.second + 1));
+        if (first.members.len(), n_second) == (1, 1) && has_one_image(lattice, self.cutoff) {
+            let found = cells.least(lattice, sets[0], sets[1], self.cutoff)?;
+            least.extend(found.map(|found| Least {
+                nearest: Some(found.nearest),
+                n_pairs: found.n_pairs as u32,
+                n_atoms: found.n_points as u32,
+            }));
+            return Ok(());
         }
+        least.resize(first.members.len() * n_second, Least::default());
+        near.clear();
+        cells.neighbors_between(lattice, sets[0], sets[1], self.cutoff, |i, others, distances| {
+            let start = first.group_of[i as usize] as usize * n_second;
+            for (&j, &distance) in others.iter().zip(distances) {
+                let row = start + second.group_of[j as usize] as usize;
+                least[row].add(FoundPair { first: i, second: j, distance, shift: [0; 3] });
+                near.push((row as u32, 2 * i));
+                near.push((row as u32, 2 * j + 1));
+            }
+        })?;
         count_atoms(near, least);
         for (row, least) in least.iter_mut().enumerate().filter(|(_, least)| least.nearest.is_none()) {
             let members = [&first.members[row / n_second], &second.members[row % n_second]];

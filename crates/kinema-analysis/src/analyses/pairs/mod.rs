@@ -4,6 +4,7 @@
 mod bond_finder;
 mod bridge_paths;
 pub mod close_pairs;
+pub mod coordination;
 pub mod count;
 pub mod distance_histogram;
 pub mod hbonds;

@@ -15,7 +15,7 @@ use crate::analyses::lists_per_frame::{ListPerFrame, ListRows};
 use crate::analyses::of_members;
 use crate::arguments::Arguments;
 use crate::changing::{AtomsFound, AtomsOfFrame, AtomsScratch};
-use crate::geometry::cell_list::{CellList, FoundPair, PairImages};
+use crate::geometry::CellList;
 use crate::partials::lists::{ListChunk, ListColumn};
 use crate::registry::KernelInfo;
 
@@ -153,43 +153,47 @@ impl ListPerFrame for Neighbors {
     }
 
     fn list(&self, frame: &Frame<'_>, scratch: &mut Scratch, rows: &mut ListChunk) -> Result<()> {
-        let Scratch { cells, found, atoms } = scratch;
+        let Scratch { cells, atoms } = scratch;
         let [of_first, of_second] = atoms;
         let lattice = &*frame.lattice_if(self.minimum_image)?;
         let first = self.atoms.find(frame, 0, of_first)?;
         let second = self.other.as_ref().map(|other| other.find(frame, 1, of_second)).transpose()?;
-        let searched = match &second {
-            None => cells.within(lattice, first.positions, self.cutoff, PairImages::Minimum, found),
-            Some(second) => {
-                cells.between(lattice, first.positions, second.positions, self.cutoff, PairImages::Minimum, found)
+        let of_second = second.unwrap_or(first);
+        let changing = self.atoms.change() || self.other.as_ref().is_some_and(AtomsOfFrame::change);
+        // a pair that is an atom and itself, or is found in the other order, too
+        let is_repeated = |shared: &SharedAtoms, i: u32, j: u32| {
+            let has = |atoms: &AtomsFound<'_>, number: u32| {
+                atoms.numbers.is_none_or(|numbers| numbers.binary_search(&number).is_ok())
+            };
+            // atoms that can be in both groups may be in one
+            shared.is_repeated(i, j) && (i == j || !changing || (has(&first, j) && has(&of_second, i)))
+        };
+        let add = |i: u32, near: &[u32], distances: &[f64]| {
+            let i = first.number(i);
+            if self.shared.is_none() && self.excluded.is_none() {
+                rows.column::<u32>(0).extend(std::iter::repeat_n(i, near.len()));
+                match of_second.numbers {
+                    None => rows.column::<u32>(1).extend_from_slice(near),
+                    Some(numbers) => rows.column::<u32>(1).extend(near.iter().map(|place| numbers[*place as usize])),
+                }
+                rows.column::<f64>(2).extend_from_slice(distances);
+                return;
+            }
+            for (place, distance) in near.iter().zip(distances) {
+                let j = of_second.number(*place);
+                let repeated = self.shared.as_ref().is_some_and(|shared| is_repeated(shared, i, j));
+                if !(repeated || self.excluded.as_ref().is_some_and(|excluded| excluded.contains(i, j))) {
+                    rows.column::<u32>(0).push(i);
+                    rows.column::<u32>(1).push(j);
+                    rows.column::<f64>(2).push(*distance);
+                }
             }
         };
+        let searched = match &second {
+            None => cells.neighbors_within(lattice, first.positions, self.cutoff, add),
+            Some(second) => cells.neighbors_between(lattice, first.positions, second.positions, self.cutoff, add),
+        };
         searched.map_err(|error| explained(frame, 1 + usize::from(self.other.is_some()), error))?;
-        let second = second.unwrap_or(first);
-        for pair in found.iter_mut() {
-            (pair.first, pair.second) = (first.number(pair.first), second.number(pair.second));
-        }
-        if let Some(shared) = &self.shared {
-            if self.atoms.change() || self.other.as_ref().is_some_and(AtomsOfFrame::change) {
-                // atoms that can be in both groups may be in one
-                let has = |atoms: &AtomsFound<'_>, number: u32| {
-                    atoms.numbers.is_none_or(|numbers| numbers.binary_search(&number).is_ok())
-                };
-                let again = |i: u32, j: u32| has(&first, j) && has(&second, i);
-                found.retain(|pair| {
-                    let (i, j) = (pair.first, pair.second);
-                    !shared.is_repeated(i, j) || (i != j && !again(i, j))
-                });
-            } else {
-                found.retain(|pair| !shared.is_repeated(pair.first, pair.second));
-            }
-        }
-        if let Some(excluded) = &self.excluded {
-            found.retain(|pair| !excluded.contains(pair.first, pair.second));
-        }
-        rows.column::<u32>(0).extend(found.iter().map(|pair| pair.first));
-        rows.column::<u32>(1).extend(found.iter().map(|pair| pair.second));
-        rows.column::<f64>(2).extend(found.iter().map(|pair| pair.distance));
         Ok(())
     }
 }
@@ -198,6 +202,5 @@ impl ListPerFrame for Neighbors {
 #[derive(Debug, Default)]
 struct Scratch {
     cells: CellList,
-    found: Vec<FoundPair>,
     atoms: [AtomsScratch; 2],
 }

@@ -17,7 +17,7 @@ use crate::partials::covariance::{Covariance, Panels, partial_bytes};
 use crate::partials::series::nothing_gathered;
 use crate::registry::KernelInfo;
 
-const ID: &str = "covariance/1";
+const ID: &str = "covariance/2";
 
 /// Results for `atoms`, each once, ascending: "covariance" (3 atoms, 3 atoms), or with `of_atoms` (atoms, atoms),
 /// angstrom^2, zero for one frame;

@@ -3,8 +3,10 @@
 pub mod average;
 pub mod covariance;
 pub mod dssp;
+pub mod frame_rmsds;
 pub mod gyration;
 mod moment_kernel;
+pub mod positions;
 pub mod projections;
 pub mod rgyr;
 pub mod rmsd;

@@ -1,22 +1,21 @@
-//! The cells of a search, and points sorted into them.
-
-use std::ops::Range;
+//! The cells of a search.
 
 use kinema_core::frame::Lattice;
 use kinema_core::{Error, ErrorKind, Result};
 
-use super::Near;
+use crate::cpu::{Cpu, dispatch};
+use crate::geometry::nearest_images::whole;
+use crate::geometry::vectors::{Vectors, all};
+use crate::lanes::{EIGHT, Quad};
 
-type Vector = [f64; 3];
+pub(super) type Vector = [f64; 3];
 
-/// The farthest that a point may be from the cell, in cells.
-const FARTHEST: f64 = (1_u64 << 30) as f64;
+/// The farthest that a point may be from the cell, in cells: whole numbers of single precision.
+const FARTHEST: f64 = (1_u64 << 23) as f64;
 /// Added to the cutoff for the rounding of places in cells.
 const ROUNDING: f64 = 1e-6;
 /// Cells for each point, at most.
 const CELLS_A_POINT: f64 = 4.0;
-/// Lanes of the estimates; a run may be read beyond its end by one less.
-pub(super) const LANES: usize = 8;
 
 /// Whether a point is finite and near enough to the cell for whole numbers of cells.
 pub(super) fn is_usable(lattice: &Lattice, point: Vector) -> bool {
@@ -30,17 +29,17 @@ fn unusable() -> Error {
 /// Cells along three directions: vectors of the reduced basis, and directions across these if edges are open.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Grid {
-    rank: usize,
-    basis: [Vector; 3],
+    pub(super) rank: usize,
+    pub(super) basis: [Vector; 3],
     /// Products with it are multiples of the periodic vectors; for open directions, angstrom.
     dual: [Vector; 3],
     /// Least product of a point, for open directions; zero else.
     origin: Vector,
     /// Cells for one of the multiple, by direction.
     scale: Vector,
-    n_cells: [usize; 3],
+    pub(super) n_cells: [usize; 3],
     /// Cells on each side that can have points within the cutoff.
-    reach: [usize; 3],
+    pub(super) reach: [usize; 3],
     /// Greatest magnitude of a coordinate in single precision.
     pub(super) largest: f64,
 }
@@ -100,11 +99,11 @@ impl Grid {
     }
 
     fn choose_cells(&mut self, lengths: Vector, cutoff: f64, n_points: usize) {
-        let most = CELLS_A_POINT * n_points as f64 + 8.0;
+        let most = (CELLS_A_POINT * n_points as f64 + 8.0).min(f64::from(i32::MAX));
         let half = 0.5 * cutoff * (1.0 + ROUNDING);
         // points of the five cells of a row, which are estimated together
         let in_row = 5.0 * half.powi(3) * n_points as f64 / lengths.iter().product::<f64>();
-        let mut width = if in_row >= LANES as f64 { half } else { 2.0 * half };
+        let mut width = if in_row >= EIGHT as f64 { half } else { 2.0 * half };
         let cells = |width: f64| lengths.map(|length| (length / width).floor().clamp(1.0, 1e6));
         while cells(width).iter().product::<f64>() > most {
             width *= 1.26;
@@ -131,266 +130,81 @@ impl Grid {
         self.n_cells.iter().product()
     }
 
-    fn cell_at(&self, places: [usize; 3]) -> usize {
+    pub(super) fn cell_at(&self, places: [usize; 3]) -> usize {
         (places[0] * self.n_cells[1] + places[1]) * self.n_cells[2] + places[2]
     }
 
-    fn places_of(&self, cell: usize) -> [usize; 3] {
+    pub(super) fn places_of(&self, cell: usize) -> [usize; 3] {
         let (rest, last) = (cell / self.n_cells[2], cell % self.n_cells[2]);
         [rest / self.n_cells[1], rest % self.n_cells[1], last]
     }
 
-    /// The cell of a point, and how many times each periodic vector is to be subtracted from it.
-    #[inline(always)]
-    fn locate(&self, point: Vector) -> Result<(usize, [i32; 3])> {
-        let mut counts = [0; 3];
-        let mut places = [0; 3];
-        for direction in 0..3 {
-            let mut at = dot(self.dual[direction], point) - self.origin[direction];
-            if direction < self.rank {
-                if at.is_nan() || at.abs() >= FARTHEST {
-                    return Err(unusable());
-                }
-                let count = at.floor();
-                counts[direction] = count as i32;
-                at -= count;
-            } else if !at.is_finite() {
-                return Err(unusable());
-            }
-            places[direction] = ((at * self.scale[direction]) as usize).min(self.n_cells[direction] - 1);
-        }
-        Ok((self.cell_at(places), counts))
-    }
-
-    /// The distance of two points, the second with the given number of vectors added to its place in the cell.
-    #[inline(always)]
-    pub(super) fn decide(&self, first: &Sorted, i: usize, second: &Sorted, j: usize, counts: [i32; 3]) -> Near {
-        let (u, v) = (first.points[i], second.points[j]);
-        let mut apart = [0, 1, 2].map(|axis| f64::from(v.stored[axis]) - f64::from(u.stored[axis]));
-        let mut added = [0; 3];
-        for direction in 0..self.rank {
-            let count = i64::from(v.counts[direction]) - i64::from(u.counts[direction]) - i64::from(counts[direction]);
-            added[direction] = -count;
-            let vector = self.basis[direction];
-            apart = [0, 1, 2].map(|axis| apart[axis] - count as f64 * vector[axis]);
-        }
-        Near { first: u.number, second: v.number, distance: dot(apart, apart).sqrt(), counts: added }
+    /// Finds the cell of each point, and how many times each periodic vector is to be subtracted from it.
+    ///
+    /// # Errors
+    /// `Corrupt` for a point that is not finite or too far outside of the cell.
+    pub(super) fn locate(&self, cpu: Cpu, points: &[[f32; 3]], located: &mut Located) -> Result<()> {
+        let n = points.len().next_multiple_of(4);
+        located.cells.resize(n, 0);
+        located.counts.iter_mut().for_each(|counts| counts.resize(n, 0.0));
+        let usable = dispatch!(
+            cpu,
+            bool,
+            locate,
+            (grid: &Grid = self, points: &[[f32; 3]] = points, located: &mut Located = located)
+        );
+        if usable { Ok(()) } else { Err(unusable()) }
     }
 }
 
-/// A point as it was given, and how many times periodic vectors are subtracted from it to be in the cell.
-#[derive(Debug, Clone, Copy)]
-struct Point {
-    stored: [f32; 3],
-    counts: [i32; 3],
-    number: u32,
-}
-
-/// Points cell by cell.
+/// Where points are; there may be more after the last one.
 #[derive(Debug, Default)]
-pub(super) struct Sorted {
-    /// First point of each cell, and the number of points.
-    starts: Vec<u32>,
-    points: Vec<Point>,
-    /// Their numbers; with more after the end.
-    numbers: Vec<u32>,
-    /// Coordinates in the cell, in single precision; with more after the end that are far away.
-    pub(super) coordinates: [Vec<f32>; 3],
-    located: Vec<(u32, Point)>,
+pub(super) struct Located {
+    pub(super) cells: Vec<u32>,
+    /// Whole numbers for each vector of the basis.
+    pub(super) counts: [Vec<f32>; 3],
 }
 
-impl Sorted {
-    /// Sorts the points in the cells that are wanted.
-    pub(super) fn sort(&mut self, grid: &Grid, points: &[f32], is_wanted: impl Fn(usize) -> bool) -> Result<()> {
-        self.located.clear();
-        for (number, stored) in points.as_chunks::<3>().0.iter().enumerate() {
-            let (cell, counts) = grid.locate(stored.map(f64::from))?;
-            if is_wanted(cell) {
-                self.located.push((cell as u32, Point { stored: *stored, counts, number: number as u32 }));
-            }
-        }
-        self.fill(grid);
-        Ok(())
-    }
-
-    fn fill(&mut self, grid: &Grid) {
-        let n = self.located.len();
-        // one number more: that of a cell first counts its points, then is where the next of them goes
-        self.starts.clear();
-        self.starts.resize(grid.n_cells() + 2, 0);
-        for (cell, _) in &self.located {
-            self.starts[*cell as usize + 2] += 1;
-        }
-        for cell in 1..=grid.n_cells() {
-            self.starts[cell + 1] += self.starts[cell];
-        }
-        self.points.resize(n, Point { stored: [0.0; 3], counts: [0; 3], number: 0 });
-        self.numbers.resize(n + LANES, 0);
-        for coordinates in &mut self.coordinates {
-            coordinates.clear();
-            coordinates.resize(n + LANES, f32::INFINITY);
-        }
-        for (cell, point) in &self.located {
-            let next = &mut self.starts[*cell as usize + 1];
-            let at = *next as usize;
-            *next += 1;
-            self.points[at] = *point;
-            self.numbers[at] = point.number;
-            let place = grid.in_cell(point);
-            for (coordinates, x) in self.coordinates.iter_mut().zip(place) {
-                coordinates[at] = x as f32;
-            }
-        }
-        self.starts.truncate(grid.n_cells() + 1);
-    }
-
-    /// Cells with points.
-    pub(super) fn occupied(&self) -> impl Iterator<Item = usize> {
-        let bounds = self.starts.windows(2).enumerate();
-        bounds.filter(|(_, bounds)| bounds[0] < bounds[1]).map(|(cell, _)| cell)
-    }
-
-    pub(super) fn in_cell(&self, cell: usize) -> Range<usize> {
-        self.starts[cell] as usize..self.starts[cell + 1] as usize
-    }
-
-    pub(super) fn number(&self, point: usize) -> u32 {
-        self.numbers[point]
-    }
-
-    /// The numbers of eight points from `at` on; there are as many after the last point.
-    #[cfg(target_arch = "x86_64")]
-    #[inline(always)]
-    pub(super) fn numbers(&self, at: usize) -> &[u32; LANES] {
-        self.numbers[at..].first_chunk().unwrap_or(&[0; LANES])
-    }
-
-    /// The place of a point in the cell, with a shift subtracted.
-    #[inline(always)]
-    pub(super) fn position(&self, point: usize, shift: [f32; 3]) -> [f32; 3] {
-        [0, 1, 2].map(|axis| self.coordinates[axis][point] - shift[axis])
-    }
-}
-
-impl Grid {
-    /// The coordinates of a point in the cell.
-    #[inline(always)]
-    fn in_cell(&self, point: &Point) -> Vector {
-        let mut place = point.stored.map(f64::from);
-        for direction in 0..self.rank {
-            let (count, vector) = (f64::from(point.counts[direction]), self.basis[direction]);
-            place = [0, 1, 2].map(|axis| place[axis] - count * vector[axis]);
-        }
-        place
-    }
-}
-
-/// Neighbouring cells, in rows along the last direction.
-#[derive(Debug, Default)]
-pub(super) struct Stencil {
-    /// Steps along the first two directions, and the range of steps along the last one.
-    rows: Vec<([i64; 2], Range<i64>)>,
-    is_half: bool,
-}
-
-/// Points of cells that follow each other in memory, seen from a cell.
-#[derive(Debug, Clone)]
-pub(super) struct Run {
-    pub(super) points: Range<usize>,
-    /// Added to these points.
-    pub(super) shift: [f32; 3],
-    pub(super) counts: [i32; 3],
-    /// Whether it is the cell itself, in a half of the neighbours.
-    pub(super) is_home: bool,
-}
-
-impl Stencil {
-    /// All cells within reach, or the half of them of which each pair of cells has one.
-    pub(super) fn set(&mut self, grid: &Grid, half: bool) {
-        self.rows.clear();
-        let reach = grid.reach.map(|reach| reach as i64);
-        for first in -reach[0]..=reach[0] {
-            for second in -reach[1]..=reach[1] {
-                let steps = [first, second];
-                if !half || steps > [0, 0] {
-                    self.rows.push((steps, -reach[2]..reach[2] + 1));
-                } else if steps == [0, 0] {
-                    self.rows.push((steps, 0..1));
-                    self.rows.push((steps, 1..reach[2] + 1));
-                }
-            }
-        }
-        self.is_half = half;
-    }
-
-    /// Calls `see` with the cells, the counts of periodic vectors, and whether it is the home cell of a half.
-    fn visit(&self, grid: &Grid, cell: usize, mut see: impl FnMut(Range<usize>, [i32; 3], bool)) {
-        let home = grid.places_of(cell).map(|place| place as i64);
-        let n = grid.n_cells.map(|n| n as i64);
-        for (steps, range) in &self.rows {
-            let mut counts = [0; 3];
-            let mut places = [0; 3];
-            let mut is_there = true;
-            for direction in 0..2 {
-                let at = home[direction] + steps[direction];
-                if direction < grid.rank {
-                    let (count, place) = wrapped(at, n[direction]);
-                    (counts[direction], places[direction]) = (count as i32, place as usize);
-                } else {
-                    is_there &= (0..n[direction]).contains(&at);
-                    places[direction] = at.max(0) as usize;
-                }
-            }
-            if !is_there {
-                continue;
-            }
-            let is_home = self.is_half && *steps == [0, 0] && *range == (0..1);
-            let (mut at, mut end) = (home[2] + range.start, home[2] + range.end);
-            if grid.rank < 3 {
-                (at, end) = (at.max(0), end.min(n[2]));
-            }
-            while at < end {
-                let (count, place) = wrapped(at, n[2]);
-                let until = end.min((count + 1) * n[2]);
-                places[2] = place as usize;
-                counts[2] = count as i32;
-                let first = grid.cell_at(places);
-                see(first..first + (until - at) as usize, counts, is_home);
-                at = until;
-            }
-        }
-    }
-
-    /// The runs of points near a cell that have points.
-    pub(super) fn find_runs(&self, grid: &Grid, sorted: &Sorted, cell: usize, runs: &mut Vec<Run>) {
-        runs.clear();
-        self.visit(grid, cell, |cells, counts, is_home| {
-            let points = sorted.starts[cells.start] as usize..sorted.starts[cells.end] as usize;
-            if !points.is_empty() {
-                let mut shift = [0.0; 3];
-                for (count, vector) in counts.iter().zip(&grid.basis) {
-                    shift = [0, 1, 2].map(|axis| shift[axis] + f64::from(*count) * vector[axis]);
-                }
-                runs.push(Run { points, shift: shift.map(|x| x as f32), counts, is_home });
-            }
-        });
-    }
-
-    /// Marks the cells that have points within reach.
-    pub(super) fn mark_near(&self, grid: &Grid, sorted: &Sorted, near: &mut Vec<bool>) {
-        near.clear();
-        near.resize(grid.n_cells(), false);
-        for cell in sorted.occupied() {
-            self.visit(grid, cell, |cells, _, _| near[cells].fill(true));
-        }
-    }
-}
-
-/// How many times a place is past the `n` cells of the lattice, and the rest.
+/// Returns whether all points can be used.
 #[inline(always)]
-fn wrapped(at: i64, n: i64) -> (i64, i64) {
-    // a division takes longer than the comparison, and most cells are not at a face
-    if (0..n).contains(&at) { (0, at) } else { (at.div_euclid(n), at.rem_euclid(n)) }
+fn locate<Q: Quad>(grid: &Grid, points: &[[f32; 3]], located: &mut Located) -> bool {
+    let half = Q::all(0.5);
+    let zero = Q::all(0.0);
+    // zero times a finite number is zero
+    let (mut zeros, mut farthest) = (zero, zero);
+    let n_cells = grid.n_cells.map(|n| n as f64);
+    let (last, n_cells): (Vectors<Q>, Vectors<Q>) = (all(n_cells.map(|n| n - 1.0)), all(n_cells));
+    let dual: [Vectors<Q>; 3] = [all(grid.dual[0]), all(grid.dual[1]), all(grid.dual[2])];
+    let (origin, scale): (Vectors<Q>, Vectors<Q>) = (all(grid.origin), all(grid.scale));
+    let [first_counts, second_counts, third_counts] = &mut located.counts;
+    let counts = first_counts.as_chunks_mut::<4>().0.iter_mut().zip(second_counts.as_chunks_mut::<4>().0);
+    let counts = counts.zip(third_counts.as_chunks_mut::<4>().0);
+    let places = located.cells.as_chunks_mut::<4>().0.iter_mut().zip(counts);
+    for (points, (cells, ((first, second), third))) in points.chunks(4).zip(places) {
+        let [x, y, z] = match points.first_chunk::<4>() {
+            Some(four) => Q::xyz_of_row(four),
+            None => Q::xyz_of_row(&std::array::from_fn(|i| points[i.min(points.len() - 1)])),
+        };
+        let (mut cell, mut counts) = (zero, [zero; 3]);
+        for direction in 0..3 {
+            let [a, b, c] = dual[direction];
+            let along = a.multiply(x).add(b.multiply(y)).add(c.multiply(z));
+            let mut at = along.subtract(origin[direction]);
+            zeros = zeros.add(at.multiply(zero));
+            if direction < grid.rank {
+                farthest = at.magnitude().maximum(farthest);
+                counts[direction] = whole(at.subtract(half));
+                at = at.subtract(counts[direction]);
+            }
+            let place = whole(at.multiply(scale[direction]).subtract(half)).maximum(zero);
+            let place = Q::select(place.less(last[direction]), place, last[direction]);
+            cell = cell.multiply(n_cells[direction]).add(place);
+        }
+        let [a, b, c, d] = cell.store_whole();
+        *cells = [a as u32, b as u32, c as u32, d as u32];
+        (*first, *second, *third) = (counts[0].narrow(), counts[1].narrow(), counts[2].narrow());
+    }
+    zeros.store() == [0.0; 4] && farthest.store().iter().all(|at| *at < FARTHEST)
 }
 
 fn most_of(range: [f64; 2]) -> f64 {

@@ -5,47 +5,39 @@
 //! a time; every pair that may be within the cutoff is then decided in double precision, so that the pairs are those of
 //! brute force: `displacement - sum count * basis vector`, counts subtracted one basis vector after the other.
 
+mod binning;
+mod bounds;
+mod found;
 mod grid;
+mod least;
 mod neighbors;
+mod ordered;
 mod scan;
+mod sorted;
+mod stencil;
 #[cfg(test)]
 mod tests;
-
-use std::cell::Cell;
 
 use kinema_core::frame::Lattice;
 use kinema_core::{Error, ErrorKind, Result};
 
 use crate::bins::Bins;
 use crate::cpu::Cpu;
-use grid::{Grid, Run, Sorted, Stencil};
+use binning::{BinScan, Binning, NearPairs, PairCounts};
+use found::keep_images;
+pub use found::{FoundPair, LeastDistance, Near, PairImages, has_one_image};
+use grid::Grid;
+use least::Tally;
 pub(crate) use neighbors::Neighbors;
-use scan::{Binning, PairCounts, Scan, estimate};
+use ordered::Ordered;
+use scan::{Hits, Scan};
+use sorted::Sorted;
+use stencil::{Run, Stencil};
 
 /// Distance within which the search for the nearest pair begins, angstrom.
 const FIRST_CUTOFF: f64 = 4.0;
-
-/// A pair of points and one of its images.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct FoundPair {
-    /// Place of a point of the first set.
-    pub first: u32,
-    /// Place of a point of the second set, or of the same one.
-    pub second: u32,
-    /// Angstrom.
-    pub distance: f64,
-    /// How many times each edge of the cell is added to the second point.
-    pub shift: [i32; 3],
-}
-
-/// Which images of a pair are found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PairImages {
-    /// The nearest one.
-    Minimum,
-    /// Each one, also of a point and its own images.
-    All,
-}
+/// If a set is this many times larger than the other one, its far points are not sorted.
+const MUCH_LARGER: usize = 2;
 
 /// Buffers for the search, which a worker keeps from frame to frame.
 #[derive(Debug, Default)]
@@ -55,14 +47,16 @@ pub struct CellList {
     second: Sorted,
     stencil: Stencil,
     runs: Vec<Run>,
-    /// Places of a home and of a point of a run that may be near each other.
-    candidates: Vec<[u32; 2]>,
-    /// Neighbours of one home.
+    hits: Hits,
+    ordered: Ordered,
+    tally: Tally,
     neighbors: Neighbors,
+    /// Places of a home and of a point of a run whose bin is not sure.
+    unsure: Vec<[u32; 2]>,
+    near_pairs: NearPairs,
     near_cells: Vec<bool>,
     unsorted: Vec<FoundPair>,
     starts: Vec<u32>,
-    examined: u64,
     /// Loops of the baseline build, whatever the processor has.
     is_plain: bool,
 }
@@ -72,6 +66,19 @@ pub struct CellList {
 enum Homes {
     First,
     Second,
+    /// The second set, which is compared with itself.
+    Both,
+}
+
+impl Homes {
+    /// The homes, and the points that they are compared with.
+    fn of<'a>(self, first: &'a Sorted, second: &'a Sorted) -> (&'a Sorted, &'a Sorted) {
+        match self {
+            Self::First => (first, second),
+            Self::Second => (second, first),
+            Self::Both => (second, second),
+        }
+    }
 }
 
 impl CellList {
@@ -87,7 +94,7 @@ impl CellList {
 
     /// Number of pairs whose distance was estimated, since it was made.
     pub fn examined(&self) -> u64 {
-        self.examined
+        self.hits.examined
     }
 
     /// Pairs of a point of `first` and one of `second` (n x 3, angstrom) at most `cutoff` apart, in the order of both.
@@ -158,11 +165,12 @@ impl CellList {
         if first.is_empty() || second.is_empty() {
             return Ok(());
         }
-        self.grid.set(lattice, cutoff, [first, second])?;
-        self.first.sort(&self.grid, first, |_| true)?;
-        self.second.sort(&self.grid, second, |_| true)?;
-        self.stencil.set(&self.grid, false);
-        self.search(cutoff, Homes::First, |_| true, &mut see);
+        self.sort_both(lattice, [first, second], cutoff)?;
+        if first.len() <= second.len() {
+            self.search(cutoff, Homes::First, &mut see);
+        } else {
+            self.search(cutoff, Homes::Second, |near| see(near.exchanged()));
+        }
         Ok(())
     }
 
@@ -182,9 +190,9 @@ impl CellList {
             return Ok(());
         }
         self.grid.set(lattice, cutoff, [points, &[]])?;
-        self.second.sort(&self.grid, points, |_| true)?;
+        self.second.sort(self.cpu(), &self.grid, points, None)?;
         self.stencil.set(&self.grid, true);
-        self.search(cutoff, Homes::Second, |_| true, &mut see);
+        self.search(cutoff, Homes::Both, &mut see);
         Ok(())
     }
 
@@ -204,28 +212,109 @@ impl CellList {
         if first.is_empty() || second.is_empty() {
             return Ok(());
         }
-        self.grid.set(lattice, cutoff, [first, second])?;
-        self.first.sort(&self.grid, first, |_| true)?;
-        self.second.sort(&self.grid, second, |_| true)?;
-        self.stencil.set(&self.grid, false);
         let cpu = self.cpu();
+        self.grid.set(lattice, cutoff, [first, second])?;
+        self.stencil.set(&self.grid, false);
+        self.first.sort(cpu, &self.grid, first, None)?;
+        self.second.sort(cpu, &self.grid, second, None)?;
         let (homes, others) = (&self.first, &self.second);
-        let scan = Scan { cpu, homes, others, limit: estimate(&self.grid, cutoff) };
-        for cell in homes.occupied() {
+        let limit = bounds::most(&self.grid, cutoff);
+        let scan = Scan { cpu, grid: &self.grid, homes, others, cutoff, limit };
+        for &cell in homes.occupied() {
+            let cell = cell as usize;
             self.stencil.find_runs(&self.grid, others, cell, &mut self.runs);
             for home in homes.in_cell(cell) {
-                self.neighbors.clear();
-                for run in &self.runs {
-                    self.examined += scan.neighbors(home, run, &mut self.neighbors);
-                }
+                self.hits.examined += self.neighbors.find(&scan, home, &self.runs);
                 see(homes.number(home), &self.neighbors);
             }
         }
         Ok(())
     }
 
+    /// Calls `see` with each point of `first` that has points of `second` at most `cutoff` away, by ascending places: with
+    /// its place, with the ascending places of these points, and with the distances of their nearest images.
+    ///
+    /// # Errors
+    /// As [`CellList::between`].
+    pub fn neighbors_between(
+        &mut self,
+        lattice: &Lattice,
+        first: &[f32],
+        second: &[f32],
+        cutoff: f64,
+        see: impl FnMut(u32, &[u32], &[f64]),
+    ) -> Result<()> {
+        if first.is_empty() || second.is_empty() {
+            return Ok(());
+        }
+        self.sort_both(lattice, [first, second], cutoff)?;
+        self.order(cutoff, Homes::First, [first.len() / 3, second.len() / 3]);
+        self.ordered.visit(see);
+        Ok(())
+    }
+
+    /// The same for pairs of two of `points`: of each pair the lower place is first. Each pair is estimated twice.
+    ///
+    /// # Errors
+    /// As [`CellList::between`].
+    pub fn neighbors_within(
+        &mut self,
+        lattice: &Lattice,
+        points: &[f32],
+        cutoff: f64,
+        see: impl FnMut(u32, &[u32], &[f64]),
+    ) -> Result<()> {
+        if points.is_empty() {
+            return Ok(());
+        }
+        self.grid.set(lattice, cutoff, [points, &[]])?;
+        self.second.sort(self.cpu(), &self.grid, points, None)?;
+        self.stencil.set(&self.grid, false);
+        self.order(cutoff, Homes::Both, [points.len() / 3; 2]);
+        self.ordered.visit(see);
+        Ok(())
+    }
+
+    /// Sorts two sets, of a much larger one only the points in cells near the other.
+    fn sort_both(&mut self, lattice: &Lattice, [first, second]: [&[f32]; 2], cutoff: f64) -> Result<()> {
+        let cpu = self.cpu();
+        let Self { grid, stencil, near_cells, .. } = self;
+        grid.set(lattice, cutoff, [first, second])?;
+        stencil.set(grid, false);
+        let (few, many, of_few, of_many) = if first.len() <= second.len() {
+            (first, second, &mut self.first, &mut self.second)
+        } else {
+            (second, first, &mut self.second, &mut self.first)
+        };
+        of_few.sort(cpu, grid, few, None)?;
+        if few.len() > many.len() / MUCH_LARGER {
+            return of_many.sort(cpu, grid, many, None);
+        }
+        stencil.mark_near(grid, of_few, near_cells);
+        of_many.sort(cpu, grid, many, Some(near_cells))
+    }
+
+    /// Finds all neighbours of homes, and if homes are compared with themselves only the neighbours of a higher place.
+    fn order(&mut self, cutoff: f64, homes: Homes, [n_first, n_second]: [usize; 2]) {
+        self.ordered.clear(n_first, n_second);
+        let (homes_are, cpu) = (homes, self.cpu());
+        let (homes, others) = homes.of(&self.first, &self.second);
+        let limit = bounds::most(&self.grid, cutoff);
+        let scan = Scan { cpu, grid: &self.grid, homes, others, cutoff, limit };
+        for &cell in homes.occupied() {
+            let cell = cell as usize;
+            self.stencil.find_runs(&self.grid, others, cell, &mut self.runs);
+            scan.find(homes.in_cell(cell), &self.runs, homes_are == Homes::Both, &mut self.hits);
+            for groups in self.hits.groups.chunk_by(|one, other| one.home == other.home) {
+                let range = groups[0].hits.start..groups[groups.len() - 1].hits.end;
+                self.ordered.add(homes.number(groups[0].home as usize), &self.hits, range, &others.numbers);
+            }
+        }
+    }
+
     /// Counts the pairs of a point of `first` and one of `second`, and each of their images, in bins of their distance.
     /// `row` is where the bins of a pair begin in `counts`, given the places of both points; `None` if it does not count.
+    /// Without it all pairs count in the same bins.
     ///
     /// # Errors
     /// As [`CellList::between`].
@@ -234,16 +323,13 @@ impl CellList {
         lattice: &Lattice,
         [first, second]: [&[f32]; 2],
         bins: &Bins,
-        row: impl Fn(u32, u32) -> Option<usize>,
+        row: Option<impl Fn(u32, u32) -> Option<usize>>,
         counts: &mut [u64],
     ) -> Result<()> {
         if first.is_empty() || second.is_empty() {
             return Ok(());
         }
-        self.grid.set(lattice, bins.edge(bins.len()), [first, second])?;
-        self.first.sort(&self.grid, first, |_| true)?;
-        self.second.sort(&self.grid, second, |_| true)?;
-        self.stencil.set(&self.grid, false);
+        self.sort_both(lattice, [first, second], bins.edge(bins.len()))?;
         self.count(bins, Homes::First, row, counts);
         Ok(())
     }
@@ -257,40 +343,51 @@ impl CellList {
         lattice: &Lattice,
         points: &[f32],
         bins: &Bins,
-        row: impl Fn(u32, u32) -> Option<usize>,
+        row: Option<impl Fn(u32, u32) -> Option<usize>>,
         counts: &mut [u64],
     ) -> Result<()> {
         if points.is_empty() {
             return Ok(());
         }
         self.grid.set(lattice, bins.edge(bins.len()), [points, &[]])?;
-        self.second.sort(&self.grid, points, |_| true)?;
+        self.second.sort(self.cpu(), &self.grid, points, None)?;
         self.stencil.set(&self.grid, true);
-        self.count(bins, Homes::Second, row, counts);
+        self.count(bins, Homes::Both, row, counts);
         Ok(())
     }
 
     /// Counts the pairs of the sorted points: of a home and one of the second set.
-    fn count(&mut self, bins: &Bins, homes: Homes, row: impl Fn(u32, u32) -> Option<usize>, counts: &mut [u64]) {
-        let cpu = self.cpu();
-        let homes = if homes == Homes::First { &self.first } else { &self.second };
-        let limit = estimate(&self.grid, bins.edge(bins.len()));
-        let scan = Scan { cpu, homes, others: &self.second, limit };
+    fn count(
+        &mut self,
+        bins: &Bins,
+        homes: Homes,
+        row: Option<impl Fn(u32, u32) -> Option<usize>>,
+        counts: &mut [u64],
+    ) {
+        let (cpu, cutoff) = (self.cpu(), bins.edge(bins.len()));
+        let (homes, others) = homes.of(&self.first, &self.second);
+        let limit = bounds::most(&self.grid, cutoff);
+        let exact = Scan { cpu, grid: &self.grid, homes, others, cutoff, limit };
+        let scan = BinScan { cpu, homes, others, limit };
         let binning = Binning::new(&self.grid, bins);
-        let mut found = PairCounts { counts, unsure: std::mem::take(&mut self.candidates) };
-        for cell in homes.occupied() {
-            self.stencil.find_runs(&self.grid, &self.second, cell, &mut self.runs);
+        let is_plain = row.is_none();
+        let row = |first: u32, second: u32| row.as_ref().map_or(Some(0), |row| row(first, second));
+        let (unsure, near) = (std::mem::take(&mut self.unsure), std::mem::take(&mut self.near_pairs));
+        let mut found = PairCounts { counts, is_plain, unsure, near };
+        for &cell in homes.occupied() {
+            let cell = cell as usize;
+            self.stencil.find_runs(&self.grid, others, cell, &mut self.runs);
             for run in &self.runs {
-                self.examined += scan.count(homes.in_cell(cell), run, &binning, &row, &mut found);
+                self.hits.examined += scan.count(homes.in_cell(cell), run, &binning, &row, &mut found);
                 for &[home, other] in &found.unsure {
-                    let near = self.grid.decide(homes, home as usize, &self.second, other as usize, run.counts);
+                    let near = exact.decide(home as usize, other as usize, run.counts);
                     if let (Some(bin), Some(row)) = (bins.number(near.distance), row(near.first, near.second)) {
                         found.counts[row + bin as usize] += 1;
                     }
                 }
             }
         }
-        self.candidates = found.unsure;
+        (self.unsure, self.near_pairs) = (found.unsure, found.near);
     }
 
     /// Which of `points` have a point of `reference` at most `cutoff` away. A point that is one of the reference has.
@@ -312,37 +409,38 @@ impl CellList {
         if reference.is_empty() || points.is_empty() {
             return Ok(());
         }
+        let cpu = self.cpu();
         self.grid.set(lattice, cutoff, [reference, points])?;
-        self.second.sort(&self.grid, reference, |_| true)?;
+        self.second.sort(cpu, &self.grid, reference, None)?;
         self.stencil.set(&self.grid, false);
         self.stencil.mark_near(&self.grid, &self.second, &mut self.near_cells);
         // points that are in no cell near the reference are left out
-        self.first.sort(&self.grid, points, |cell| self.near_cells[cell])?;
-        let near = Cell::from_mut(near).as_slice_of_cells();
-        self.search(
-            cutoff,
-            Homes::First,
-            |point| !near[point as usize].get(),
-            |pair| near[pair.first as usize].set(true),
-        );
+        self.first.sort(cpu, &self.grid, points, Some(&self.near_cells))?;
+        let (homes, others) = (&self.first, &self.second);
+        let limit = bounds::most(&self.grid, cutoff);
+        let scan = Scan { cpu, grid: &self.grid, homes, others, cutoff, limit };
+        let sure = bounds::sure(&self.grid, cutoff);
+        for &cell in homes.occupied() {
+            let cell = cell as usize;
+            self.stencil.find_runs(&self.grid, others, cell, &mut self.runs);
+            self.hits.examined += scan.mark(homes.in_cell(cell), &self.runs, sure, near);
+        }
         Ok(())
     }
 
-    /// Calls `see` with the pairs of the sorted points at most `cutoff` apart: each of a home and one of the second set.
-    /// Homes that are not `wanted` are left out.
-    fn search(&mut self, cutoff: f64, homes: Homes, wanted: impl Fn(u32) -> bool, mut see: impl FnMut(Near)) {
+    /// Calls `see` with the pairs of the sorted points at most `cutoff` apart: each of a home and one of the other set.
+    fn search(&mut self, cutoff: f64, homes: Homes, mut see: impl FnMut(Near)) {
         let cpu = self.cpu();
-        let homes = if homes == Homes::First { &self.first } else { &self.second };
-        let scan = Scan { cpu, homes, others: &self.second, limit: estimate(&self.grid, cutoff) };
-        for cell in homes.occupied() {
-            self.stencil.find_runs(&self.grid, &self.second, cell, &mut self.runs);
-            for run in &self.runs {
-                self.examined += scan.candidates(homes.in_cell(cell), run, &wanted, &mut self.candidates);
-                for &[home, other] in &self.candidates {
-                    let near = self.grid.decide(homes, home as usize, &self.second, other as usize, run.counts);
-                    if near.distance <= cutoff {
-                        see(near);
-                    }
+        let (homes, others) = homes.of(&self.first, &self.second);
+        let limit = bounds::most(&self.grid, cutoff);
+        let scan = Scan { cpu, grid: &self.grid, homes, others, cutoff, limit };
+        for &cell in homes.occupied() {
+            let cell = cell as usize;
+            self.stencil.find_runs(&self.grid, others, cell, &mut self.runs);
+            scan.find(homes.in_cell(cell), &self.runs, false, &mut self.hits);
+            for group in &self.hits.groups {
+                for hit in group.hits.clone() {
+                    see(scan.pair(group, hit, &self.hits));
                 }
             }
         }
@@ -357,24 +455,58 @@ impl CellList {
         if first.is_empty() || second.is_empty() {
             return Ok(None);
         }
-        let edges = *lattice.of_edges();
         let mut cutoff = FIRST_CUTOFF;
         loop {
-            let mut best: Option<FoundPair> = None;
-            self.visit_between(lattice, first, second, cutoff, |pair| {
-                if best.is_none_or(|best| pair.distance <= best.distance) {
-                    let found = pair.with_edges(&edges);
-                    let before = |best: FoundPair| found.order().cmp(&best.order()).is_lt();
-                    if best.is_none_or(|best| found.distance < best.distance || before(best)) {
-                        best = Some(found);
-                    }
-                }
-            })?;
-            if best.is_some() {
-                return Ok(best);
+            self.tally_pairs(lattice, [first, second], cutoff)?;
+            if let Some(nearest) = self.tally.nearest() {
+                return Ok(Some(nearest));
             }
             cutoff *= 4.0;
         }
+    }
+
+    /// The same pair; the number of pairs at most `cutoff` apart, of which each image counts; and the number of points in
+    /// these pairs. `None` if a set is empty.
+    ///
+    /// # Errors
+    /// As [`CellList::between`].
+    pub fn least(
+        &mut self,
+        lattice: &Lattice,
+        first: &[f32],
+        second: &[f32],
+        cutoff: f64,
+    ) -> Result<Option<LeastDistance>> {
+        if first.is_empty() || second.is_empty() {
+            return Ok(None);
+        }
+        self.tally_pairs(lattice, [first, second], cutoff)?;
+        let (n_pairs, n_points) = (self.tally.n_pairs, self.tally.n_points());
+        let nearest = match self.tally.nearest() {
+            Some(nearest) => Some(nearest),
+            None => self.nearest(lattice, first, second)?,
+        };
+        Ok(nearest.map(|nearest| LeastDistance { nearest, n_pairs, n_points }))
+    }
+
+    /// Finds the nearest pair, and counts those at most `cutoff` apart.
+    fn tally_pairs(&mut self, lattice: &Lattice, sets: [&[f32]; 2], cutoff: f64) -> Result<()> {
+        self.sort_both(lattice, sets, cutoff)?;
+        let is_exchanged = sets[0].len() > sets[1].len();
+        let homes = if is_exchanged { Homes::Second } else { Homes::First };
+        let cpu = self.cpu();
+        let (homes, others) = homes.of(&self.first, &self.second);
+        let limit = bounds::most(&self.grid, cutoff);
+        let scan = Scan { cpu, grid: &self.grid, homes, others, cutoff, limit };
+        let sure = bounds::sure(&self.grid, cutoff);
+        self.tally.begin(&scan, is_exchanged, lattice.of_edges());
+        for &cell in homes.occupied() {
+            let cell = cell as usize;
+            self.stencil.find_runs(&self.grid, others, cell, &mut self.runs);
+            scan.tally(homes.in_cell(cell), &self.runs, sure, &mut self.tally);
+        }
+        self.hits.examined += self.tally.examined;
+        Ok(())
     }
 
     /// Puts pairs in the order of both places and of the image.
@@ -404,58 +536,7 @@ impl CellList {
     }
 }
 
-/// A pair as it is found: places in the given sets, distance in angstrom, and how many times each vector of the reduced
-/// basis is added to the second point.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Near {
-    /// Place of a point of the first set.
-    pub first: u32,
-    /// Place of a point of the second set.
-    pub second: u32,
-    /// Angstrom.
-    pub distance: f64,
-    counts: [i64; 3],
-}
-
-impl Near {
-    fn with_edges(self, of_edges: &[[i64; 3]; 3]) -> FoundPair {
-        let mut shift = [0; 3];
-        for (count, of_edges) in self.counts.iter().zip(of_edges) {
-            for (sum, edge) in shift.iter_mut().zip(of_edges) {
-                *sum += (count * edge) as i32;
-            }
-        }
-        FoundPair { first: self.first, second: self.second, distance: self.distance, shift }
-    }
-}
-
-impl FoundPair {
-    fn exchanged(self) -> Self {
-        let shift = self.shift.map(|count| -count);
-        Self { first: self.second, second: self.first, distance: self.distance, shift }
-    }
-
-    fn order(&self) -> (u32, u32, [i32; 3]) {
-        (self.first, self.second, self.shift)
-    }
-}
-
-/// Keeps the nearest image of each pair, if several can be within the cutoff.
-fn keep_images(lattice: &Lattice, cutoff: f64, images: PairImages, found: &mut Vec<FoundPair>) {
-    // two images of a point within the cutoff are at most twice as far apart
-    if images == PairImages::All || cutoff * cutoff < 0.999 * lattice.sure() {
-        return;
-    }
-    found.dedup_by(|later, kept| {
-        let same = (later.first, later.second) == (kept.first, kept.second);
-        if same && later.distance < kept.distance {
-            *kept = *later;
-        }
-        same
-    });
-}
-
-/// Whether positions can be used: finite, and within 2^30 cells of the origin.
+/// Whether positions can be used: finite, and within 2^23 cells of the origin.
 pub fn is_usable(lattice: &Lattice, positions: &[f32]) -> bool {
     positions.as_chunks::<3>().0.iter().all(|point| grid::is_usable(lattice, point.map(f64::from)))
 }

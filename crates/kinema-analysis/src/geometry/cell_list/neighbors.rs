@@ -1,16 +1,21 @@
 //! Points near one point, with their places from it, in rows of single precision.
 
-use super::grid::LANES;
+use super::scan::{Scan, eights, lanes_before, seen_from, squares};
+use super::stencil::Run;
+use crate::cpu::dispatch;
+use crate::lanes::{EIGHT, Eight, Quad};
 
 /// Points near one point, or images of points.
 #[derive(Debug, Default)]
 pub(crate) struct Neighbors {
     /// x, y and z from the one point, angstrom, with the error of single precision in a number of the size of the cell;
-    /// with room for [`LANES`] more.
+    /// with room for [`EIGHT`] more.
     apart: [Vec<f32>; 3],
     /// Places in the given set.
     numbers: Vec<u32>,
     len: usize,
+    /// Places of the points in the search, of one run.
+    hits: Vec<u32>,
 }
 
 impl Neighbors {
@@ -30,85 +35,67 @@ impl Neighbors {
     /// # Panics
     /// If there is no neighbour at `at`.
     #[inline(always)]
-    pub(crate) fn eight(&self, at: usize) -> ([&[f32; LANES]; 3], &[u32; LANES]) {
+    pub(crate) fn eight(&self, at: usize) -> ([&[f32; EIGHT]; 3], &[u32; EIGHT]) {
         assert!(at < self.len, "there is no neighbour {at}");
         let [x, y, z] = &self.apart;
         ([first_eight(&x[at..]), first_eight(&y[at..]), first_eight(&z[at..])], first_eight(&self.numbers[at..]))
     }
 
-    pub(super) fn clear(&mut self) {
-        self.len = 0;
+    /// Finds the points of runs that may be near a home. Returns how many pairs were estimated.
+    pub(super) fn find(&mut self, scan: &Scan<'_>, home: usize, runs: &[Run]) -> u64 {
+        dispatch!(
+            scan.cpu,
+            u64,
+            find,
+            (found: &mut Neighbors = self, scan: &Scan<'_> = scan, home: usize = home, runs: &[Run] = runs)
+        )
     }
 
-    /// Room for eight more.
+    /// Room for more neighbours, and for those that are written beyond the end.
     #[inline(always)]
-    fn reserve(&mut self) {
-        if self.numbers.len() < self.len + LANES {
-            let most = 2 * self.len + 8 * LANES;
-            self.apart.iter_mut().for_each(|row| row.resize(most, 0.0));
-            self.numbers.resize(most, 0);
+    fn reserve(&mut self, more: usize) {
+        let needed = self.len + more + EIGHT;
+        if self.hits.len() < needed {
+            self.apart.iter_mut().for_each(|row| row.resize(2 * needed, 0.0));
+            self.numbers.resize(2 * needed, 0);
+            self.hits.resize(2 * needed, 0);
         }
-    }
-
-    /// Adds a point.
-    #[inline(always)]
-    pub(super) fn push(&mut self, apart: [f32; 3], number: u32) {
-        self.reserve();
-        for (row, x) in self.apart.iter_mut().zip(apart) {
-            row[self.len] = x;
-        }
-        self.numbers[self.len] = number;
-        self.len += 1;
-    }
-
-    /// Adds the points of eight whose bit is set in `which`; the last bit is the first point.
-    #[cfg(target_arch = "x86_64")]
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    pub(super) fn push_of_eight(&mut self, which: u32, apart: [std::arch::x86_64::__m256; 3], numbers: &[u32; LANES]) {
-        use std::arch::x86_64::{
-            _mm256_loadu_si256, _mm256_permutevar8x32_epi32, _mm256_permutevar8x32_ps, _mm256_storeu_ps,
-            _mm256_storeu_si256,
-        };
-        self.reserve();
-        let at = self.len;
-        // SAFETY: eight numbers of an array are read, at any alignment.
-        let lanes = unsafe { _mm256_loadu_si256(LANES_OF[(which & 0xff) as usize].as_ptr().cast()) };
-        for (row, x) in self.apart.iter_mut().zip(apart) {
-            let room: &mut [f32] = &mut row[at..at + LANES];
-            // SAFETY: eight numbers of a slice of eight are written, at any alignment.
-            unsafe { _mm256_storeu_ps(room.as_mut_ptr(), _mm256_permutevar8x32_ps(x, lanes)) };
-        }
-        let room: &mut [u32] = &mut self.numbers[at..at + LANES];
-        // SAFETY: eight numbers of an array are read, and eight of a slice of eight are written, at any alignment.
-        unsafe {
-            let numbers = _mm256_loadu_si256(numbers.as_ptr().cast());
-            _mm256_storeu_si256(room.as_mut_ptr().cast(), _mm256_permutevar8x32_epi32(numbers, lanes));
-        }
-        self.len += (which & 0xff).count_ones() as usize;
     }
 }
 
 #[inline(always)]
-fn first_eight<T>(row: &[T]) -> &[T; LANES] {
+fn first_eight<T>(row: &[T]) -> &[T; EIGHT] {
     row.first_chunk().expect("there is room for eight more")
 }
 
-/// The lanes whose bits are set, by all bits of eight.
-#[cfg(target_arch = "x86_64")]
-static LANES_OF: [[u32; LANES]; 256] = {
-    let mut of = [[0; LANES]; 256];
-    let mut bits = 0;
-    while bits < 256 {
-        let (mut lane, mut n) = (0, 0);
-        while lane < LANES {
-            if bits >> lane & 1 == 1 {
-                of[bits][n] = lane as u32;
-                n += 1;
-            }
-            lane += 1;
+#[inline(always)]
+fn find<Q: Quad>(found: &mut Neighbors, scan: &Scan<'_>, home: usize, runs: &[Run]) -> u64 {
+    let limit = Q::Eight::all(scan.limit);
+    let mut examined = 0;
+    found.len = 0;
+    for run in runs {
+        let mut left = run.points.len();
+        examined += left as u64;
+        found.reserve(left);
+        let place = seen_from::<Q>(scan.homes, home, run);
+        let [x, y, z] = eights(scan.others, run.points.clone());
+        let (mut at, mut n) = (run.points.start as u32, 0);
+        for ((x, y), z) in x.iter().zip(y).zip(z) {
+            let near = squares::<Q>([x, y, z], place).at_most(limit) & lanes_before(left);
+            let Some(to) = found.hits[n..].first_chunk_mut() else { break };
+            n += Q::Eight::put_places(near, at, to);
+            at += EIGHT as u32;
+            left = left.saturating_sub(EIGHT);
         }
-        bits += 1;
+        let [x, y, z] = scan.homes.position(home, run.shift);
+        let (others, Neighbors { apart: [xs, ys, zs], numbers, len, hits, .. }) = (scan.others, &mut *found);
+        let (xs, ys, zs) = (&mut xs[*len..*len + n], &mut ys[*len..*len + n], &mut zs[*len..*len + n]);
+        let numbers = &mut numbers[*len..*len + n];
+        for (i, hit) in hits[..n].iter().enumerate() {
+            [xs[i], ys[i], zs[i]] = others.position(*hit as usize, [x, y, z]);
+            numbers[i] = others.numbers[*hit as usize];
+        }
+        *len += n;
     }
-    of
-};
+    examined
+}

@@ -1,299 +1,309 @@
-//! Estimates of distances in single precision, eight at a time: which points of a run may be within the cutoff, and in
-//! which bins their distances are.
+//! Which points of the runs near a cell are within the cutoff: distances are estimated in single precision, eight at a
+//! time, and those that may be near enough are computed in double precision, four at a time.
 
 use std::ops::Range;
 
-use super::grid::{Grid, LANES, Run, Sorted};
-use super::neighbors::Neighbors;
-use crate::bins::Bins;
-use crate::cpu::Cpu;
+use super::Near;
+use super::grid::Grid;
+use super::sorted::{Point, Sorted};
+use super::stencil::Run;
+use crate::cpu::{Cpu, dispatch};
+use crate::geometry::vectors::{Vectors, all, difference};
+use crate::lanes::{EIGHT, Eight, Quad, WithEight};
 
-#[cfg(target_arch = "x86_64")]
-use std::arch::x86_64::__m256 as Wide;
-
-/// The greatest estimate of a squared distance that can be one within the cutoff.
-///
-/// Coordinates and shifts are rounded to single precision, and so are their differences and the sum of the squares.
-pub(super) fn estimate(grid: &Grid, cutoff: f64) -> f32 {
-    let half_unit = f64::from(f32::EPSILON) / 2.0;
-    let of_one = of_difference(grid, cutoff);
-    let squared = cutoff * cutoff + 2.0 * 3_f64.sqrt() * cutoff * of_one + 3.0 * of_one * of_one;
-    (squared * (1.0 + 8.0 * half_unit)) as f32 * (1.0 + f32::EPSILON) + f32::MIN_POSITIVE
-}
-
-/// The greatest error of the difference of two coordinates: three rounded numbers of the size of the cell, and the
-/// difference itself.
-fn of_difference(grid: &Grid, cutoff: f64) -> f64 {
-    f64::from(f32::EPSILON) / 2.0 * (4.0 * grid.largest + cutoff)
-}
-
-/// Estimates of the bins of distances.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Binning {
-    least: f32,
-    /// Bins for one angstrom.
-    scale: f32,
-    /// An estimate, in bins, that is farther than this from each edge is in the right bin.
-    error: f32,
-}
-
-impl Binning {
-    pub(super) fn new(grid: &Grid, bins: &Bins) -> Self {
-        let [least, most] = [bins.edge(0), bins.edge(bins.len())];
-        let scale = bins.len() as f64 / (most - least);
-        let unit = f64::from(f32::EPSILON);
-        // the error of a distance is that of a vector, whatever its length; then the square, the root and the bin round
-        let of_distance = 3_f64.sqrt() * of_difference(grid, most) + 8.0 * unit * (most + least.abs());
-        let error = (1.01 * of_distance * scale + 8.0 * unit * bins.len() as f64) as f32;
-        Self { least: least as f32, scale: scale as f32, error: error + f32::EPSILON }
-    }
-}
-
-/// Counts of bins, and the pairs of a run that are too close to an edge of a bin to be sure.
-#[derive(Debug)]
-pub(super) struct PairCounts<'a> {
-    pub(super) counts: &'a mut [u64],
-    pub(super) unsure: Vec<[u32; 2]>,
-}
-
-/// Sorted points that are compared.
+/// Points that are compared: homes, from whose cells the search starts, and others.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scan<'a> {
     pub(super) cpu: Cpu,
+    pub(super) grid: &'a Grid,
     pub(super) homes: &'a Sorted,
     pub(super) others: &'a Sorted,
-    /// See [`estimate`].
+    pub(super) cutoff: f64,
+    /// See [`super::bounds::most`].
     pub(super) limit: f32,
 }
 
+/// Points near each home of a cell.
+#[derive(Debug, Default)]
+pub(super) struct Hits {
+    /// Places of others, and their distances; there may be more after the last one.
+    pub(super) points: Vec<u32>,
+    pub(super) distances: Vec<f64>,
+    n: usize,
+    /// Homes in order; one with several images of points has several.
+    pub(super) groups: Vec<HitGroup>,
+    pub(super) examined: u64,
+}
+
+/// Points that are seen from a home through the same image.
+#[derive(Debug, Clone)]
+pub(super) struct HitGroup {
+    pub(super) home: u32,
+    /// Their range in the hits.
+    pub(super) hits: Range<usize>,
+    counts: [i32; 3],
+}
+
+impl Hits {
+    /// Makes room for some more, and for those that are written beyond the end.
+    #[inline(always)]
+    fn reserve(&mut self, more: usize) {
+        let needed = self.n + more + EIGHT;
+        if self.points.len() < needed {
+            self.points.resize(2 * needed, 0);
+            self.distances.resize(2 * needed, 0.0);
+        }
+    }
+}
+
 impl Scan<'_> {
-    /// Lists the pairs of one of `homes` that is wanted and a point of a run that may be within the cutoff. Returns how many
-    /// pairs were estimated.
-    pub(super) fn candidates(
-        &self,
-        homes: Range<usize>,
-        run: &Run,
-        wanted: &impl Fn(u32) -> bool,
-        found: &mut Vec<[u32; 2]>,
-    ) -> u64 {
-        found.clear();
-        #[cfg(target_arch = "x86_64")]
-        if self.cpu.is_wide() {
-            // SAFETY: `is_wide` is true only if `Cpu::detect` has found AVX2 on this processor.
-            return unsafe { wide(self, homes, run, wanted, found) };
+    /// Finds the points of runs near each of `homes`; with `only_higher` only points of a higher number.
+    pub(super) fn find(&self, homes: Range<usize>, runs: &[Run], only_higher: bool, hits: &mut Hits) {
+        hits.n = 0;
+        hits.groups.clear();
+        if only_higher {
+            dispatch!(
+                self.cpu,
+                (),
+                find_higher,
+                (scan: &Scan<'_> = self, homes: Range<usize> = homes, runs: &[Run] = runs, hits: &mut Hits = hits)
+            );
+        } else {
+            dispatch!(
+                self.cpu,
+                (),
+                find_all,
+                (scan: &Scan<'_> = self, homes: Range<usize> = homes, runs: &[Run] = runs, hits: &mut Hits = hits)
+            );
         }
-        self.visit(homes, run, wanted, |home, place, points| plain(self, home, place, points, found))
     }
 
-    /// Lists the points of a run that may be within the cutoff of a home. Returns how many pairs were estimated.
-    pub(super) fn neighbors(&self, home: usize, run: &Run, found: &mut Neighbors) -> u64 {
-        let place = self.homes.position(home, run.shift);
-        #[cfg(target_arch = "x86_64")]
-        if self.cpu.is_wide() {
-            // SAFETY: `is_wide` is true only if `Cpu::detect` has found AVX2 on this processor.
-            unsafe { wide_neighbors(self, place, run.points.clone(), found) };
-            return run.points.len() as u64;
+    /// Finds which of `homes` have a point of the runs near them; `sure` as [`super::bounds::sure`]. Returns how many pairs
+    /// were estimated.
+    pub(super) fn mark(&self, homes: Range<usize>, runs: &[Run], sure: f32, near: &mut [bool]) -> u64 {
+        dispatch!(
+            self.cpu,
+            u64,
+            mark,
+            (
+                scan: &Scan<'_> = self,
+                homes: Range<usize> = homes,
+                runs: &[Run] = runs,
+                sure: f32 = sure,
+                near: &mut [bool] = near,
+            )
+        )
+    }
+
+    /// A pair of a home and another point of a group.
+    #[inline(always)]
+    pub(super) fn pair(&self, group: &HitGroup, hit: usize, hits: &Hits) -> Near {
+        let (home, other) = (&self.homes.points[group.home as usize], &self.others.points[hits.points[hit] as usize]);
+        Near {
+            first: home.number,
+            second: other.number,
+            distance: hits.distances[hit],
+            counts: added(home, other, group.counts),
         }
-        for at in run.points.clone().step_by(LANES) {
-            for (point, square) in (at..run.points.end).zip(self.squares(at, place)) {
-                if square <= self.limit {
-                    found.push(self.others.position(point, place), self.others.number(point));
-                }
+    }
+
+    /// The pair of a home and another point in an image.
+    #[inline(always)]
+    pub(super) fn decide(&self, home: usize, other: usize, counts: [i32; 3]) -> Near {
+        let (u, v) = (&self.homes.points[home], &self.others.points[other]);
+        let (mut apart, added) = ([0.0; 3], added(u, v, counts));
+        for (x, (to, from)) in apart.iter_mut().zip(v.stored.iter().zip(u.stored)) {
+            *x = f64::from(*to) - f64::from(from);
+        }
+        for (added, vector) in added.iter().zip(&self.grid.basis) {
+            for (x, of_vector) in apart.iter_mut().zip(vector) {
+                *x -= -added as f64 * of_vector;
             }
         }
-        run.points.len() as u64
+        let [x, y, z] = apart;
+        Near { first: u.number, second: v.number, distance: (x * x + y * y + z * z).sqrt(), counts: added }
     }
+}
 
-    /// Adds pairs of one of `homes` and a point of a run to the counts of their bins. `row` is where the bins of a pair
-    /// begin, given the numbers of both points; `None` if it does not count. Lists the pairs that are too close to an edge
-    /// of a bin to be sure. Returns how many pairs were estimated.
-    pub(super) fn count(
-        &self,
-        homes: Range<usize>,
-        run: &Run,
-        binning: &Binning,
-        row: &impl Fn(u32, u32) -> Option<usize>,
-        found: &mut PairCounts<'_>,
-    ) -> u64 {
-        found.unsure.clear();
-        #[cfg(target_arch = "x86_64")]
-        if self.cpu.is_wide() {
-            // SAFETY: `is_wide` is true only if `Cpu::detect` has found AVX2 on this processor.
-            return unsafe { wide_count(self, homes, run, binning, row, found) };
-        }
-        self.visit(homes, run, &|_| true, |home, place, points| {
-            for at in points.clone().step_by(LANES) {
-                let squares = self.squares(at, place);
-                for (point, square) in (at..points.end).zip(squares).filter(|(_, square)| *square <= self.limit) {
-                    let bin = (square.sqrt() - binning.least) * binning.scale;
-                    let is_unsure = (bin - bin.round_ties_even()).abs() <= binning.error;
-                    self.add([home, point], bin, is_unsure, row, found);
-                }
-            }
-        })
+/// How many times each vector of the basis is added to the second point as it is stored, if it is `counts` times in the
+/// cell.
+#[inline(always)]
+fn added(first: &Point, second: &Point, counts: [i32; 3]) -> [i64; 3] {
+    let mut added = [0; 3];
+    for i in 0..3 {
+        added[i] = first.counts[i] as i64 + i64::from(counts[i]) - second.counts[i] as i64;
     }
+    added
+}
 
-    /// Counts a pair, whose distance is at most the largest, in its estimated bin, or lists it.
-    #[inline(always)]
-    fn add(
-        &self,
-        [home, point]: [usize; 2],
-        bin: f32,
-        is_unsure: bool,
-        row: &impl Fn(u32, u32) -> Option<usize>,
-        found: &mut PairCounts<'_>,
-    ) {
-        if is_unsure {
-            found.unsure.push([home as u32, point as u32]);
-        } else if bin >= 0.0
-            && let Some(row) = row(self.homes.number(home), self.others.number(point))
-            && let Some(count) = found.counts.get_mut(row + bin as usize)
-        {
-            *count += 1;
-        }
-    }
+/// Coordinates of points, eight at a time.
+pub(super) type Eights<'a> = [&'a [[f32; EIGHT]]; 3];
 
-    /// Estimates of the squared distances of eight points from `at` on.
-    #[inline(always)]
-    fn squares(&self, at: usize, place: [f32; 3]) -> [f32; LANES] {
-        let [x, y, z] = self.eight(at);
-        std::array::from_fn(|i| {
-            let apart = [x[i] - place[0], y[i] - place[1], z[i] - place[2]];
-            apart[0] * apart[0] + apart[1] * apart[1] + apart[2] * apart[2]
-        })
-    }
+/// The coordinates of a range of points, and of those after it that fill up the last eight.
+#[inline(always)]
+pub(super) fn eights(others: &Sorted, points: Range<usize>) -> Eights<'_> {
+    let span = points.start..points.start + points.len().next_multiple_of(EIGHT);
+    let [x, y, z] = &others.coordinates;
+    [x[span.clone()].as_chunks().0, y[span.clone()].as_chunks().0, z[span].as_chunks().0]
+}
 
-    /// Calls `see` with each home that is wanted, its place as seen from the run, and the points to compare it with.
-    #[inline(always)]
-    fn visit(
-        &self,
-        homes: Range<usize>,
-        run: &Run,
-        wanted: &impl Fn(u32) -> bool,
-        mut see: impl FnMut(usize, [f32; 3], Range<usize>),
-    ) -> u64 {
-        let mut examined = 0;
-        for home in homes.filter(|home| wanted(self.homes.number(*home))) {
+/// Estimates of the squared distances of eight points.
+#[inline(always)]
+pub(super) fn squares<Q: WithEight>([x, y, z]: [&[f32; EIGHT]; 3], place: [Q::Eight; 3]) -> Q::Eight {
+    let x = Q::Eight::load(x).subtract(place[0]);
+    let y = Q::Eight::load(y).subtract(place[1]);
+    let z = Q::Eight::load(z).subtract(place[2]);
+    x.multiply(x).add(y.multiply(y)).add(z.multiply(z))
+}
+
+/// The place of a home as seen from a run, in all lanes.
+#[inline(always)]
+pub(super) fn seen_from<Q: WithEight>(homes: &Sorted, home: usize, run: &Run) -> [Q::Eight; 3] {
+    let [x, y, z] = homes.position(home, run.shift);
+    [Q::Eight::all(x), Q::Eight::all(y), Q::Eight::all(z)]
+}
+
+/// A bit for each of the first lanes, of eight at most.
+#[inline(always)]
+pub(super) fn lanes_before(n: usize) -> u32 {
+    const LANES: [u32; EIGHT + 1] = [0, 1, 3, 7, 15, 31, 63, 127, 255];
+    LANES[n.min(EIGHT)]
+}
+
+#[inline(always)]
+fn find_all<Q: Quad>(scan: &Scan<'_>, homes: Range<usize>, runs: &[Run], hits: &mut Hits) {
+    find::<Q, false>(scan, homes, runs, hits);
+}
+
+#[inline(always)]
+fn find_higher<Q: Quad>(scan: &Scan<'_>, homes: Range<usize>, runs: &[Run], hits: &mut Hits) {
+    find::<Q, true>(scan, homes, runs, hits);
+}
+
+#[inline(always)]
+fn find<Q: Quad, const ONLY_HIGHER: bool>(scan: &Scan<'_>, homes: Range<usize>, runs: &[Run], hits: &mut Hits) {
+    let limit = Q::Eight::all(scan.limit);
+    let most = runs.iter().map(|run| run.points.len()).sum::<usize>();
+    for home in homes {
+        let number = scan.homes.points[home].number;
+        hits.reserve(most);
+        let mut begin = hits.n;
+        for (at_run, run) in runs.iter().enumerate() {
             // of the cell itself only the points after this one
             let first = if run.is_home { home + 1 } else { run.points.start };
-            examined += (run.points.end - first) as u64;
-            see(home, self.homes.position(home, run.shift), first..run.points.end);
-        }
-        examined
-    }
-
-    /// Eight coordinates of the others from `at` on; there are as many after the last point.
-    #[inline(always)]
-    fn eight(&self, at: usize) -> [&[f32; LANES]; 3] {
-        let far = &[f32::INFINITY; LANES];
-        self.others.coordinates.each_ref().map(|coordinates| coordinates[at..].first_chunk().unwrap_or(far))
-    }
-}
-
-fn plain(scan: &Scan<'_>, home: usize, place: [f32; 3], points: Range<usize>, found: &mut Vec<[u32; 2]>) {
-    for at in points.clone().step_by(LANES) {
-        let near = (at..points.end).zip(scan.squares(at, place)).filter(|(_, square)| *square <= scan.limit);
-        found.extend(near.map(|(point, _)| [home as u32, point as u32]));
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-fn wide(
-    scan: &Scan<'_>,
-    homes: Range<usize>,
-    run: &Run,
-    wanted: &impl Fn(u32) -> bool,
-    found: &mut Vec<[u32; 2]>,
-) -> u64 {
-    use std::arch::x86_64::{_CMP_LE_OQ, _mm256_cmp_ps, _mm256_movemask_ps, _mm256_set1_ps};
-    let limit = _mm256_set1_ps(scan.limit);
-    scan.visit(homes, run, wanted, |home, place, points| {
-        let place = place.map(|x| _mm256_set1_ps(x));
-        for at in points.clone().step_by(LANES) {
-            let (squares, _) = wide_squares(scan, at, place);
-            let near = _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_LE_OQ>(squares, limit)) as u32;
-            let mut near = near & lanes_before(points.end - at);
-            while near != 0 {
-                found.push([home as u32, at as u32 + near.trailing_zeros()]);
-                near &= near - 1;
+            let mut left = run.points.end - first;
+            hits.examined += left as u64;
+            let place = seen_from::<Q>(scan.homes, home, run);
+            let [x, y, z] = eights(scan.others, first..run.points.end);
+            let numbers = if ONLY_HIGHER { &scan.others.numbers[first..first + EIGHT * x.len()] } else { &[] };
+            let (mut at, mut n, mut numbers) = (first as u32, hits.n, numbers.as_chunks().0.iter());
+            for ((x, y), z) in x.iter().zip(y).zip(z) {
+                let mut near = squares::<Q>([x, y, z], place).at_most(limit) & lanes_before(left);
+                if ONLY_HIGHER && let Some(numbers) = numbers.next() {
+                    near &= Q::Eight::above(numbers, number);
+                }
+                let Some(to) = hits.points[n..].first_chunk_mut() else { break };
+                n += Q::Eight::put_places(near, at, to);
+                at += EIGHT as u32;
+                left = left.saturating_sub(EIGHT);
+            }
+            hits.n = n;
+            let is_last = runs.get(at_run + 1).is_none_or(|next| next.counts != run.counts);
+            if is_last && hits.n > begin {
+                measure::<Q>(scan, home, run.counts, begin, hits);
+                if hits.n > begin {
+                    hits.groups.push(HitGroup { home: home as u32, hits: begin..hits.n, counts: run.counts });
+                    begin = hits.n;
+                }
             }
         }
-    })
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-fn wide_neighbors(scan: &Scan<'_>, place: [f32; 3], points: Range<usize>, found: &mut Neighbors) {
-    use std::arch::x86_64::{_CMP_LE_OQ, _mm256_cmp_ps, _mm256_movemask_ps, _mm256_set1_ps};
-    let limit = _mm256_set1_ps(scan.limit);
-    let [x, y, z] = place;
-    let place = [_mm256_set1_ps(x), _mm256_set1_ps(y), _mm256_set1_ps(z)];
-    for at in points.clone().step_by(LANES) {
-        let (squares, apart) = wide_squares(scan, at, place);
-        let near = _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_LE_OQ>(squares, limit)) as u32;
-        found.push_of_eight(near & lanes_before(points.end - at), apart, scan.others.numbers(at));
     }
 }
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-fn wide_count(
-    scan: &Scan<'_>,
-    homes: Range<usize>,
-    run: &Run,
-    binning: &Binning,
-    row: &impl Fn(u32, u32) -> Option<usize>,
-    found: &mut PairCounts<'_>,
-) -> u64 {
-    use std::arch::x86_64::{
-        _CMP_LE_OQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _mm256_andnot_ps, _mm256_cmp_ps, _mm256_movemask_ps,
-        _mm256_mul_ps, _mm256_round_ps, _mm256_set1_ps, _mm256_sqrt_ps, _mm256_storeu_ps, _mm256_sub_ps,
-    };
-    let [limit, least, scale, error, sign] =
-        [scan.limit, binning.least, binning.scale, binning.error, -0.0].map(|x| _mm256_set1_ps(x));
-    scan.visit(homes, run, &|_| true, |home, place, points| {
-        let place = place.map(|x| _mm256_set1_ps(x));
-        for at in points.clone().step_by(LANES) {
-            let (squares, _) = wide_squares(scan, at, place);
-            let near = _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_LE_OQ>(squares, limit)) as u32;
-            let mut near = near & lanes_before(points.end - at);
-            if near == 0 {
-                continue;
-            }
-            let of_bins = _mm256_mul_ps(_mm256_sub_ps(_mm256_sqrt_ps(squares), least), scale);
-            let edges = _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(of_bins);
-            let apart = _mm256_andnot_ps(sign, _mm256_sub_ps(of_bins, edges));
-            let is_unsure = _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_LE_OQ>(apart, error)) as u32;
-            let mut estimates = [0.0_f32; LANES];
-            // SAFETY: eight numbers of an array are written, at any alignment.
-            unsafe { _mm256_storeu_ps(estimates.as_mut_ptr(), of_bins) };
-            while near != 0 {
-                let lane = near.trailing_zeros() as usize;
-                near &= near - 1;
-                scan.add([home, at + lane], estimates[lane], is_unsure >> lane & 1 == 1, row, found);
-            }
-        }
-    })
-}
-
-/// A bit for each of the first lanes.
-#[cfg(target_arch = "x86_64")]
+/// Computes the distances of the hits from `begin` on, and drops those that are beyond the cutoff: as [`Scan::decide`].
 #[inline(always)]
-fn lanes_before(n: usize) -> u32 {
-    if n < LANES { (1 << n) - 1 } else { (1 << LANES) - 1 }
+fn measure<Q: Quad>(scan: &Scan<'_>, home: usize, counts: [i32; 3], begin: usize, hits: &mut Hits) {
+    let [u, v, w] = &scan.grid.basis;
+    let basis = [all(*u), all(*v), all(*w)];
+    let from = &scan.homes.points[home];
+    let start: Vectors<Q> = all([f64::from(from.stored[0]), f64::from(from.stored[1]), f64::from(from.stored[2])]);
+    let mut before = [0.0; 3];
+    for (before, (own, of_run)) in before.iter_mut().zip(from.counts.iter().zip(counts)) {
+        *before = f64::from(*own) + f64::from(of_run);
+    }
+    let before: Vectors<Q> = all(before);
+    let points = &scan.others.points[..];
+    let (end, cutoff, mut n) = (hits.n, scan.cutoff, begin);
+    // the last four are filled up; there is room for them
+    let last = hits.points[end - 1];
+    hits.points[end..end + 3].fill(last);
+    for at in (begin..end).step_by(4) {
+        let Some(&four) = hits.points[at..].first_chunk::<4>() else { break };
+        let [a, b, c, d] = four;
+        let (a, b, c, d) = (&points[a as usize], &points[b as usize], &points[c as usize], &points[d as usize]);
+        let to = Q::xyz([&a.stored, &b.stored, &c.stored, &d.stored]);
+        let after = Q::xyz([&a.counts, &b.counts, &c.counts, &d.counts]);
+        let mut apart = difference(to, start);
+        let added = difference(after, before);
+        for (count, vector) in added.iter().zip(&basis) {
+            for (x, of_vector) in apart.iter_mut().zip(vector) {
+                *x = x.subtract(count.multiply(*of_vector));
+            }
+        }
+        let [x, y, z] = apart;
+        let distances = x.multiply(x).add(y.multiply(y)).add(z.multiply(z)).square_root();
+        let (Some(to), Some(values)) = (hits.points[n..].first_chunk_mut(), hits.distances[n..].first_chunk_mut())
+        else {
+            break;
+        };
+        if !Q::any(Q::all(cutoff).less(distances)) && end - at >= 4 {
+            (*to, *values) = (four, distances.store());
+            n += 4;
+        } else {
+            for (point, distance) in four.into_iter().zip(distances.store()).take(end - at) {
+                if distance <= cutoff {
+                    (hits.points[n], hits.distances[n]) = (point, distance);
+                    n += 1;
+                }
+            }
+        }
+    }
+    hits.n = n;
 }
 
-/// The same as [`Scan::squares`], and the differences.
-#[cfg(target_arch = "x86_64")]
-#[inline]
-#[target_feature(enable = "avx2")]
-fn wide_squares(scan: &Scan<'_>, at: usize, [x, y, z]: [Wide; 3]) -> (Wide, [Wide; 3]) {
-    use std::arch::x86_64::{_mm256_add_ps, _mm256_loadu_ps, _mm256_mul_ps, _mm256_sub_ps};
-    let [xs, ys, zs] = scan.eight(at).map(|eight| eight.as_ptr());
-    // SAFETY: eight numbers of an array are read, at any alignment.
-    let [xs, ys, zs] = unsafe { [_mm256_loadu_ps(xs), _mm256_loadu_ps(ys), _mm256_loadu_ps(zs)] };
-    let (dx, dy, dz) = (_mm256_sub_ps(xs, x), _mm256_sub_ps(ys, y), _mm256_sub_ps(zs, z));
-    let squares = _mm256_add_ps(_mm256_mul_ps(dx, dx), _mm256_mul_ps(dy, dy));
-    (_mm256_add_ps(squares, _mm256_mul_ps(dz, dz)), [dx, dy, dz])
+#[inline(always)]
+fn mark<Q: Quad>(scan: &Scan<'_>, homes: Range<usize>, runs: &[Run], sure: f32, near: &mut [bool]) -> u64 {
+    let (limit, sure) = (Q::Eight::all(scan.limit), Q::Eight::all(sure));
+    let mut examined = 0;
+    for home in homes {
+        let is_near = 'all: {
+            for run in runs {
+                let place = seen_from::<Q>(scan.homes, home, run);
+                examined += run.points.len() as u64;
+                let [x, y, z] = eights(scan.others, run.points.clone());
+                for (block, ((x, y), z)) in x.iter().zip(y).zip(z).enumerate() {
+                    let at = run.points.start + EIGHT * block;
+                    let squares = squares::<Q>([x, y, z], place);
+                    let lanes = lanes_before(run.points.end - at);
+                    let mut unsure = squares.at_most(limit) & lanes;
+                    if unsure == 0 {
+                        continue;
+                    }
+                    if squares.at_most(sure) & lanes != 0 {
+                        break 'all true;
+                    }
+                    while unsure != 0 {
+                        let other = at + unsure.trailing_zeros() as usize;
+                        if scan.decide(home, other, run.counts).distance <= scan.cutoff {
+                            break 'all true;
+                        }
+                        unsure &= unsure - 1;
+                    }
+                }
+            }
+            false
+        };
+        near[scan.homes.number(home) as usize] = is_near;
+    }
+    examined
 }

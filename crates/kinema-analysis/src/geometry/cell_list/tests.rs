@@ -1,8 +1,10 @@
 //! Pairs against brute force over all images, in cells of all kinds.
 
+use std::collections::BTreeSet;
+
 use kinema_core::frame::Lattice;
 
-use super::{CellList, FoundPair, PairImages, is_usable};
+use super::{CellList, FoundPair, LeastDistance, PairImages, is_usable};
 use crate::bins::Bins;
 
 const OPEN: [f64; 3] = [0.0; 3];
@@ -85,6 +87,10 @@ fn dot(u: [f64; 3], v: [f64; 3]) -> f64 {
     u[0] * v[0] + u[1] * v[1] + u[2] * v[2]
 }
 
+fn numbers(pair: &FoundPair) -> (u32, u32, f64) {
+    (pair.first, pair.second, pair.distance)
+}
+
 /// The nearest image of each pair, without points and their own images.
 fn nearest_images(pairs: &[FoundPair]) -> Vec<FoundPair> {
     let mut kept: Vec<FoundPair> = Vec::new();
@@ -114,6 +120,21 @@ fn pairs_are_those_of_brute_force_in_every_cell() {
             assert_eq!(found, expected, "{kind}, {cutoff}");
             list.between(&lattice, &first, &second, cutoff, PairImages::Minimum, &mut found).unwrap();
             assert_eq!(found, nearest_images(&expected), "{kind}, {cutoff}");
+            let nearest = nearest_images(&expected);
+            let mut rows = Vec::new();
+            list.neighbors_between(&lattice, &first, &second, cutoff, |i, near, distances| {
+                rows.extend(near.iter().zip(distances).map(|(j, distance)| (i, *j, *distance)));
+            })
+            .unwrap();
+            assert_eq!(rows, nearest.iter().map(numbers).collect::<Vec<_>>(), "{kind}, {cutoff}");
+            let least = list.least(&lattice, &first, &second, cutoff).unwrap().unwrap();
+            let n_points =
+                |side: fn(&FoundPair) -> u32| expected.iter().map(side).collect::<BTreeSet<_>>().len() as u64;
+            let of_both = n_points(|pair| pair.first) + n_points(|pair| pair.second);
+            assert_eq!((least.n_pairs, least.n_points), (expected.len() as u64, of_both), "{kind}, {cutoff}");
+            if let Some(best) = expected.iter().min_by(|a, b| a.distance.total_cmp(&b.distance)) {
+                assert_eq!(&least.nearest, best, "{kind}, {cutoff}");
+            }
             let mut near = vec![false; second.len() / 3];
             list.any_within(&lattice, &first, &second, cutoff, &mut near).unwrap();
             let mut wanted = vec![false; near.len()];
@@ -149,6 +170,12 @@ fn pairs_within_a_set_are_found_once() {
                 // seen from the other point, a sum is rounded in another way
                 assert!((one.distance - other.distance).abs() < 1e-12 * other.distance.max(1.0));
             }
+            let mut rows = Vec::new();
+            list.neighbors_within(&lattice, &all, cutoff, |i, near, distances| {
+                rows.extend(near.iter().zip(distances).map(|(j, distance)| (i, *j, *distance)));
+            })
+            .unwrap();
+            assert_eq!(rows, found.iter().map(numbers).collect::<Vec<_>>(), "{kind}, {cutoff}");
             list.within(&lattice, &all, cutoff, PairImages::All, &mut found).unwrap();
             // of a point and its own images one of two is kept
             let n_expected = pairs.iter().filter(|pair| pair.first < pair.second).count()
@@ -213,18 +240,46 @@ fn work_is_in_proportion_to_what_is_found() {
     assert!(list.examined() <= 8 * found.len() as u64, "{} for {}", list.examined(), found.len());
 }
 
+/// Results of all searches of a list, and the number of pairs that they look at.
+#[derive(Debug, PartialEq)]
+struct AllFound {
+    pairs: Vec<FoundPair>,
+    rows: Vec<(u32, u32, f64)>,
+    near: Vec<bool>,
+    least: Option<LeastDistance>,
+    examined: u64,
+}
+
+fn all_found(mut list: CellList, lattice: &Lattice, sets: [&[f32]; 2], cutoff: f64) -> AllFound {
+    let (mut found, mut rows) = (Vec::new(), Vec::new());
+    let [first, second] = sets;
+    list.within(lattice, first, cutoff, PairImages::All, &mut found).unwrap();
+    let mut pairs = found.clone();
+    list.between(lattice, first, second, cutoff, PairImages::All, &mut found).unwrap();
+    pairs.append(&mut found);
+    let mut add = |i: u32, near: &[u32], distances: &[f64]| {
+        rows.extend(near.iter().zip(distances).map(|(j, distance)| (i, *j, *distance)));
+    };
+    list.neighbors_within(lattice, first, cutoff, &mut add).unwrap();
+    list.neighbors_between(lattice, second, first, cutoff, &mut add).unwrap();
+    let mut near = vec![false; first.len() / 3];
+    list.any_within(lattice, second, first, cutoff, &mut near).unwrap();
+    let least = list.least(lattice, first, second, cutoff).unwrap();
+    AllFound { pairs, rows, near, least, examined: list.examined() }
+}
+
 #[test]
 fn the_baseline_build_finds_the_same_pairs() {
     let mut random = Random::new(17);
-    let (mut list, mut plain) = (CellList::default(), CellList::plain());
     for (kind, cell) in cells() {
         let lattice = Lattice::from_cell(&cell).unwrap();
-        let points = points(&mut random, 200, 25.0);
-        let (mut found, mut expected) = (Vec::new(), Vec::new());
-        list.within(&lattice, &points, 3.0, PairImages::All, &mut found).unwrap();
-        plain.within(&lattice, &points, 3.0, PairImages::All, &mut expected).unwrap();
-        assert_eq!(found, expected, "{kind}");
-        assert_eq!(list.examined(), plain.examined(), "{kind}");
+        for (n, cutoff) in [(200, 3.0), (31, 7.5), (400, 1.1)] {
+            // the second set is small, so that only a part of the first is sorted
+            let (first, second) = (points(&mut random, n, 25.0), points(&mut random, n / 6, 14.0));
+            let [found, expected] = [CellList::default(), CellList::plain()]
+                .map(|list| all_found(list, &lattice, [&first, &second], cutoff));
+            assert_eq!(found, expected, "{kind}, {cutoff}");
+        }
     }
 }
 
@@ -244,26 +299,28 @@ fn counts_of_bins_are_those_of_brute_force_in_every_cell() {
             let (first, second) = (points(&mut random, n, spread), points(&mut random, n / 2 + 1, spread));
             // pairs of even and of odd points count in rows of their own, others do not count
             let row = |i: u32, j: u32| (i % 2 == j % 2).then_some((i % 2) as usize * n_bins);
-            let counted = |pairs: &[FoundPair]| {
+            let counted = |pairs: &[FoundPair], row: Option<&dyn Fn(u32, u32) -> Option<usize>>| {
                 let mut counts = vec![0_u64; 2 * n_bins];
                 for pair in pairs {
-                    if let (Some(row), Some(bin)) = (row(pair.first, pair.second), bins.number(pair.distance)) {
+                    let row = row.map_or(Some(0), |row| row(pair.first, pair.second));
+                    if let (Some(row), Some(bin)) = (row, bins.number(pair.distance)) {
                         counts[row + bin as usize] += 1;
                     }
                 }
                 counts
             };
-            let between = counted(&brute_force(&lattice, &first, &second, most));
-            let mut pairs = Vec::new();
-            CellList::default().within(&lattice, &first, most, PairImages::All, &mut pairs).unwrap();
-            let within = counted(&pairs);
+            let between = brute_force(&lattice, &first, &second, most);
+            let mut within = Vec::new();
+            CellList::default().within(&lattice, &first, most, PairImages::All, &mut within).unwrap();
             for mut list in [CellList::default(), CellList::plain()] {
-                let mut counts = vec![0; 2 * n_bins];
-                list.count_between(&lattice, [&first, &second], &bins, row, &mut counts).unwrap();
-                assert_eq!(counts, between, "{kind}, {most}");
-                counts.fill(0);
-                list.count_within(&lattice, &first, &bins, row, &mut counts).unwrap();
-                assert_eq!(counts, within, "{kind}, {most}");
+                for row in [None, Some(&row as &dyn Fn(u32, u32) -> Option<usize>)] {
+                    let mut counts = vec![0; 2 * n_bins];
+                    list.count_between(&lattice, [&first, &second], &bins, row, &mut counts).unwrap();
+                    assert_eq!(counts, counted(&between, row), "{kind}, {most}");
+                    counts.fill(0);
+                    list.count_within(&lattice, &first, &bins, row, &mut counts).unwrap();
+                    assert_eq!(counts, counted(&within, row), "{kind}, {most}");
+                }
             }
         }
     }

@@ -60,7 +60,7 @@ def versions() -> Iterator[ProbeResult]:
 
 def extras() -> Iterator[ProbeResult]:
     """The optional packages, by the extra that brings them."""
-    for extra in ("parquet", "pandas", "dask", "ml", "mpi"):
+    for extra in ("parquet", "pandas", "cluster", "dask", "ml", "mpi"):
         yield from _packages(extra, f"pip install 'kinema[{extra}]'")
 
 

@@ -159,6 +159,12 @@ class CrossCorrelation(AlignedAnalysis, MatrixAnalysis):
         np.fill_diagonal(correlation, np.where(lengths > 0, 1.0, np.nan))
         return Results(correlation=correlation, covariance=covariance, mean_positions=mean, values=correlation)
 
+    def _matrix_bytes(self, frames: FrameSelection) -> tuple[int, int, int]:
+        n_atoms = self.selection.n_atoms
+        n = n_atoms if self._residues is None else len(self._residues)
+        # the covariance of atoms as it is put together; the covariance, a product of lengths and the correlation
+        return n, n, 8 * n_atoms**2 + 24 * n**2
+
     def _matrix(self) -> NDArray[np.floating]:
         matrix: NDArray[np.float64] = self.results.correlation
         return matrix

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from kinema.analysis.declared import DeclaredAnalysis
-from kinema.base.errors import missing_package
+from kinema.analysis.density.cells import is_along_axes
+from kinema.base.errors import ArgumentError, missing_package
 from kinema.base.printable import counted
 from kinema.storage.tables import Column, Table
 
@@ -25,9 +26,9 @@ __all__ = ["GridAnalysis"]
 class GridAnalysis(DeclaredAnalysis):
     """An analysis whose result is a quantity in the bins of a grid along x, y and z.
 
-    Tables have a row for each bin, with its centre. `save` also writes .npz (`grid`, `edges_x`, `edges_y`, `edges_z`,
-    `origin`, `delta`, `provenance`), and .dx through GridDataFormats. The picture has three sections through
-    the middle of the grid.
+    Tables have a row for each bin, with its centre. `save` also writes .npz and .h5 (`grid`, `edges_x`, `edges_y`,
+    `edges_z`, `origin`, `delta`, `provenance`; `cell`, if the grid is along the edges of a cell), and .dx through
+    GridDataFormats, for grids along x, y and z. The picture has three sections through the middle of the grid.
 
     After `run`
     -----------
@@ -42,6 +43,7 @@ class GridAnalysis(DeclaredAnalysis):
 
     other_formats: ClassVar[Mapping[str, str]] = {
         ".npz": "the grid with its edges",
+        ".h5": "the same in HDF5",
         ".dx": "the grid for OpenDX",
     }
 
@@ -49,6 +51,11 @@ class GridAnalysis(DeclaredAnalysis):
     def edges(self) -> tuple[NDArray[np.float64], ...]:
         """Edges of the bins along x, y and z, angstrom."""
         return tuple(self.results[f"edges_{axis}"] for axis in "xyz")
+
+    @property
+    def _names(self) -> str:
+        """Names of the axes, a letter each: of space, or of the edges of a cell."""
+        return "abc" if "cell" in self.results and not is_along_axes(self.results.cell) else "xyz"
 
     @staticmethod
     def _places(edges: tuple[NDArray[np.float64], ...]) -> dict[str, NDArray[np.float64]]:
@@ -76,9 +83,9 @@ class GridAnalysis(DeclaredAnalysis):
     def _table(self) -> Table:
         centres = [(along[1:] + along[:-1]) / 2 for along in self.edges]
         places = np.meshgrid(*centres, indexing="ij")
-        axes = [Column(name, along.ravel(), "angstrom") for name, along in zip("xyz", places, strict=True)]
+        axes = [Column(name, along.ravel(), "angstrom") for name, along in zip(self._names, places, strict=True)]
         values = Column(self._main.name, self.results.grid.ravel(), self._main.unit, digits=self._digits)
-        return Table(self._title, (*axes, values), x="x")
+        return Table(self._title, (*axes, values), x=axes[0].name)
 
     def _figure(self, table: Table) -> Figure:
         from kinema.analysis.plotting import draw_sections
@@ -88,20 +95,36 @@ class GridAnalysis(DeclaredAnalysis):
         values = table.columns[-1]
         edges = [along * scale for along in self.edges]
         label = self._main.description if values.unit == "1" else f"{self._main.description} ({values.unit})"
-        return draw_sections(values.values.reshape(self.results.grid.shape), edges, unit, label, self._title)
+        grid = values.values.reshape(self.results.grid.shape)
+        return draw_sections(grid, edges, unit, label, self._title, self._names)
 
     def _write_other(self, path: str, name: str) -> None:
-        of = self.results
-        if os.path.splitext(path)[1] == ".npz":
-            edges = {f"edges_{axis}": of[f"edges_{axis}"] for axis in "xyz"}
-            lines = np.array(self.provenance().lines())
-            np.savez(path, grid=of.grid, origin=of.origin, delta=of.delta, provenance=lines, **edges)
+        of, suffix = self.results, os.path.splitext(path)[1]
+        lines = self.provenance().lines()
+        if suffix in (".npz", ".h5"):
+            kept = ("grid", "origin", "delta", "cell", *(f"edges_{axis}" for axis in "xyz"))
+            arrays: dict[str, Any] = {one: np.asarray(of[one]) for one in kept if one in of}
+            if suffix == ".npz":
+                np.savez(path, provenance=np.array(lines), **arrays)
+            else:
+                self._write_hdf5(path, arrays, lines)
             return
+        if self._names != "xyz":
+            raise ArgumentError(
+                f"{name}: the grid is along the edges of a cell that is not right-angled; save .npz or .h5"
+            )
         try:
             from gridData import Grid
         except ImportError as error:
-            raise missing_package(
-                f"a {os.path.splitext(path)[1]} file", "GridDataFormats", "mdanalysis", error, name
-            ) from None
-        grid = Grid(of.grid, edges=list(self.edges), metadata={"provenance": "; ".join(self.provenance().lines())})
+            raise missing_package(f"a {suffix} file", "GridDataFormats", "mdanalysis", error, name) from None
+        grid = Grid(of.grid, edges=list(self.edges), metadata={"provenance": "; ".join(lines)})
         grid.export(path)
+
+    def _write_hdf5(self, path: str, arrays: Mapping[str, Any], lines: list[str]) -> None:
+        import h5py
+
+        with h5py.File(path, "w") as file:
+            for name, values in arrays.items():
+                stored = file.create_dataset(name, data=values)
+                stored.attrs["unit"] = self._main.unit if name == "grid" else "angstrom"
+            file.attrs["provenance"] = lines

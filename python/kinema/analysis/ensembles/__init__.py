@@ -1,0 +1,1 @@
+"""Analyses of many frames together: features, matrices, clusters and principal components."""

@@ -1,0 +1,176 @@
+"""Clusters of frames from their distances or positions, each method as a function; sizes, centres and transitions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kinema import _core
+from kinema.base.errors import missing_package
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = [
+    "EUCLIDEAN",
+    "LINKAGES",
+    "METHODS",
+    "Partition",
+    "by_density",
+    "by_gromos",
+    "by_linkage",
+    "by_means",
+    "centers_of",
+    "distances_of",
+    "transitions_of",
+]
+
+#: methods that merge clusters, and their names in scipy.cluster.hierarchy
+LINKAGES: Mapping[str, str] = {"average": "average", "single": "single", "complete": "complete", "ward": "ward"}
+#: methods that need distances in a space, such as those of superposed positions
+EUCLIDEAN = ("ward", "kmeans")
+METHODS: tuple[str, ...] = ("gromos", *LINKAGES, "kmeans", "dbscan")
+
+# attempts of k-means, of which the best counts
+_ATTEMPTS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """Things divided into clusters.
+
+    Attributes
+    ----------
+    labels : (n,) int64
+        Cluster of each thing, from 0 by falling size; the cluster of the earlier thing comes first if sizes are equal.
+        -1: in no cluster.
+    most_neighbors : (clusters,) int64, or None
+        The thing of each cluster around which it was found.
+    linkage : (n - 1, 4) float64, or None
+        Merged clusters, as `scipy.cluster.hierarchy.linkage` gives them.
+    """
+
+    labels: NDArray[np.int64]
+    most_neighbors: NDArray[np.int64] | None = None
+    linkage: NDArray[np.float64] | None = None
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """(clusters,) number of things in each."""
+        return np.bincount(self.labels[self.labels >= 0]).astype(np.int64)
+
+
+def by_gromos(condensed: NDArray[np.float64], n: int, cutoff: float) -> Partition:
+    """The thing with most neighbours and these are a cluster and leave; neighbours of the rest are counted again."""
+    labels, centers = _core.gromos_clusters(condensed, n, cutoff)
+    order = _falling(labels.astype(np.int64))
+    return Partition(order[labels], centers.astype(np.int64)[np.argsort(order)])
+
+
+def by_linkage(condensed: NDArray[np.float64], method: str, n_clusters: int | None, cutoff: float | None) -> Partition:
+    """Hierarchical clusters: at most `n_clusters`, or those that merge at a distance of at most `cutoff`."""
+    from scipy.cluster.hierarchy import fcluster, linkage
+
+    merged = linkage(condensed, LINKAGES[method])
+    if n_clusters is not None:
+        labels = fcluster(merged, n_clusters, "maxclust")
+    else:
+        labels = fcluster(merged, cutoff, "distance")
+    return Partition(_renumbered(labels.astype(np.int64) - 1), linkage=merged)
+
+
+def by_means(points: NDArray[np.float64], n_clusters: int, random_state: int) -> tuple[Partition, NDArray[np.int64]]:
+    """Clusters of points (n, d) by k-means, and the point of each that is nearest to its mean.
+
+    Raises MissingPackageError without scikit-learn.
+    """
+    try:
+        from sklearn.cluster import KMeans
+    except ImportError as error:
+        raise missing_package("method='kmeans'", "scikit-learn", "cluster", error) from None
+    from threadpoolctl import threadpool_limits
+
+    # sums of several threads depend on their number
+    with threadpool_limits(1):
+        labels = KMeans(n_clusters, n_init=_ATTEMPTS, random_state=random_state).fit(points).labels_
+    found = Partition(_renumbered(labels.astype(np.int64)))
+    centers = []
+    for cluster in range(len(found.sizes)):
+        members = np.flatnonzero(found.labels == cluster)
+        apart = points[members] - points[members].mean(axis=0)
+        centers.append(members[np.argmin(np.einsum("ij,ij->i", apart, apart))])
+    return found, np.array(centers, np.int64)
+
+
+def by_density(condensed: NDArray[np.float64], n: int, cutoff: float, min_samples: int) -> Partition:
+    """Clusters by DBSCAN: things that have `min_samples` within `cutoff`, with themselves, and the neighbours of these.
+
+    Raises MissingPackageError without scikit-learn.
+    """
+    try:
+        from sklearn.cluster import DBSCAN
+    except ImportError as error:
+        raise missing_package("method='dbscan'", "scikit-learn", "cluster", error) from None
+    from scipy.sparse import csr_matrix
+
+    near = np.flatnonzero(condensed <= cutoff)
+    # the pairs of these places
+    ends = np.cumsum(np.arange(n - 1, 0, -1))
+    first = np.searchsorted(ends, near, side="right")
+    second = near - np.concatenate([[0], ends])[first] + first + 1
+    things = np.arange(n)
+    rows, columns = np.concatenate([first, second, things]), np.concatenate([second, first, things])
+    distances = np.concatenate([condensed[near], condensed[near], np.zeros(n)])
+    # an explicit 0 is a distance: rows are put together without adding
+    order = np.lexsort((columns, rows))
+    counts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))])
+    graph = csr_matrix((distances[order], columns[order], counts), shape=(n, n))
+    labels = DBSCAN(eps=cutoff, min_samples=min_samples, metric="precomputed").fit(graph).labels_
+    return Partition(_renumbered(labels.astype(np.int64)))
+
+
+def distances_of(points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The condensed Euclidean distances of points (n, d)."""
+    from scipy.spatial.distance import pdist
+
+    return np.asarray(pdist(points))
+
+
+def centers_of(condensed: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """(clusters,) the thing of each cluster with the least mean distance from the others; the earlier one of equals."""
+    sums = _core.sums_within_clusters(condensed, labels)
+    order = np.lexsort((np.arange(len(labels)), sums, labels))
+    of_order = labels[order]
+    begins = np.flatnonzero((np.diff(of_order, prepend=-1) != 0) & (of_order >= 0))
+    return order[begins].astype(np.int64)
+
+
+def transitions_of(labels: NDArray[np.int64], n_clusters: int) -> NDArray[np.int64]:
+    """(clusters, clusters) number of steps from a thing of one cluster to the next thing, of another or of the same.
+
+    Steps to or from things in no cluster are left out.
+    """
+    before, after = labels[:-1], labels[1:]
+    known = (before >= 0) & (after >= 0)
+    counts = np.bincount(before[known] * n_clusters + after[known], minlength=n_clusters**2)
+    return counts.reshape(n_clusters, n_clusters).astype(np.int64)
+
+
+def _falling(labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The number of each label by falling size, the label of the earlier thing first if sizes are equal."""
+    known = labels[labels >= 0]
+    sizes = np.bincount(known)
+    first = np.full(len(sizes), len(labels))
+    np.minimum.at(first, known, np.flatnonzero(labels >= 0))
+    order = np.lexsort((first, -sizes))
+    numbers = np.empty(len(sizes), np.int64)
+    numbers[order] = np.arange(len(sizes))
+    return numbers
+
+
+def _renumbered(labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Labels from 0 by falling size; -1 stays."""
+    return np.where(labels < 0, -1, np.append(_falling(labels), -1)[labels])
