@@ -32,6 +32,8 @@ LINES = {
     "gyration": "a.dcd --weights none -o gyration.csv",
     "pca": "a.dcd -o pca.csv",
     "dccm": "a.dcd -o dccm.npy",
+    "sasa": "-f DCD -s PSF --select 'resid 5' --stop 3 --no-stored -o sasa.csv",
+    "buried-area": "-f DCD -s PSF --select 'resid 5' --other 'resid 6' --stop 3 --no-stored -o buried.csv",
     "dssp": "-f DCD -s PSF --stop 3 --no-stored -o dssp.csv",
     "centers": "a.dcd --weights none -o centers.npy",
     "distances": "a.dcd --pairs pairs.txt -o distances.csv",

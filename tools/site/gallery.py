@@ -33,6 +33,8 @@ OPTIONS = {
     "rmsd-matrix": '--select "name CA"',
     "cluster": '--select "name CA" --method average --n-clusters 5',
     "dssp": "",
+    "sasa": "--select protein --polar",
+    "buried-area": '--select "resid 1-29 or resid 60-121" --other "resid 122-161"',
     "pca": '--select "name CA" --align average --projections 3',
     "dccm": '--select "name CA" --align average',
     "centers": '--select "resid 122-161"',

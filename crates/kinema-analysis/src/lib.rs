@@ -2,6 +2,7 @@
 //!
 //! Each kernel states its formula, units and source; none knows a path, a thread or a Python object.
 
+mod accessible_surface;
 pub mod analyses;
 pub mod arguments;
 mod bins;

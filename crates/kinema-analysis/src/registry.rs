@@ -13,7 +13,7 @@ use crate::analyses::pairs::{
     residue_contacts, residue_distances, shells, water_bridges,
 };
 use crate::analyses::structure::{
-    average, covariance, dssp, frame_rmsds, gyration, positions, projections, rgyr, rmsd, rmsf,
+    average, covariance, dssp, frame_rmsds, gyration, positions, projections, rgyr, rmsd, rmsf, sasa,
 };
 use crate::arguments::Arguments;
 
@@ -84,6 +84,7 @@ pub static KERNELS: &[KernelInfo] = &[
     rmsd::KERNEL,
     rmsf::KERNEL,
     rotations::KERNEL,
+    sasa::KERNEL,
     shells::KERNEL,
     structure_factor::KERNEL,
     water_bridges::KERNEL,

@@ -10,6 +10,8 @@ from kinema.analysis.structure.average import AverageStructure as AverageStructu
 from kinema.analysis.structure.rgyr import RadiusOfGyration as RadiusOfGyration
 from kinema.analysis.structure.gyration import Gyration as Gyration
 from kinema.analysis.structure.dssp import DSSP as DSSP
+from kinema.analysis.structure.sasa import SASA as SASA
+from kinema.analysis.structure.buried_area import BuriedArea as BuriedArea
 from kinema.analysis.ensembles.pca import PCA as PCA
 from kinema.analysis.ensembles.dccm import CrossCorrelation as CrossCorrelation
 from kinema.analysis.geometry.centers import Centers as Centers

@@ -52,6 +52,7 @@ _CALLED_OTHERWISE = {
     "rms2d": "rmsd-matrix", "2drms": "rmsd-matrix", "distancematrix": "rmsd-matrix", "diffusionmap": "rmsd-matrix",
     "clustering": "cluster", "cluster2": "cluster", "clusters": "cluster",
     "correl": "dccm", "crosscorrelation": "dccm",
+    "surf": "sasa", "molsurf": "sasa", "shrakerupley": "sasa", "buried": "buried-area",
     "covar": "pca", "anaeig": "pca", "dodssp": "dssp", "secstruct": "dssp", "helix": "dssp",
     "contacts": "native-contacts", "contact": "native-contacts", "saltbr": "salt-bridges", "watershell": "shells",
     "radial": "rdf", "gofr": "rdf", "interrdf": "rdf", "interrdfs": "rdf-sites",
@@ -74,7 +75,6 @@ _CALLED_OTHERWISE = {
 # quantities without a command
 _ABSENT = {
     "mean square displacements": ("msd", "diffusion"),
-    "surfaces": ("sasa", "surf", "molsurf"),
     "energies": ("energy", "eneconv"),
 }
 # options of GROMACS that have another name here

@@ -80,6 +80,7 @@ class Atoms:
     |    default a residue begins where the columns of residues change
     |    masses : u
     |    charges : elementary charges
+    |    radii : van der Waals radii in angstrom, which `analysis.SASA` takes with radii="column"
     |    bonds (m, 2), angles (m, 3), dihedrals (m, 4), impropers (m, 4) : atoms, counted from 0 in this table
 
     Raises
@@ -94,6 +95,7 @@ class Atoms:
     elements = _AtomColumn(np.str_, "symbols of elements")
     masses = _AtomColumn(np.float64, "in u")
     charges = _AtomColumn(np.float64, "in elementary charges")
+    radii = _AtomColumn(np.float64, "of spheres, in angstrom")
     ids = _AtomColumn(np.int64, "numbers of atoms in their file")
     resids = _AtomColumn(np.int64, "numbers of residues")
     resnames = _AtomColumn(np.str_, "names of residues")

@@ -17,6 +17,7 @@ from kinema import _core
 from kinema.base.errors import ArgumentError
 from kinema.formats.atoms import topology_of
 from kinema.model.atom_table import Atoms
+from kinema.model.residue_names import WATERS
 from kinema.model.universe import import_mdanalysis
 
 if TYPE_CHECKING:
@@ -24,11 +25,6 @@ if TYPE_CHECKING:
     from kinema.trajectory import Trajectory
 
 GUESS = "guess"
-# as in MDAnalysis' selection "water"
-WATERS = (
-    *("H2O", "HOH", "OH2", "HHO", "OHH", "T3P", "T4P", "T5P", "SOL", "WAT"),
-    *("TIP", "TIP2", "TIP3", "TIP4", "TP3", "TP4", "TP5", "SPC"),
-)
 # files that state bonds of some atoms only: of ligands, and between chains
 _PARTIAL = re.compile(r"\.(pdb|ent|xpdb)(\.|$)", re.IGNORECASE)
 # van der Waals radii in angstrom (Mantina et al., J. Phys. Chem. A 113, 5806 (2009)) of elements in molecules

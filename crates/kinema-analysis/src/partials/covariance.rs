@@ -146,20 +146,21 @@ impl Covariance {
         if right.n_frames == 0 {
             return;
         }
-        let (width, n) = (self.shift.len() / axes, right.n_frames as f64);
+        let n = right.n_frames as f64;
         let apart: Vec<f64> = right.shift.iter().zip(&self.shift).map(|(right, left)| right - left).collect();
-        for q in 0..n_panels(width) {
-            for p in 0..=q {
-                let at = block(p, q);
-                for i in p * SIDE..width.min((p + 1) * SIDE) {
-                    for j in q * SIDE..width.min((q + 1) * SIDE) {
-                        let at = at + (i % SIDE) * SIDE + j % SIDE;
-                        let mut moved = 0.0;
-                        for (i, j) in (0..axes).map(|axis| (axes * i + axis, axes * j + axis)) {
-                            let (u, v) = (apart[i], apart[j]);
-                            moved += u * right.first[j] + v * right.first[i] + n * u * v;
-                        }
-                        self.products[at] += right.products[at] + moved;
+        // about the first frame of the left, products are larger by u_i (r_j + n u_j) + r_i u_j
+        let more: Vec<f64> = right.first.iter().zip(&apart).map(|(right, apart)| right + n * apart).collect();
+        let (u, r, more) = (by_axis(&apart, axes), by_axis(&right.first, axes), by_axis(&more, axes));
+        let blocks = self.products.as_chunks_mut::<BLOCK>().0.iter_mut().zip(right.products.as_chunks::<BLOCK>().0);
+        let panels = (0..n_panels(self.shift.len() / axes)).flat_map(|q| (0..=q).map(move |p| (p, q)));
+        for ((p, q), (left, right)) in panels.zip(blocks) {
+            left.iter_mut().zip(right).for_each(|(left, right)| *left += right);
+            for axis in 0..axes {
+                let (u, r, more) = (&u[axis], &r[axis], &more[axis]);
+                for (row, sums) in left.as_chunks_mut::<SIDE>().0.iter_mut().enumerate() {
+                    let (of_u, of_r) = (u[p][row], r[p][row]);
+                    for ((sum, more), u) in sums.iter_mut().zip(&more[q]).zip(&u[q]) {
+                        *sum += of_u * more + of_r * u;
                     }
                 }
             }
@@ -196,6 +197,15 @@ impl Covariance {
         reader.finish()?;
         Ok(Self { n_frames, shift, first, products })
     }
+}
+
+/// Numbers of coordinates for each axis, panel by panel; the last panel is filled with zeros.
+fn by_axis(values: &[f64], axes: usize) -> Vec<Vec<[f64; SIDE]>> {
+    let mut panels = vec![vec![[0.0; SIDE]; n_panels(values.len() / axes)]; axes];
+    for (place, value) in values.iter().enumerate() {
+        panels[place % axes][place / axes / SIDE][place / axes % SIDE] = *value;
+    }
+    panels
 }
 
 /// The first number of the block of panels p <= q.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kinema.base.errors import ArgumentError
-from kinema.base.notes import emit
+from kinema.model.elements import symbols_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from kinema.model.atom_table import Atoms
 
-__all__ = ["atomic_numbers", "neutron_lengths", "symbols_of"]
+__all__ = ["atomic_numbers", "neutron_lengths"]
 
 _SYMBOLS = (
     "H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr Y Zr Nb "
@@ -28,14 +28,6 @@ _SYMBOLS = (
     "Hg Tl Pb Bi Po At Rn Fr Ra Ac Th Pa U Np Pu Am Cm Bk Cf Es Fm Md No Lr"
 ).split()
 _NUMBERS = {symbol.upper(): number for number, symbol in enumerate(_SYMBOLS, 1)} | {"D": 1}
-# standard atomic weights, u, of elements in molecular simulations, and by how much a stated mass may differ
-_WEIGHTS = {
-    "H": 1.008, "D": 2.014, "He": 4.0026, "Li": 6.94, "C": 12.011, "N": 14.007, "O": 15.999, "F": 18.998, "Ne": 20.180,
-    "Na": 22.990, "Mg": 24.305, "Al": 26.982, "Si": 28.085, "P": 30.974, "S": 32.06, "Cl": 35.45, "Ar": 39.95,
-    "K": 39.098, "Ca": 40.078, "Ti": 47.867, "Mn": 54.938, "Fe": 55.845, "Co": 58.933, "Ni": 58.693, "Cu": 63.546,
-    "Zn": 65.38, "Se": 78.971, "Br": 79.904, "Kr": 83.798, "Rb": 85.468, "I": 126.904, "Xe": 131.29, "Cs": 132.905,
-}  # fmt: skip
-_TOLERANCE = 0.015
 _NEUTRON = {
     "H": -3.7390, "D": 6.671, "He": 3.26, "Li": -1.90, "Be": 7.79, "B": 5.30, "C": 6.6460, "N": 9.36, "O": 5.803,
     "F": 5.654, "Ne": 4.566, "Na": 3.63, "Mg": 5.375, "Al": 3.449, "Si": 4.1491, "P": 5.13, "S": 2.847, "Cl": 9.5770,
@@ -45,36 +37,6 @@ _NEUTRON = {
     "Xe": 4.92, "Cs": 5.42, "Ba": 5.07, "Pt": 9.60, "Au": 7.63, "Pb": 9.405,
 }  # fmt: skip
 _NEUTRON_UPPER = {symbol.upper(): length for symbol, length in _NEUTRON.items()}
-
-
-def symbols_of(atoms: Atoms, what: str) -> NDArray[np.str_]:
-    """(n_atoms,) symbols of elements in capitals; "" for virtual sites, which have no mass.
-
-    The topology has them; else the masses of single elements tell, which is noted. Raises ArgumentError,
-    which says `what` needs them, if some atoms have neither.
-    """
-    given, masses = atoms.get("elements"), atoms.get("masses")
-    symbols = np.full(len(atoms), "", "U2") if given is None else np.char.upper(given).astype("U2")
-    unknown = symbols == ""
-    if masses is not None:
-        unknown &= masses != 0
-    if not unknown.any():
-        return symbols
-    remedy = "give a topology that has elements, or the column itself with Atoms.replace(elements=...)"
-    if masses is None:
-        raise ArgumentError(f"{atoms.name} has no elements, which {what} needs; {remedy}")
-    names, weights = np.array(list(_WEIGHTS)), np.array(list(_WEIGHTS.values()))
-    distinct, of = np.unique(masses[unknown], return_inverse=True)
-    nearest = np.abs(distinct[:, None] - weights).argmin(axis=1)
-    far = np.abs(distinct - weights[nearest]) > _TOLERANCE
-    if far.any():
-        raise ArgumentError(
-            f"{atoms.name} has no elements, which {what} needs, and a mass of {distinct[far][0]:g} u is that of no "
-            f"element; {remedy}"
-        )
-    emit([f"{atoms.name} has no elements: for {what} they are those with the masses of the atoms"])
-    symbols[unknown] = np.char.upper(names[nearest][of])
-    return symbols
 
 
 def atomic_numbers(atoms: Atoms, what: str) -> NDArray[np.float64]:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kinema.analysis.declared import group_arguments
-from kinema.analysis.density.elements import symbols_of
 from kinema.analysis.density.shells import NO_COLUMN
 from kinema.base.choices import COMPOUND
 from kinema.base.errors import ArgumentError
+from kinema.model.elements import symbols_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

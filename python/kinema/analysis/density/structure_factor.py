@@ -19,10 +19,11 @@ from kinema import _core
 from kinema.analysis.base import Pass, Passes, Results
 from kinema.analysis.declaration import Option, Quantity
 from kinema.analysis.density.cells import first_cell
-from kinema.analysis.density.elements import neutron_lengths, symbols_of
+from kinema.analysis.density.elements import neutron_lengths
 from kinema.analysis.profile import ProfileAnalysis
 from kinema.base.choices import check_choice, whole_number
 from kinema.base.errors import ArgumentError
+from kinema.model.elements import symbols_of
 from kinema.storage.tables import Column, Table
 
 if TYPE_CHECKING:

@@ -81,7 +81,7 @@ class Features(Analysis):
     >>> distances = kn.analysis.Distances(traj, pairs=[(0, 100)])
     >>> features = kn.analysis.Features(angles, distances, scale="std").run()
     >>> features.results.features.shape, features.names[0], features.names[-1]
-    ((196, 7), 'cos phi GLY50', 'distances 0-100')
+    ((196, 7), 'cos phi LYS50', 'distances 0-100')
     """
 
     other_formats: ClassVar[Mapping[str, str]] = {".npz": "arrays features, names, units, frames and time"}

@@ -23,8 +23,8 @@ FIELDS = tuple(ELEMENTS)
 PLURALS = {"force": ("forces",), "velocity": ("velocities",), "position": ("positions",)}
 """Other names under which programs (ZnH5MD) store an element."""
 
-PER_PARTICLE = ("id", "species", "mass", "charge")
-"""Elements of a particles group with one value for each particle."""
+PER_PARTICLE = ("id", "species", "mass", "charge", "radius")
+"""Elements of a particles group with one value for each particle; `radius` is not in the specification."""
 
 NAMES = {
     "names": "particle_name",

@@ -11,3 +11,4 @@ pub mod projections;
 pub mod rgyr;
 pub mod rmsd;
 pub mod rmsf;
+pub mod sasa;

@@ -10,6 +10,7 @@ mod bounds;
 mod found;
 mod grid;
 mod least;
+mod neighbors;
 mod ordered;
 mod scan;
 mod sorted;
@@ -27,6 +28,7 @@ use found::keep_images;
 pub use found::{FoundPair, LeastDistance, Near, PairImages, has_one_image};
 use grid::Grid;
 use least::Tally;
+pub(crate) use neighbors::Neighbors;
 use ordered::Ordered;
 use scan::{Hits, Scan};
 use sorted::Sorted;
@@ -48,6 +50,7 @@ pub struct CellList {
     hits: Hits,
     ordered: Ordered,
     tally: Tally,
+    neighbors: Neighbors,
     /// Places of a home and of a point of a run whose bin is not sure.
     unsure: Vec<[u32; 2]>,
     near_pairs: NearPairs,
@@ -190,6 +193,41 @@ impl CellList {
         self.second.sort(self.cpu(), &self.grid, points, None)?;
         self.stencil.set(&self.grid, true);
         self.search(cutoff, Homes::Both, &mut see);
+        Ok(())
+    }
+
+    /// Calls `see` once with each point of `first`: its place, and the points of `second` near it, each image, in any
+    /// order: all that are at most `cutoff` away, and some that are little farther. Points come in any order. A point that
+    /// is in both sets is near itself, exactly at its place.
+    ///
+    /// # Errors
+    /// As [`CellList::between`].
+    pub(crate) fn visit_each(
+        &mut self,
+        lattice: &Lattice,
+        [first, second]: [&[f32]; 2],
+        cutoff: f64,
+        mut see: impl FnMut(u32, &Neighbors),
+    ) -> Result<()> {
+        if first.is_empty() || second.is_empty() {
+            return Ok(());
+        }
+        let cpu = self.cpu();
+        self.grid.set(lattice, cutoff, [first, second])?;
+        self.stencil.set(&self.grid, false);
+        self.first.sort(cpu, &self.grid, first, None)?;
+        self.second.sort(cpu, &self.grid, second, None)?;
+        let (homes, others) = (&self.first, &self.second);
+        let limit = bounds::most(&self.grid, cutoff);
+        let scan = Scan { cpu, grid: &self.grid, homes, others, cutoff, limit };
+        for &cell in homes.occupied() {
+            let cell = cell as usize;
+            self.stencil.find_runs(&self.grid, others, cell, &mut self.runs);
+            for home in homes.in_cell(cell) {
+                self.hits.examined += self.neighbors.find(&scan, home, &self.runs);
+                see(homes.number(home), &self.neighbors);
+            }
+        }
         Ok(())
     }
 

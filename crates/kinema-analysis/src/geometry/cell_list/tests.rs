@@ -325,3 +325,45 @@ fn counts_of_bins_are_those_of_brute_force_in_every_cell() {
         }
     }
 }
+
+#[test]
+fn neighbors_of_each_point_are_those_of_brute_force() {
+    let mut random = Random::new(31);
+    for (kind, cell) in cells() {
+        let lattice = Lattice::from_cell(&cell).unwrap();
+        for (cutoff, n, spread) in [(2.0, 120, 14.0), (4.9, 60, 30.0), (11.0, 20, 80.0)] {
+            let (first, second) = (points(&mut random, n, spread), points(&mut random, n / 2 + 1, spread));
+            let expected = brute_force(&lattice, &first, &second, cutoff);
+            let mut lists = Vec::new();
+            for mut list in [CellList::default(), CellList::plain()] {
+                let mut found = vec![Vec::new(); n];
+                list.visit_each(&lattice, [&first, &second], cutoff, |place, neighbors| {
+                    for at in 0..neighbors.len() {
+                        let ([x, y, z], numbers) = neighbors.eight(at);
+                        found[place as usize].push((numbers[0], [x[0], y[0], z[0]].map(f32::to_bits)));
+                    }
+                    assert_eq!(neighbors.numbers().len(), neighbors.len());
+                })
+                .unwrap();
+                lists.push(found);
+            }
+            assert_eq!(lists[0], lists[1], "{kind}, {cutoff}");
+            for (place, found) in lists[0].iter().enumerate() {
+                let wanted = expected.iter().filter(|pair| pair.first as usize == place);
+                let mut wanted: Vec<(u32, f64)> = wanted.map(|pair| (pair.second, pair.distance)).collect();
+                let distance = |bits: &[u32; 3]| {
+                    let apart = bits.map(|x| f64::from(f32::from_bits(x)));
+                    dot(apart, apart).sqrt()
+                };
+                let mut found: Vec<_> = found.iter().map(|(number, apart)| (*number, distance(apart))).collect();
+                found.retain(|(_, distance)| *distance < cutoff - 1e-4);
+                wanted.retain(|(_, distance)| *distance < cutoff - 1e-4);
+                let order = |a: &(u32, f64), b: &(u32, f64)| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1));
+                found.sort_by(order);
+                wanted.sort_by(order);
+                assert_eq!(found.len(), wanted.len(), "{kind}, {cutoff}");
+                assert!(found.iter().zip(&wanted).all(|(a, b)| a.0 == b.0 && (a.1 - b.1).abs() < 5e-5), "{kind}");
+            }
+        }
+    }
+}

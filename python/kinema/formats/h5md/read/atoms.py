@@ -158,7 +158,8 @@ def _group_atoms(source: H5mdFile, root: Any, group: Any, columns: Columns) -> d
     """Arguments from the particles group itself."""
     known: dict[str, Any] = {}
     guessed = set()
-    for column, name, dimension in (("masses", "mass", "mass"), ("charges", "charge", "charge")):
+    of_numbers = (("masses", "mass", "mass"), ("charges", "charge", "charge"), ("radii", "radius", "length"))
+    for column, name, dimension in of_numbers:
         values, node = particle_values(source, group, name, columns)
         if values is not None and node is not None and values.dtype.kind in "iuf":
             known[column] = values.astype(np.float64) * _scale(source, node, dimension)

@@ -83,7 +83,11 @@ class FileAtoms:
 
     def write_columns(self, group: h5py.Group, dialect: Dialect) -> None:
         """Writes the columns that have a value for each atom and are not in the particles group yet."""
-        for column, name, unit in (("masses", "mass", "u"), ("charges", "charge", "e")):
+        for column, name, unit in (
+            ("masses", "mass", "u"),
+            ("charges", "charge", "e"),
+            ("radii", "radius", "Angstrom"),
+        ):
             values = self.atoms.get(column)
             if values is not None and name not in group:
                 made = write_dataset(group, name, values, compact=True)
