@@ -374,7 +374,7 @@ class Analysis(Computation):
         Examples
         --------
         >>> kn.analysis.RMSD(traj, select="name CA").run().statistics()["rmsd"].n_values
-        200
+        196
         """
         from kinema.statistics.summary import summarise
 

@@ -259,7 +259,7 @@ def detect_equilibration(values: ArrayLike, *, n_origins: int = 100) -> Equilibr
     >>> rng = np.random.default_rng(1)
     >>> drift = np.concatenate([np.linspace(9.0, 0.0, 200), np.zeros(800)])
     >>> kn.statistics.detect_equilibration(drift + rng.normal(size=1000)).start
-    190
+    180
     """
     found = finite_series(values)
     step = -(-len(found) // whole_number("n_origins", n_origins))

@@ -84,7 +84,7 @@ class Coordination(PerFrameAnalysis):
     --------
     >>> near = kn.analysis.Coordination(traj, select="name CA", cutoff=8.0).run(stop=2)
     >>> near.results.coordination.round(1)
-    array([6.7, 6.6])
+    array([9.3, 9.3])
     """
 
     command_name = "coordination"
