@@ -135,6 +135,7 @@ def test_lanes_and_how_failures_and_hangs_end(tmp_path: Path) -> None:
 
 # what starts processes that run beside the test
 BESIDE = {
+    "multiprocessing",
     "start_child",
     "LocalCluster",
     "OwnCluster",
