@@ -21,7 +21,8 @@ Coordination = kn.analysis.Coordination
 @pytest.mark.parametrize("switch", [{"cutoff": 6.0}, {"cutoff": 9.0, "r0": 3.5, "d0": 1.5}])
 def test_numbers_are_those_of_mdanalysis_distances(periodic: Any, switch: dict[str, float]) -> None:
     words = "protein and name N C", "protein and name O"
-    found = Coordination(periodic.ours, *words, by="atom", **switch).run(stop=3, workers=2).results
+    each = Coordination(periodic.ours, *words, by="atom", **switch).run(stop=3, workers=2)
+    found = each.results
     first, second = (periodic.universe.select_atoms(one) for one in words)
     for frame, step in enumerate(periodic.universe.trajectory[:3]):
         apart = mda_distances.distance_array(first.positions, second.positions, box=step.dimensions)
@@ -31,8 +32,9 @@ def test_numbers_are_those_of_mdanalysis_distances(periodic: Any, switch: dict[s
     mean = Coordination(periodic.ours, *words, **switch).run(stop=3).results
     assert mean.coordination == pytest.approx(found.coordination.mean(axis=1), rel=1e-12)
     numbers = np.bincount(np.rint(found.coordination).astype(int).ravel())
-    assert mean.number.tolist() == list(range(len(numbers)))
-    assert mean.share == pytest.approx(numbers / numbers.sum(), rel=1e-12)
+    found_numbers, shares = each.histogram()
+    assert found_numbers.tolist() == list(range(len(numbers)))
+    assert shares == pytest.approx(numbers / numbers.sum(), rel=1e-12)
 
 
 @pytest.mark.parametrize("other", [None, "name OH2 H1"])
@@ -74,3 +76,5 @@ def test_refused(solvated: Any) -> None:
     ]:
         with pytest.raises(kn.ArgumentError, match=message):
             Coordination(solvated.ours, **given)
+    with pytest.raises(kn.ArgumentError, match="give by='atom'"):
+        Coordination(solvated.ours, cutoff=3.0).run(stop=1).histogram()

@@ -117,6 +117,7 @@ def test_the_same_on_all_ways(traj, kwargs, tmp_path):
 def test_who_does_not_take_them(traj, tmp_path):
     why = "depends on coordinates .'around'.: .* column for each atom, residue or pair, read and convert need the same"
     others = {"count", "centers", "rgyr", "gyration", "neighbors", "mindist", "hbonds"}
+    others |= {"coordination", "density", "rdf"}
     refusing = [name for name, analysis in ANALYSES.items() if not analysis.takes_changing]
     assert set(ANALYSES) == others | set(refusing)
     for make in (

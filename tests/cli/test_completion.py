@@ -14,7 +14,7 @@ from kinema.cli.in_process import call_kinema
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("kinema con", {"convert"}),
+        ("kinema conv", {"convert"}),
         ("kinema ml ex", {"export"}),
         ("kinema rmsd --sel", {"--select"}),
         ("kinema run", {"run"}),

@@ -7,6 +7,8 @@ mod eight;
 mod fours;
 mod sixteen;
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) use eight::PLACES;
 pub(crate) use eight::{EIGHT, Eight, WithEight, count_bits};
 pub(crate) use fours::Fours;
 use sixteen::PlainSixteen;

@@ -25,7 +25,7 @@ pub(crate) trait Eight: Copy {
 }
 
 /// The places of the bits of each byte that are set, and how many these are.
-static PLACES: [([u8; EIGHT], u8); 256] = places();
+pub(crate) static PLACES: [([u8; EIGHT], u8); 256] = places();
 
 const fn places() -> [([u8; EIGHT], u8); 256] {
     let mut all = [([0; EIGHT], 0); 256];

@@ -68,10 +68,6 @@ class Coordination(PerFrameAnalysis):
     -----------
     results.coordination : (frames,) float64, or (frames, atoms) with by="atom"
         nan in frames without atoms.
-    results.number : (n,) int64
-        0, 1, 2... neighbours.
-    results.share : (n,) float64
-        Share of the atoms of all frames that have this number of neighbours, rounded to a whole number.
     results.frames, results.time : (frames,)
     results.values : (frames, columns), the columns of the coordination number
 
@@ -160,11 +156,30 @@ class Coordination(PerFrameAnalysis):
         return [(label, self.quantities[0]) for label in labels_of(self.trajectory, "atom", self.selection.indices)]
 
     def _quantity_values(self, found: Results, kernel_results: KernelResults) -> dict[str, Any]:
-        histogram: NDArray[Any] = np.asarray(kernel_results["histogram"])
-        with np.errstate(invalid="ignore"):
-            share = histogram / histogram.sum()
-        values = columns_of(found.values, 0) if self._by == "group" else found.values
-        return {"coordination": values, "number": np.arange(len(share)), "share": share}
+        return {"coordination": columns_of(found.values, 0) if self._by == "group" else found.values}
+
+    def histogram(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The share of the atoms of all frames that have 0, 1, 2... neighbours, rounded to whole numbers.
+
+        Returns
+        -------
+        numbers, shares : (n,) int64, (n,) float64
+
+        Raises
+        ------
+        ArgumentError before `run`, and without by="atom".
+        """
+        if not self.results:
+            raise ArgumentError("Coordination has no results yet; call run() first")
+        if self._by != "atom":
+            raise ArgumentError("a histogram is of single atoms; give by='atom'")
+        values = self.results.values
+        counts = np.zeros(0, np.int64)
+        for rows in values.chunks() if hasattr(values, "chunks") else [values]:
+            found = np.bincount(np.rint(rows).astype(np.int64).ravel(), minlength=len(counts))
+            found[: len(counts)] += counts
+            counts = found
+        return np.arange(len(counts)), counts / counts.sum()
 
     def _kernel(self) -> _core.Kernel:
         other = {} if self._other is None else group_arguments(self._other, "other", "other_group")

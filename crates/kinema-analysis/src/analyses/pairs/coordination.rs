@@ -7,19 +7,17 @@ use std::sync::Arc;
 
 use kinema_core::Result;
 use kinema_core::frame::Fields;
-use kinema_core::reduce::{Frame, Needs, ResultArray};
+use kinema_core::reduce::{Frame, Needs};
 
 use super::neighbors::explained;
 use crate::analyses::of_members;
-use crate::analyses::sum_per_frame::{SumPerFrame, Sums};
+use crate::analyses::per_frame::{PerFrame, Rows};
 use crate::arguments::Arguments;
 use crate::changing::{AtomsOfFrame, AtomsScratch};
 use crate::geometry::cell_list::{CellList, Near};
-use crate::partials::bytes::{Reader, Writer};
 use crate::registry::KernelInfo;
 
-/// Results: "time"; "values" (frames, 1): the mean over the atoms of a frame, nan without atoms; with `each` (frames,
-/// atoms); "histogram" (n), uint64: how often an atom had 0, 1, 2... neighbours, rounded to whole numbers, in all frames.
+/// One column: the mean over the atoms of a frame, nan without atoms; with `each` a column for each atom.
 ///
 /// The atoms are `atoms`, or `group` if they change with the frame; their neighbours `other` or `other_group`, by default
 /// the same. Pairs count up to `cutoff`, angstrom; with `r0` each as `1 / (1 + x^6)`, `x = (r - d0) / r0`, 1 below `d0`.
@@ -44,7 +42,7 @@ pub const KERNEL: KernelInfo = KernelInfo {
             return Err(arguments.wrong("each", "false for atoms that change with the frame"));
         }
         let cutoff = arguments.positive("cutoff")?;
-        Ok(Arc::new(Sums(Coordination { atoms, other, cutoff, switch, each, images })))
+        Ok(Arc::new(Rows(Coordination { atoms, other, cutoff, switch, each, images })))
     },
     examples: |n_atoms, _| {
         let every = |step| (0..n_atoms).step_by(step).collect::<Vec<_>>();
@@ -103,10 +101,9 @@ impl Coordination {
     }
 }
 
-impl SumPerFrame for Coordination {
+impl PerFrame for Coordination {
     const ID: &'static str = "coordination/1";
-    /// How many atoms had each number of neighbours; the last count is not 0.
-    type Sum = Vec<u64>;
+    type Value = f64;
     type Scratch = Scratch;
 
     fn needs(&self) -> Needs {
@@ -116,20 +113,11 @@ impl SumPerFrame for Coordination {
         Needs { fields, atom_sets: both().map(|one| one.read().clone()).collect() }
     }
 
-    fn empty(&self) -> Vec<u64> {
-        Vec::new()
-    }
-
-    fn sum_bytes(&self) -> u64 {
-        let most = self.other.as_ref().unwrap_or(&self.atoms).candidates().len() + 1;
-        (size_of::<u64>() * most) as u64
-    }
-
     fn width(&self) -> usize {
         if self.each { self.atoms.candidates().len() } else { 1 }
     }
 
-    fn add(&self, frame: &Frame<'_>, scratch: &mut Scratch, sum: &mut Vec<u64>, row: &mut [f64]) -> Result<()> {
+    fn row(&self, frame: &Frame<'_>, scratch: &mut Scratch, values: &mut [f64]) -> Result<()> {
         let Scratch { atoms: [of_first, of_second], cells, sums } = scratch;
         let lattice = frame.lattice_if(self.images)?;
         let first = self.atoms.find(frame, 0, of_first)?;
@@ -152,48 +140,12 @@ impl SumPerFrame for Coordination {
             })
         };
         searched.map_err(|error| explained(frame, 1 + usize::from(self.other.is_some()), error))?;
-        for units in sums.iter() {
-            let number = (*units as f64 / ONE).round() as usize;
-            if number >= sum.len() {
-                sum.resize(number + 1, 0);
-            }
-            sum[number] += 1;
-        }
         if self.each {
-            row.iter_mut().zip(sums.iter()).for_each(|(value, units)| *value = *units as f64 / ONE);
+            values.iter_mut().zip(sums.iter()).for_each(|(value, units)| *value = *units as f64 / ONE);
         } else {
             let all: u128 = sums.iter().map(|units| u128::from(*units)).sum();
-            row[0] = all as f64 / ONE / n_first as f64;
+            values[0] = all as f64 / ONE / n_first as f64;
         }
         Ok(())
-    }
-
-    fn merge(&self, left: &mut Vec<u64>, mut right: Vec<u64>) {
-        if left.len() < right.len() {
-            std::mem::swap(left, &mut right);
-        }
-        left.iter_mut().zip(right).for_each(|(left, right)| *left += right);
-    }
-
-    fn results(&self, sum: Vec<u64>) -> Vec<ResultArray> {
-        vec![ResultArray::new("histogram", vec![sum.len()], sum)]
-    }
-
-    fn to_bytes(&self, sum: &Vec<u64>) -> Vec<u8> {
-        let mut writer = Writer::new(Self::ID);
-        writer.u64(sum.len() as u64);
-        writer.numbers(sum);
-        writer.finish()
-    }
-
-    fn from_bytes(&self, bytes: &[u8]) -> Result<Vec<u64>> {
-        let mut reader = Reader::new(Self::ID, bytes)?;
-        let length = reader.u64("number of counts")?;
-        let sum: Vec<u64> = reader.numbers(length, "counts")?;
-        if sum.last() == Some(&0) {
-            return Err(reader.wrong("last count", "at least 1", 0));
-        }
-        reader.finish()?;
-        Ok(sum)
     }
 }

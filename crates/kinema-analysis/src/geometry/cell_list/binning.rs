@@ -9,6 +9,8 @@ use super::stencil::Run;
 use crate::bins::Bins;
 use crate::cpu::Cpu;
 use crate::lanes::EIGHT;
+#[cfg(target_arch = "x86_64")]
+use crate::lanes::PLACES;
 
 /// Estimates of the bins of distances.
 #[derive(Debug, Clone, Copy)]
@@ -148,37 +150,6 @@ impl BinScan<'_> {
     }
 }
 
-/// For each set of lanes, their numbers one after another.
-#[cfg(target_arch = "x86_64")]
-static PACKED: [[u32; EIGHT]; 1 << EIGHT] = {
-    let mut all = [[0; EIGHT]; 1 << EIGHT];
-    let mut set = 0;
-    while set < all.len() {
-        let (mut lane, mut n) = (0, 0);
-        while lane < EIGHT {
-            if set >> lane & 1 == 1 {
-                all[set][n] = lane as u32;
-                n += 1;
-            }
-            lane += 1;
-        }
-        set += 1;
-    }
-    all
-};
-
-/// For each set of lanes, their number.
-#[cfg(target_arch = "x86_64")]
-static N_PACKED: [u8; 1 << EIGHT] = {
-    let mut all = [0; 1 << EIGHT];
-    let mut set = 0;
-    while set < all.len() {
-        all[set] = set.count_ones() as u8;
-        set += 1;
-    }
-    all
-};
-
 /// Packs the pairs that are near, without a branch, then counts them, all lanes full.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
@@ -232,9 +203,9 @@ fn wide_count(
 #[target_feature(enable = "avx2")]
 fn wide_near(scan: &BinScan<'_>, place: [f32; 3], points: Range<usize>, near: &mut NearPairs) {
     use std::arch::x86_64::{
-        _CMP_LE_OQ, _mm256_add_epi32, _mm256_add_ps, _mm256_cmp_ps, _mm256_loadu_ps, _mm256_loadu_si256,
-        _mm256_movemask_ps, _mm256_mul_ps, _mm256_permutevar8x32_ps, _mm256_set1_epi32, _mm256_set1_ps,
-        _mm256_storeu_ps, _mm256_storeu_si256, _mm256_sub_ps,
+        _CMP_LE_OQ, _mm_loadl_epi64, _mm256_add_epi32, _mm256_add_ps, _mm256_cmp_ps, _mm256_cvtepu8_epi32,
+        _mm256_loadu_ps, _mm256_movemask_ps, _mm256_mul_ps, _mm256_permutevar8x32_ps, _mm256_set1_epi32,
+        _mm256_set1_ps, _mm256_storeu_ps, _mm256_storeu_si256, _mm256_sub_ps,
     };
     near.starts.push(near.n);
     let n_points = points.len();
@@ -256,11 +227,12 @@ fn wide_near(scan: &BinScan<'_>, place: [f32; 3], points: Range<usize>, near: &m
             let of_all = _mm256_add_ps(of_plane, _mm256_mul_ps(dz, dz));
             let is_near = _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_LE_OQ>(of_all, limit)) as u32;
             let is_near = (is_near & lanes_before(n_points - at)) as usize & 0xff;
-            let lanes = _mm256_loadu_si256(PACKED[is_near].as_ptr().cast());
+            let (lanes, n_near) = &PLACES[is_near];
+            let lanes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(lanes.as_ptr().cast()));
             _mm256_storeu_ps(squares.add(n), _mm256_permutevar8x32_ps(of_all, lanes));
             let of_lanes = _mm256_add_epi32(_mm256_set1_epi32((points.start + at) as i32), lanes);
             _mm256_storeu_si256(numbers.add(n).cast(), of_lanes);
-            n += N_PACKED[is_near] as usize;
+            n += *n_near as usize;
         }
         at += EIGHT;
     }
