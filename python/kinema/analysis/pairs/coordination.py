@@ -170,7 +170,7 @@ class Coordination(PerFrameAnalysis):
         ArgumentError before `run`, and without by="atom".
         """
         if not self.results:
-            raise ArgumentError("Coordination has no results yet; call run() first")
+            raise ArgumentError(f"{type(self).__name__} has no results yet; call run() first")
         if self._by != "atom":
             raise ArgumentError("a histogram is of single atoms; give by='atom'")
         values = self.results.values
