@@ -1,11 +1,16 @@
-//! Estimates of the bins in which distances are, eight at a time.
+//! Counts of pairs in bins of their distance, which are estimated eight at a time.
 
 use std::ops::Range;
 
-use super::bounds::of_difference;
+use kinema_core::Result;
+use kinema_core::frame::Lattice;
+
+use super::bounds::{self, of_difference};
 use super::grid::Grid;
+use super::scan::Scan;
 use super::sorted::Sorted;
 use super::stencil::Run;
+use super::{CellList, Homes};
 use crate::bins::Bins;
 use crate::cpu::Cpu;
 use crate::lanes::EIGHT;
@@ -74,6 +79,86 @@ pub(super) struct BinScan<'a> {
     pub(super) others: &'a Sorted,
     /// See [`super::bounds::most`].
     pub(super) limit: f32,
+}
+
+impl CellList {
+    /// Counts the pairs of a point of `first` and one of `second`, and each of their images, in bins of their distance.
+    /// `row` is where the bins of a pair begin in `counts`, given the places of both points; `None` if it does not count.
+    /// Without it all pairs count in the same bins.
+    ///
+    /// # Errors
+    /// As [`CellList::between`].
+    pub(crate) fn count_between(
+        &mut self,
+        lattice: &Lattice,
+        [first, second]: [&[f32]; 2],
+        bins: &Bins,
+        row: Option<impl Fn(u32, u32) -> Option<usize>>,
+        counts: &mut [u64],
+    ) -> Result<()> {
+        if first.is_empty() || second.is_empty() {
+            return Ok(());
+        }
+        self.sort_both(lattice, [first, second], bins.edge(bins.len()))?;
+        self.count(bins, Homes::First, row, counts);
+        Ok(())
+    }
+
+    /// Counts the pairs of two of `points`, each once, as [`CellList::count_between`]; also a point with its own images.
+    ///
+    /// # Errors
+    /// As [`CellList::between`].
+    pub(crate) fn count_within(
+        &mut self,
+        lattice: &Lattice,
+        points: &[f32],
+        bins: &Bins,
+        row: Option<impl Fn(u32, u32) -> Option<usize>>,
+        counts: &mut [u64],
+    ) -> Result<()> {
+        if points.is_empty() {
+            return Ok(());
+        }
+        self.grid.set(lattice, bins.edge(bins.len()), [points, &[]])?;
+        self.second.sort(self.cpu(), &self.grid, points, None)?;
+        self.stencil.set(&self.grid, true);
+        self.count(bins, Homes::Both, row, counts);
+        Ok(())
+    }
+
+    /// Counts the pairs of the sorted points: of a home and one of the second set.
+    fn count(
+        &mut self,
+        bins: &Bins,
+        homes: Homes,
+        row: Option<impl Fn(u32, u32) -> Option<usize>>,
+        counts: &mut [u64],
+    ) {
+        let (cpu, cutoff) = (self.cpu(), bins.edge(bins.len()));
+        let (homes, others) = homes.of(&self.first, &self.second);
+        let limit = bounds::most(&self.grid, cutoff);
+        let exact = Scan { cpu, grid: &self.grid, homes, others, cutoff, limit };
+        let scan = BinScan { cpu, homes, others, limit };
+        let binning = Binning::new(&self.grid, bins);
+        let is_plain = row.is_none();
+        let row = |first: u32, second: u32| row.as_ref().map_or(Some(0), |row| row(first, second));
+        let (unsure, near) = (std::mem::take(&mut self.unsure), std::mem::take(&mut self.near_pairs));
+        let mut found = PairCounts { counts, is_plain, unsure, near };
+        for &cell in homes.occupied() {
+            let cell = cell as usize;
+            self.stencil.find_runs(&self.grid, others, cell, &mut self.runs);
+            for run in &self.runs {
+                self.hits.examined += scan.count(homes.in_cell(cell), run, &binning, &row, &mut found);
+                for &[home, other] in &found.unsure {
+                    let near = exact.decide(home as usize, other as usize, run.counts);
+                    if let (Some(bin), Some(row)) = (bins.number(near.distance), row(near.first, near.second)) {
+                        found.counts[row + bin as usize] += 1;
+                    }
+                }
+            }
+        }
+        (self.unsure, self.near_pairs) = (found.unsure, found.near);
+    }
 }
 
 impl BinScan<'_> {

@@ -2,20 +2,25 @@
 
 use std::ops::Range;
 
+use kinema_core::Result;
+use kinema_core::frame::Lattice;
+
 use super::scan::{Scan, eights, lanes_before, seen_from, squares};
 use super::stencil::Run;
-use super::{FoundPair, Near, bounds};
+use super::{CellList, FoundPair, Homes, LeastDistance, Near, bounds};
 use crate::cpu::dispatch;
 use crate::lanes::{EIGHT, Eight, Quad, count_bits};
 
+/// Distance within which the search for the nearest pair begins, angstrom.
+const FIRST_CUTOFF: f64 = 4.0;
 /// Bits of a word.
 const WORD: usize = 64;
 
 /// The nearest pair and the counts of two sets so far.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct PairSummary {
     /// Pairs at most the cutoff apart, and homes in these.
-    pub(super) n_pairs: u64,
+    n_pairs: u64,
     n_homes: u64,
     /// A bit for each other point in these.
     marked: Vec<u64>,
@@ -25,12 +30,12 @@ pub(super) struct Tally {
     /// Whether homes are the second set.
     is_exchanged: bool,
     of_edges: [[i64; 3]; 3],
-    pub(super) examined: u64,
+    examined: u64,
 }
 
-impl Tally {
+impl PairSummary {
     /// Forgets everything but the buffer.
-    pub(super) fn begin(&mut self, scan: &Scan<'_>, is_exchanged: bool, of_edges: &[[i64; 3]; 3]) {
+    fn begin(&mut self, scan: &Scan<'_>, is_exchanged: bool, of_edges: &[[i64; 3]; 3]) {
         let mut marked = std::mem::take(&mut self.marked);
         marked.clear();
         // one more, for bits that are written together
@@ -39,12 +44,12 @@ impl Tally {
     }
 
     /// The nearest pair; the first such pair if several have its distance.
-    pub(super) fn nearest(&self) -> Option<FoundPair> {
+    fn nearest(&self) -> Option<FoundPair> {
         self.nearest.map(|near| near.with_edges(&self.of_edges))
     }
 
     /// Points of both sets in pairs that are at most the cutoff apart.
-    pub(super) fn n_points(&self) -> u64 {
+    fn n_points(&self) -> u64 {
         self.n_homes + self.marked.iter().map(|word| u64::from(word.count_ones())).sum::<u64>()
     }
 
@@ -63,9 +68,74 @@ impl Tally {
     }
 }
 
+impl CellList {
+    /// The pair of a point of `first` and one of `second` with the least distance; the first such pair if several have
+    /// it. `None` if a set is empty.
+    ///
+    /// # Errors
+    /// As [`CellList::between`].
+    pub fn nearest(&mut self, lattice: &Lattice, first: &[f32], second: &[f32]) -> Result<Option<FoundPair>> {
+        if first.is_empty() || second.is_empty() {
+            return Ok(None);
+        }
+        let mut cutoff = FIRST_CUTOFF;
+        loop {
+            self.summarise_pairs(lattice, [first, second], cutoff)?;
+            if let Some(nearest) = self.summary.nearest() {
+                return Ok(Some(nearest));
+            }
+            cutoff *= 4.0;
+        }
+    }
+
+    /// The same pair; the number of pairs at most `cutoff` apart, of which each image counts; and the number of points in
+    /// these pairs. `None` if a set is empty.
+    ///
+    /// # Errors
+    /// As [`CellList::between`].
+    pub fn least(
+        &mut self,
+        lattice: &Lattice,
+        first: &[f32],
+        second: &[f32],
+        cutoff: f64,
+    ) -> Result<Option<LeastDistance>> {
+        if first.is_empty() || second.is_empty() {
+            return Ok(None);
+        }
+        self.summarise_pairs(lattice, [first, second], cutoff)?;
+        let (n_pairs, n_points) = (self.summary.n_pairs, self.summary.n_points());
+        let nearest = match self.summary.nearest() {
+            Some(nearest) => Some(nearest),
+            None => self.nearest(lattice, first, second)?,
+        };
+        Ok(nearest.map(|nearest| LeastDistance { nearest, n_pairs, n_points }))
+    }
+
+    /// Finds the nearest pair, and counts those at most `cutoff` apart.
+    fn summarise_pairs(&mut self, lattice: &Lattice, sets: [&[f32]; 2], cutoff: f64) -> Result<()> {
+        self.sort_both(lattice, sets, cutoff)?;
+        let is_exchanged = sets[0].len() > sets[1].len();
+        let homes = if is_exchanged { Homes::Second } else { Homes::First };
+        let cpu = self.cpu();
+        let (homes, others) = homes.of(&self.first, &self.second);
+        let limit = bounds::most(&self.grid, cutoff);
+        let scan = Scan { cpu, grid: &self.grid, homes, others, cutoff, limit };
+        let sure = bounds::sure(&self.grid, cutoff);
+        self.summary.begin(&scan, is_exchanged, lattice.of_edges());
+        for &cell in homes.occupied() {
+            let cell = cell as usize;
+            self.stencil.find_runs(&self.grid, others, cell, &mut self.runs);
+            scan.summarise(homes.in_cell(cell), &self.runs, sure, &mut self.summary);
+        }
+        self.hits.examined += self.summary.examined;
+        Ok(())
+    }
+}
+
 impl Scan<'_> {
     /// Adds the pairs of `homes` and the points of the runs; `sure` as [`super::bounds::sure`].
-    pub(super) fn tally(&self, homes: Range<usize>, runs: &[Run], sure: f32, tally: &mut Tally) {
+    fn summarise(&self, homes: Range<usize>, runs: &[Run], sure: f32, summary: &mut PairSummary) {
         dispatch!(
             self.cpu,
             (),
@@ -75,20 +145,20 @@ impl Scan<'_> {
                 homes: Range<usize> = homes,
                 runs: &[Run] = runs,
                 sure: f32 = sure,
-                tally: &mut Tally = tally,
+                summary: &mut PairSummary = summary,
             )
         );
     }
 }
 
 #[inline(always)]
-fn add<Q: Quad>(scan: &Scan<'_>, homes: Range<usize>, runs: &[Run], sure: f32, tally: &mut Tally) {
+fn add<Q: Quad>(scan: &Scan<'_>, homes: Range<usize>, runs: &[Run], sure: f32, summary: &mut PairSummary) {
     let (limit, sure) = (Q::Eight::all(scan.limit), Q::Eight::all(sure));
     for home in homes {
         let mut has_near = false;
         for run in runs {
             let place = seen_from::<Q>(scan.homes, home, run);
-            tally.examined += run.points.len() as u64;
+            summary.examined += run.points.len() as u64;
             let [x, y, z] = eights(scan.others, run.points.clone());
             for (block, ((x, y), z)) in x.iter().zip(y).zip(z).enumerate() {
                 let at = run.points.start + EIGHT * block;
@@ -109,18 +179,18 @@ fn add<Q: Quad>(scan: &Scan<'_>, homes: Range<usize>, runs: &[Run], sure: f32, t
                     continue;
                 }
                 has_near = true;
-                tally.n_pairs += count_bits(inside) as u64;
+                summary.n_pairs += count_bits(inside) as u64;
                 let bits = u128::from(inside) << (at % WORD);
-                tally.marked[at / WORD] |= bits as u64;
-                tally.marked[at / WORD + 1] |= (bits >> WORD) as u64;
-                let mut nearer = inside & squares.at_most(Q::Eight::all(tally.limit));
+                summary.marked[at / WORD] |= bits as u64;
+                summary.marked[at / WORD + 1] |= (bits >> WORD) as u64;
+                let mut nearer = inside & squares.at_most(Q::Eight::all(summary.limit));
                 while nearer != 0 {
                     let lane = nearer.trailing_zeros() as usize;
-                    tally.consider(scan, scan.decide(home, at + lane, run.counts));
+                    summary.consider(scan, scan.decide(home, at + lane, run.counts));
                     nearer &= nearer - 1;
                 }
             }
         }
-        tally.n_homes += u64::from(has_near);
+        summary.n_homes += u64::from(has_near);
     }
 }

@@ -21,21 +21,18 @@ mod tests;
 use kinema_core::frame::Lattice;
 use kinema_core::{Error, ErrorKind, Result};
 
-use crate::bins::Bins;
 use crate::cpu::Cpu;
-use binning::{BinScan, Binning, NearPairs, PairCounts};
+use binning::NearPairs;
 use found::keep_images;
 pub use found::{FoundPair, LeastDistance, Near, PairImages, has_one_image};
 use grid::Grid;
-use least::Tally;
+use least::PairSummary;
 pub(crate) use neighbors::Neighbors;
 use ordered::Ordered;
 use scan::{Hits, Scan};
 use sorted::Sorted;
 use stencil::{Run, Stencil};
 
-/// Distance within which the search for the nearest pair begins, angstrom.
-const FIRST_CUTOFF: f64 = 4.0;
 /// If a set is this many times larger than the other one, its far points are not sorted.
 const MUCH_LARGER: usize = 2;
 
@@ -49,7 +46,7 @@ pub struct CellList {
     runs: Vec<Run>,
     hits: Hits,
     ordered: Ordered,
-    tally: Tally,
+    summary: PairSummary,
     neighbors: Neighbors,
     /// Places of a home and of a point of a run whose bin is not sure.
     unsure: Vec<[u32; 2]>,
@@ -312,84 +309,6 @@ impl CellList {
         }
     }
 
-    /// Counts the pairs of a point of `first` and one of `second`, and each of their images, in bins of their distance.
-    /// `row` is where the bins of a pair begin in `counts`, given the places of both points; `None` if it does not count.
-    /// Without it all pairs count in the same bins.
-    ///
-    /// # Errors
-    /// As [`CellList::between`].
-    pub(crate) fn count_between(
-        &mut self,
-        lattice: &Lattice,
-        [first, second]: [&[f32]; 2],
-        bins: &Bins,
-        row: Option<impl Fn(u32, u32) -> Option<usize>>,
-        counts: &mut [u64],
-    ) -> Result<()> {
-        if first.is_empty() || second.is_empty() {
-            return Ok(());
-        }
-        self.sort_both(lattice, [first, second], bins.edge(bins.len()))?;
-        self.count(bins, Homes::First, row, counts);
-        Ok(())
-    }
-
-    /// Counts the pairs of two of `points`, each once, as [`CellList::count_between`]; also a point with its own images.
-    ///
-    /// # Errors
-    /// As [`CellList::between`].
-    pub(crate) fn count_within(
-        &mut self,
-        lattice: &Lattice,
-        points: &[f32],
-        bins: &Bins,
-        row: Option<impl Fn(u32, u32) -> Option<usize>>,
-        counts: &mut [u64],
-    ) -> Result<()> {
-        if points.is_empty() {
-            return Ok(());
-        }
-        self.grid.set(lattice, bins.edge(bins.len()), [points, &[]])?;
-        self.second.sort(self.cpu(), &self.grid, points, None)?;
-        self.stencil.set(&self.grid, true);
-        self.count(bins, Homes::Both, row, counts);
-        Ok(())
-    }
-
-    /// Counts the pairs of the sorted points: of a home and one of the second set.
-    fn count(
-        &mut self,
-        bins: &Bins,
-        homes: Homes,
-        row: Option<impl Fn(u32, u32) -> Option<usize>>,
-        counts: &mut [u64],
-    ) {
-        let (cpu, cutoff) = (self.cpu(), bins.edge(bins.len()));
-        let (homes, others) = homes.of(&self.first, &self.second);
-        let limit = bounds::most(&self.grid, cutoff);
-        let exact = Scan { cpu, grid: &self.grid, homes, others, cutoff, limit };
-        let scan = BinScan { cpu, homes, others, limit };
-        let binning = Binning::new(&self.grid, bins);
-        let is_plain = row.is_none();
-        let row = |first: u32, second: u32| row.as_ref().map_or(Some(0), |row| row(first, second));
-        let (unsure, near) = (std::mem::take(&mut self.unsure), std::mem::take(&mut self.near_pairs));
-        let mut found = PairCounts { counts, is_plain, unsure, near };
-        for &cell in homes.occupied() {
-            let cell = cell as usize;
-            self.stencil.find_runs(&self.grid, others, cell, &mut self.runs);
-            for run in &self.runs {
-                self.hits.examined += scan.count(homes.in_cell(cell), run, &binning, &row, &mut found);
-                for &[home, other] in &found.unsure {
-                    let near = exact.decide(home as usize, other as usize, run.counts);
-                    if let (Some(bin), Some(row)) = (bins.number(near.distance), row(near.first, near.second)) {
-                        found.counts[row + bin as usize] += 1;
-                    }
-                }
-            }
-        }
-        (self.unsure, self.near_pairs) = (found.unsure, found.near);
-    }
-
     /// Which of `points` have a point of `reference` at most `cutoff` away. A point that is one of the reference has.
     ///
     /// # Errors
@@ -444,69 +363,6 @@ impl CellList {
                 }
             }
         }
-    }
-
-    /// The pair of a point of `first` and one of `second` with the least distance; the first such pair if several have
-    /// it. `None` if a set is empty.
-    ///
-    /// # Errors
-    /// As [`CellList::between`].
-    pub fn nearest(&mut self, lattice: &Lattice, first: &[f32], second: &[f32]) -> Result<Option<FoundPair>> {
-        if first.is_empty() || second.is_empty() {
-            return Ok(None);
-        }
-        let mut cutoff = FIRST_CUTOFF;
-        loop {
-            self.tally_pairs(lattice, [first, second], cutoff)?;
-            if let Some(nearest) = self.tally.nearest() {
-                return Ok(Some(nearest));
-            }
-            cutoff *= 4.0;
-        }
-    }
-
-    /// The same pair; the number of pairs at most `cutoff` apart, of which each image counts; and the number of points in
-    /// these pairs. `None` if a set is empty.
-    ///
-    /// # Errors
-    /// As [`CellList::between`].
-    pub fn least(
-        &mut self,
-        lattice: &Lattice,
-        first: &[f32],
-        second: &[f32],
-        cutoff: f64,
-    ) -> Result<Option<LeastDistance>> {
-        if first.is_empty() || second.is_empty() {
-            return Ok(None);
-        }
-        self.tally_pairs(lattice, [first, second], cutoff)?;
-        let (n_pairs, n_points) = (self.tally.n_pairs, self.tally.n_points());
-        let nearest = match self.tally.nearest() {
-            Some(nearest) => Some(nearest),
-            None => self.nearest(lattice, first, second)?,
-        };
-        Ok(nearest.map(|nearest| LeastDistance { nearest, n_pairs, n_points }))
-    }
-
-    /// Finds the nearest pair, and counts those at most `cutoff` apart.
-    fn tally_pairs(&mut self, lattice: &Lattice, sets: [&[f32]; 2], cutoff: f64) -> Result<()> {
-        self.sort_both(lattice, sets, cutoff)?;
-        let is_exchanged = sets[0].len() > sets[1].len();
-        let homes = if is_exchanged { Homes::Second } else { Homes::First };
-        let cpu = self.cpu();
-        let (homes, others) = homes.of(&self.first, &self.second);
-        let limit = bounds::most(&self.grid, cutoff);
-        let scan = Scan { cpu, grid: &self.grid, homes, others, cutoff, limit };
-        let sure = bounds::sure(&self.grid, cutoff);
-        self.tally.begin(&scan, is_exchanged, lattice.of_edges());
-        for &cell in homes.occupied() {
-            let cell = cell as usize;
-            self.stencil.find_runs(&self.grid, others, cell, &mut self.runs);
-            scan.tally(homes.in_cell(cell), &self.runs, sure, &mut self.tally);
-        }
-        self.hits.examined += self.tally.examined;
-        Ok(())
     }
 
     /// Puts pairs in the order of both places and of the image.
