@@ -300,3 +300,11 @@ def test_atoms_without_a_radius_are_named(tmp_path: Path) -> None:
 def test_what_cannot_be_done_is_refused(adk: kn.Trajectory, given: dict[str, Any], problem: str) -> None:
     with pytest.raises((kn.ArgumentError, kn.FileNotFound), match=problem):
         kn.analysis.SASA(adk, **given)
+
+
+def test_deuterium_of_the_topology_keeps_its_radius(tmp_path: Path) -> None:
+    """All elements are known, and masses are stated as well."""
+    write_dcd(tmp_path / "a.dcd", np.array([[[0, 0, 0], [50, 0, 0]]], np.float32))
+    atoms = kn.Atoms(2, names=["D1", "O"], elements=["D", "O"], masses=np.array([2.014, 15.999]))
+    found = areas(kn.open(tmp_path / "a.dcd", topology=atoms, stored=False), radii="bondi")
+    assert found == pytest.approx(4 * np.pi * (np.array([1.20, 1.52]) + PROBE) ** 2, rel=1e-9)

@@ -49,15 +49,15 @@ _SHOWN = 6
 def elements_of(atoms: Atoms, what: str) -> NDArray[np.str_]:
     """(n_atoms,) symbols of elements in capitals; "" for virtual sites, which are not atoms.
 
-    The topology has them; else masses that it states tell, else the names of atoms, with a note. Raises ArgumentError,
-    which says `what` needs them, naming atoms whose element is not known.
+    The topology has them; else they are those of masses that it states, else of the names of atoms, with a note.
+    Raises ArgumentError, which says `what` needs them, naming atoms whose element is not known.
     """
     given, masses, names = atoms.get("elements"), atoms.get("masses"), atoms.get("names")
     symbols = np.full(len(atoms), "", "U2") if given is None else np.char.upper(given).astype("U2")
     unknown = symbols == ""
     if masses is not None and "masses" not in atoms.guessed:
         unknown &= masses != 0
-        by_mass = _by_mass(masses) if unknown.any() else symbols
+        by_mass = _by_mass(masses)
         # deuterium by mass alone may be a hydrogen that was made heavier
         by_mass[by_mass == "D"] = ""
         found = unknown & (by_mass != "")
@@ -80,8 +80,8 @@ def elements_of(atoms: Atoms, what: str) -> NDArray[np.str_]:
 def symbols_of(atoms: Atoms, what: str) -> NDArray[np.str_]:
     """(n_atoms,) symbols of elements in capitals; "" for virtual sites, which have no mass.
 
-    The topology has them; else the masses of single elements tell, which is noted. Raises ArgumentError,
-    which says `what` needs them, if some atoms have neither.
+    The topology has them; else they are those of the masses, with a note; names of atoms are not looked at.
+    Raises ArgumentError, which says `what` needs them, if some atoms have neither.
     """
     given, masses = atoms.get("elements"), atoms.get("masses")
     symbols = np.full(len(atoms), "", "U2") if given is None else np.char.upper(given).astype("U2")
@@ -104,7 +104,7 @@ def symbols_of(atoms: Atoms, what: str) -> NDArray[np.str_]:
 
 
 def element_by_name(name: str, resname: str = "") -> str:
-    """The element, in capitals, of an atom by its name and that of its residue; "" if it cannot be told."""
+    """The element, in capitals, of an atom by its name and that of its residue; "" if it is not known."""
     letters = re.sub(r"^[^A-Za-z]+|[^A-Za-z].*$", "", name).upper()
     residue = re.sub(r"[^A-Za-z]", "", resname).upper()
     if not letters:

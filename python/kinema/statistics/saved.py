@@ -1,7 +1,7 @@
 """Files of results as series: .csv, .dat, .xvg, .npy, .npz, .parquet and .h5, by Kinema and by other programs.
 
 Files of Kinema state names, units and periods of their columns. Other files have names in their first line, in legends
-of Grace (`gmx`), or after "#! FIELDS" (PLUMED). The columns frame and time tell which frames the rows belong to.
+of Grace (`gmx`), or after "#! FIELDS" (PLUMED). The columns frame and time say which frames the rows belong to.
 """
 
 from __future__ import annotations

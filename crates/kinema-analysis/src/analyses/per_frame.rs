@@ -36,7 +36,7 @@ pub trait PerFrame: Send + Sync + 'static {
         }
         Ok(())
     }
-    /// As [`Kernel::kept_bytes`], for rows that are so many that a run must have room for them.
+    /// As [`Kernel::kept_bytes`], for results whose rows take much room.
     fn kept_bytes(&self) -> u64 {
         0
     }

@@ -142,7 +142,7 @@ class SASA(PerFrameAnalysis):
             {"by": by, **({"relative": True} if relative else {}), **({"polar": True} if polar else {})}
         )
         making = select_atoms(trajectory, select if surface is None else surface)
-        # the command line gives all atoms if it is told none
+        # without --select the command line gives all atoms
         if select is None or select_atoms(trajectory, select).description == trajectory.select(None).description:
             select = making
         super().__init__(
