@@ -253,3 +253,18 @@ def test_periods_are_written(tmp_path: Path) -> None:
     write_table(tmp_path / "a.npy", table, Provenance("0", "call"))
     columns = json.loads((tmp_path / "a.npy.json").read_text())["columns"]
     assert columns[1] == {"name": "phi 1", "unit": "degree", "period": 360.0}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"columns": [', "not the columns of an array"),
+        ('{"columns": [{"name": "phi"}]}', "not the columns of an array"),
+        ('{"columns": [{"name": "phi", "unit": "degree", "period": 360}]}', "names 1 columns of an array that has 2"),
+    ],
+)
+def test_damaged_names_of_columns_are_no_silent_loss_of_periods(tmp_path: Path, text: str, message: str) -> None:
+    np.save(tmp_path / "a.npy", np.ones((4, 2)))
+    (tmp_path / "a.npy.json").write_text(text)
+    with pytest.raises(kn.errors.CorruptFileError, match=rf"a\.npy\.json: {message}"):
+        kn.summarise(tmp_path / "a.npy")

@@ -246,19 +246,38 @@ def _load(path: str) -> Any:
         raise CorruptFileError(f"not an array of numbers: {error}", at=path) from None
 
 
-def _read_npy(path: str) -> _FileColumns:
-    values = _load(path)
+def _labels_of_npy(path: str) -> list[tuple[str, str, float]]:
+    """Name, unit and period of each column, as the file beside an array says; none without such a file of ours.
+
+    Raises CorruptFileError for one that is damaged: without periods the means of angles would be wrong.
+    """
+    if not os.path.exists(path):
+        return []
+    with os_errors("cannot read the columns of the array", path), open(path, "rb") as file:
+        text = file.read()
     try:
-        with open(path + ".json", encoding="utf-8") as file:
-            described = json.load(file)["columns"]
-        labels = [(str(one["name"]), str(one["unit"]), float(one.get("period", 0.0))) for one in described]
-    except (OSError, ValueError, KeyError, TypeError):
-        labels = []
+        found = json.loads(text)
+    except ValueError as error:
+        raise CorruptFileError(f"not the columns of an array: {error}", at=path) from None
+    columns = found.get("columns") if isinstance(found, dict) else None
+    if columns is None:
+        # of another program
+        return []
+    try:
+        return [(str(one["name"]), str(one["unit"]), float(one.get("period", 0.0))) for one in columns]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CorruptFileError(f"not the columns of an array: {error!r}", at=path) from None
+
+
+def _read_npy(path: str) -> _FileColumns:
+    values, labels = _load(path), _labels_of_npy(path + ".json")
     if values.ndim == 1:
         return _FileColumns((Column("value", values, NO_UNIT),), is_ours=False)
     if values.ndim != 2:
         raise ArgumentError(f"{path}: the array has the shape {values.shape}, expected (frames, columns)")
-    if len(labels) == values.shape[1]:
+    if labels and len(labels) != values.shape[1]:
+        raise CorruptFileError(f"names {len(labels)} columns of an array that has {values.shape[1]}", at=path + ".json")
+    if labels:
         columns = [_column(name, values[:, i], unit, period) for i, (name, unit, period) in enumerate(labels)]
         return _FileColumns(tuple(columns), is_ours=True)
     return _FileColumns(tuple(_columns_of("column", values, (), (), ())), is_ours=False)
