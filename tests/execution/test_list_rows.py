@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +124,8 @@ def test_a_run_that_was_killed_while_it_finished_is_finished_again(
     def killed(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    for name in ("list_rows.ListRows.remove_tables", "results_file.publish"):
+    moments = ("ListRows.remove_tables", "os.unlink", "ListRows.remove_name")
+    for name in (*(f"list_rows.{moment}" for moment in moments), "results_file.publish"):
         path = tmp_path / name / "rows.h5"
         path.parent.mkdir()
         file = made(path)
@@ -141,6 +143,23 @@ def test_a_run_that_was_killed_while_it_finished_is_finished_again(
         again.write(4, [rows_of(range(8, 10))])
         again.finish()
         check(path)
+        assert [one.name for one in path.parent.iterdir()] == ["rows.h5"]
+
+
+def test_a_run_that_was_killed_before_its_checkpoint_relied_on_a_row_leaves_nothing(tmp_path: Path) -> None:
+    file = made(tmp_path / "rows.h5")
+    file.create()
+    file.protect()
+    file.write(0, [rows_of(range(2))])
+    part = file.part
+    file.close()
+    # another run's, and another output's
+    others = {re.sub(r"-\d+\.h5", "-999999.h5", Path(part).name), "other.near-rows.part-host-k01234567-1.h5"}
+    for other in others:
+        (tmp_path / other).touch()
+    again = made(tmp_path / "rows.h5")
+    again.remove_unused(part)
+    assert {one.name for one in tmp_path.iterdir()} == others
 
 
 def test_without_any_row(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.base.errors import ArgumentError, CorruptFileError, from_os, os_errors
-from kinema.storage.output_file import OutputFile
+from kinema.storage.output_file import OutputFile, remove_written_with
 
 if TYPE_CHECKING:
     from kinema.execution.results_file import ResultDataset, ResultFile
@@ -61,12 +61,14 @@ class ListRows:
     def resume(self, group: Any) -> None:
         """Continues after the rows of an earlier run; `group` is an h5py group. Raises ArgumentError without them."""
         stored = group.attrs.get("rows")
+        self._is_finished = _TABLE not in group
         if stored is None:
-            self._is_finished = True
             return
         name, kind = json.loads(stored)
-        self._record = np.dtype([(column, dtype, tuple(shape)) for column, dtype, shape in kind])
         self._name = os.path.join(os.path.dirname(os.path.abspath(self._file.part)), name)
+        if self._is_finished:
+            return  # the run was killed before it removed the file of rows
+        self._record = np.dtype([(column, dtype, tuple(shape)) for column, dtype, shape in kind])
         self._open(os.O_RDWR)
         # the last row may be incomplete
         self._end = -(-os.fstat(self._descriptor).st_size // self._record.itemsize)
@@ -156,7 +158,15 @@ class ListRows:
         if self._record is not None:
             for name in (_TABLE, _COUNTS):
                 del file[self._path(name)]
+
+    def remove_name(self, file: Any) -> None:
+        """Removes the name of the file of rows, after that file; `file` is an h5py file."""
+        if self._name:
             del file[self._dataset.name].attrs["rows"]
+
+    def remove_written_with(self, other: str) -> None:
+        """Removes the file of rows that the writer of `other`, a temporary file of results, has left."""
+        remove_written_with(other, self._output_path)
 
     def columns(self) -> list[str]:
         """Names of the results: "first_row" and the columns."""
@@ -180,6 +190,11 @@ class ListRows:
 
     # -- inside -------------------------------------------------------------------------------------------------
 
+    @property
+    def _output_path(self) -> str:
+        base, suffix = os.path.splitext(self._file.path)
+        return f"{base}.{self._dataset.name}-rows{suffix}"
+
     def _path(self, name: str) -> str:
         return f"{self._dataset.name}/{name}"
 
@@ -187,8 +202,7 @@ class ListRows:
         """Creates the file of rows and the tables."""
         if record.hasobject:
             raise ArgumentError(f"{self._dataset.title}: rows of type {record} are not written to a file of results")
-        base, suffix = os.path.splitext(self._file.path)
-        self._output = OutputFile(f"{base}.{self._dataset.name}-rows{suffix}", alone=True)
+        self._output = OutputFile(self._output_path, alone=True)
         if self._file.is_protected:
             self._output.protect()
         self._name = self._output.temporary

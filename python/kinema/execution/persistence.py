@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from hashlib import blake2b
 
@@ -147,8 +147,7 @@ class Persistence:
                 self._manager.check_counted(part, earlier if part == file.path else None)
         else:
             if earlier is not None:
-                with suppress(FileNotFoundError):
-                    os.unlink(earlier)  # the run was ended before its checkpoint relied on a row
+                file.remove_unused(earlier)
             file.create()
             # the file is named before it is protected, so a kill in between leaves nothing that later runs keep
             self._manager.rows_file = file.protected_name

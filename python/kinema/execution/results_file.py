@@ -283,6 +283,11 @@ class ResultFile:
                     file.attrs["complete"] = True
                 for one in self._lists.values():
                     one.close(keep=False)
+                if self._lists:
+                    # last: until here the name is how a later run finds what this one would leave if it were killed
+                    with opened(self.part, "r+") as file:
+                        for one in self._lists.values():
+                            one.remove_name(file)
                 publish(self.part, self.path)
                 if self._output is not None and self._output.temporary == self.part:
                     self._output.keep()
@@ -316,6 +321,14 @@ class ResultFile:
         self.close()
         with suppress(FileNotFoundError):
             os.unlink(self.part)
+
+    def remove_unused(self, part: str) -> None:
+        """Removes the file `part` of a run that was ended before its checkpoint relied on a row, and its files of
+        rows."""
+        for one in self._lists.values():
+            one.remove_written_with(part)
+        with suppress(FileNotFoundError):
+            os.unlink(part)
 
     def arrays(self) -> list[_core.KernelResults]:
         """For each analysis, from the finished file: "frames", "time", "values", and "table", which combines them."""

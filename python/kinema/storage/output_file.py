@@ -269,6 +269,14 @@ def remove_leftovers(path: str | os.PathLike[str], *, but: str | None = None) ->
             _note(found, name)
 
 
+def remove_written_with(other: str, path: str) -> None:
+    """Removes the temporary files of the output `path` that the writer of the temporary file `other` has left."""
+    writer = re.search(r"\.part-([\w.-]+)-k?([0-9a-f]{8})-(\d+)", os.path.basename(other), re.ASCII)
+    for found in _temporaries(path):
+        if writer and writer.groups() == (found.host, found.boot, str(found.pid)):
+            _remove_any(found.path)
+
+
 def is_temporary_of(found: str, path: str) -> bool:
     """Whether a file exists, and is a temporary file of the output `path`."""
     return os.path.abspath(found) in {one.path for one in _temporaries(path)}
