@@ -3,6 +3,7 @@
 //! Structure (groups, attributes, B-trees) is left to libhdf5, which Python calls.
 
 pub mod array;
+pub mod columns;
 pub mod encode;
 pub mod filters;
 pub mod number;

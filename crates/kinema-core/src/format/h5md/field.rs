@@ -6,7 +6,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::external_rows::ReadRows;
-use crate::container::hdf5::array::{Array, Chunk, Columns, Stored};
+use crate::container::hdf5::array::{Array, Chunk, Stored};
+use crate::container::hdf5::columns::Columns;
 use crate::container::hdf5::filters::FilterScratch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{FrameCoupling, Segment, Wanted};
