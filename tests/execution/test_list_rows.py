@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ import kinema as kn
 from kinema import _core
 from kinema.base.errors import CorruptFileError
 from kinema.execution.checkpoint.counted import CountedBytes
+from kinema.execution.checkpoint.manager import CheckpointManager
 from kinema.execution.results_file import ResultDataset, ResultFile
 from kinema.testing import random_walk, write_dcd
-from kinema.testing.runner_work import N_FRAMES, analysis_named, walk_in
+from kinema.testing.runner_work import N_FRAMES, alone, analysis_named, walk_in
 
 COUNTS = [2, 0, 3, 1, 0, 0, 4, 1, 1, 2]
 DATASET = ResultDataset("near", "", (), "Pairs that are near", "{}", (("pair", ""), ("distance", "angstrom")))
@@ -160,6 +162,52 @@ def test_a_run_that_was_killed_before_its_checkpoint_relied_on_a_row_leaves_noth
     again = made(tmp_path / "rows.h5")
     again.remove_unused(part)
     assert {one.name for one in tmp_path.iterdir()} == others
+
+
+class Killed(Exception):
+    pass
+
+
+@pytest.mark.parametrize(
+    "moment", ["list_rows.ListRows.remove_name", "results_file.publish", "checkpoint.Checkpoint.remove"]
+)
+def test_a_run_that_was_killed_while_it_finished_goes_on_from_its_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    def killed(*_: Any, **__: Any) -> None:
+        raise Killed
+
+    def run(interval: float) -> Any:
+        walk = walk_in(tmp_path)
+        analyses = [analysis_named(walk, "pairs that are near"), kn.analysis.from_function(corner, walk)]
+        out, checkpoint = tmp_path / "rows.h5", tmp_path / "run.ckpt"
+        return kn.run(analyses, workers=1, out=out, checkpoint=checkpoint, checkpoint_interval=interval)
+
+    def corner(frame: Any) -> Any:
+        time.sleep(0.001)  # the run saves some ten times a second
+        return frame.positions[0]
+
+    # the last checkpoint is of a part of the run
+    save = CheckpointManager.poll
+
+    def poll(self: CheckpointManager, tree: Any) -> None:
+        if not self.worth_resuming:
+            save(self, tree)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(f"kinema.execution.{moment}", killed)
+        patched.setattr(CheckpointManager, "poll", poll)
+        patched.setattr(CheckpointManager, "save_after", lambda *_: None)
+        with pytest.raises(Killed):
+            run(0)
+    assert (tmp_path / "run.ckpt").exists()
+    # the next run saves, too, while it goes on
+    near, _ = run(0)
+    assert 0 < near.timings.frames_restored < N_FRAMES
+    expected = alone("pairs that are near").results
+    for name in expected:
+        np.testing.assert_array_equal(near.results[name], expected[name], err_msg=name)
+    assert {one.name for one in tmp_path.iterdir()} == {"walk.dcd", "rows.h5"}
 
 
 def test_without_any_row(tmp_path: Path) -> None:

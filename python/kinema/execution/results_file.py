@@ -234,8 +234,7 @@ class ResultFile:
     @property
     def parts(self) -> list[str]:
         """The file, and the extra files of quantities with any number of rows per frame."""
-        rows = [one.part for one in self._lists.values() if one.is_open]
-        return [self.part if os.path.exists(self.part) else self.path, *rows]
+        return [self._name, *(one.part for one in self._lists.values() if one.is_open)]
 
     def counted(self, nodes: Sequence[tuple[int, int]]) -> dict[str, list[tuple[int, int]]]:
         """By file, the first byte, and the byte after the last one, of runs of rows.
@@ -243,7 +242,7 @@ class ResultFile:
         The rows are those of the leaves below nodes of the merge tree, given by level and index.
         """
         leaves = _joined((index << level, (index + 1) << level) for level, index in nodes)
-        found = {self.part: [run for name in self._places for run in self._runs_of(name, leaves)]}
+        found = {self._name: [run for name in self._places for run in self._runs_of(name, leaves)]}
         for one in self._lists.values():
             if one.is_open:
                 found[one.part] = one.counted(leaves)
@@ -364,6 +363,11 @@ class ResultFile:
         return np.asarray(ResultArray(self.part, name, self._places[name].shape, self._places[name].dtype))
 
     # -- inside -------------------------------------------------------------------------------------------------
+
+    @property
+    def _name(self) -> str:
+        """`part`, or `path` if an earlier run was killed when only its checkpoint remained to be removed."""
+        return self.part if os.path.exists(self.part) else self.path
 
     def _open(self, name: str | None = None) -> None:
         with os_errors("cannot write results", name or self.part):

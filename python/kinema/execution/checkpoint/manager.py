@@ -186,11 +186,12 @@ class CheckpointManager:
             self._checkpoint.remove()
 
     def check_counted(self, path: str, name: str | None = None) -> None:
-        """Compares a file with the digests that the checkpoint stored under the name.
+        """Compares a file with the digests that the checkpoint stored for it, or for its earlier name.
 
         Raises CorruptFileError or TruncatedFileError if they differ.
         """
-        CountedBytes.check(path, self._stored_digests.get(os.path.basename(name or path), []))
+        stored = self._stored_digests
+        CountedBytes.check(path, stored.get(os.path.basename(path)) or stored.get(os.path.basename(name or path), []))
 
     def damaged(self, what: str) -> CorruptFileError:
         """The error for nodes that contradict each other or their kernels."""
