@@ -171,7 +171,7 @@ class Killed(Exception):
 @pytest.mark.parametrize(
     "moment", ["list_rows.ListRows.remove_name", "results_file.publish", "checkpoint.Checkpoint.remove"]
 )
-def test_a_run_that_was_killed_while_it_finished_goes_on_from_its_checkpoint(
+def test_a_run_that_was_killed_while_it_finished_continues_from_its_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     def killed(*_: Any, **__: Any) -> None:
@@ -201,7 +201,7 @@ def test_a_run_that_was_killed_while_it_finished_goes_on_from_its_checkpoint(
         with pytest.raises(Killed):
             run(0)
     assert (tmp_path / "run.ckpt").exists()
-    # the next run saves, too, while it goes on
+    # the next run saves, too, while it continues
     near, _ = run(0)
     assert 0 < near.timings.frames_restored < N_FRAMES
     expected = alone("pairs that are near").results

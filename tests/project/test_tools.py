@@ -11,6 +11,8 @@ from types import ModuleType
 
 import pytest
 
+from kinema.analysis.registry import ANALYSES
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -280,3 +282,10 @@ def test_bytecode_of_test_modules_is_stored_once(tmp_path: Path) -> None:
     changed.write_text("def test_it():\n    assert 2, 'longer'\n")
     assert tools.missing(tmp_path / "tests") == [changed]
     assert sorted(map(len, tools.shares([changed] * 5, 2))) == [2, 3]
+
+
+def test_the_gallery_has_a_command_and_a_formula_for_each_analysis() -> None:
+    gallery = tool("site/gallery")
+    assert set(gallery.OPTIONS) == set(ANALYSES)
+    for name in ANALYSES:
+        assert gallery.formula(name)

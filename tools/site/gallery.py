@@ -19,7 +19,7 @@ from MDAnalysisTests import datafiles
 from kinema.analysis.registry import ANALYSES
 from kinema.cli.in_process import call_kinema
 
-__all__ = ["gallery"]
+__all__ = ["formula", "gallery"]
 
 ROOT = Path(__file__).resolve().parents[2]
 KEPT = ROOT / "dist" / "gallery"
@@ -85,13 +85,13 @@ def gallery() -> tuple[str, dict[str, bytes]]:
         files = "-s adk_water.tpr -f adk_water.xtc" if name in SOLVATED else "-s adk.psf -f adk.dcd"
         command = f"kinema {name} {files} {OPTIONS[name]} --plot {name}.png"
         pictures[f"gallery/{name}.png"] = _picture(name, command, code)
-        lines += [f"## {name}", "", ANALYSES[name].summary, "", "```text", _formula(name), "```", ""]
+        lines += [f"## {name}", "", ANALYSES[name].summary, "", "```text", formula(name), "```", ""]
         lines += [f"[Units, source and options](analyses.md#{name})", ""]
         lines += ["```", command, "```", "", f"![{name}](gallery/{name}.png)", ""]
     return "\n".join(lines), pictures
 
 
-def _formula(name: str) -> str:
+def formula(name: str) -> str:
     """The formula in the docstring of the module: its indented lines. Raises KeyError if there is none."""
     found = re.search(r"\n\n((?:    .+\n)+)", sys.modules[ANALYSES[name].__module__].__doc__ or "")
     if found is None:

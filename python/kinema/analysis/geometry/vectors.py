@@ -1,5 +1,7 @@
 """Angles of axes per frame: of helices, of molecules, between centres; to a direction and to each other.
 
+    angle(t) = arccos(|u(t) . v(t)|),   of the unit axis u and another, or a direction v; signed: arccos(u(t) . v(t))
+
 The axis of a group is that of its least moment of inertia, in which the group is longest: the eigenvector of the
 largest eigenvalue of its gyration tensor. Degrees. Positions are used as stored: molecules are not made whole. Source:
 MDAnalysis' `principal_axes` (the last of them); `gmx bundle` and `gmx gangle` measure such angles.

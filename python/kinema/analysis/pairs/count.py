@@ -1,5 +1,7 @@
 """Number of selected atoms, or of residues with a selected atom, per frame.
 
+    n(t) = number of atoms i (or of residues with one of them) that the words select in frame t
+
 It counts atoms that change with the frame, such as waters near a protein: `name OW and around 3.5 protein`. Atoms are
 those of MDAnalysis' `select_atoms(..., updating=True)` in each frame, `n_atoms` and `n_residues` of which it gives.
 """

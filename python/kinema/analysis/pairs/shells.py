@@ -1,5 +1,7 @@
 """Number of waters in shells about a solute, per frame.
 
+    n_s(t) = number of waters w with r_{s-1} <= min |x_j(t) - x_i(t)| < r_s,   i of the solute, j of w
+
 A water is in a shell if the least distance of one of its atoms from an atom of the solute, nearest images, is below the
 radius of the shell and not below that of the shell inside. Each shell is counted alone, and with all that are inside.
 Source: `watershell` of cpptraj, with the same radii, whose count of the upper shell includes the lower one.
