@@ -61,9 +61,9 @@ mod tests {
 
     #[test]
     fn no_name_leads_out_of_the_folder() {
-        let files = PublishedFiles::new("/root/published".into());
+        let files = PublishedFiles::new("/data/published".into());
         let id = "0123456789abcdef0123456789abcdef";
-        assert_eq!(files.place(format!("{id}/a.xtc").as_bytes()), Some(format!("/root/published/{id}/a.xtc").into()));
+        assert_eq!(files.place(format!("{id}/a.xtc").as_bytes()), Some(format!("/data/published/{id}/a.xtc").into()));
         for wrong in ["", "/etc/passwd", &id[..31], id, &format!("{id}/"), &format!("{id}/.."), &format!("{id}/a/b")] {
             assert_eq!(files.place(wrong.as_bytes()), None, "{wrong}");
         }
