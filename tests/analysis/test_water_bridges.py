@@ -107,7 +107,7 @@ def test_a_group_with_itself_has_each_bridge_once(tmp_path: Path) -> None:
         assert found.bridges() == [[(0, 1, 4, traj.n_atoms - 2)], []]
 
 
-def of_mdanalysis(network: dict[Any, Any] | None, before: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+def chains_of(network: dict[Any, Any] | None, before: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """The chains of hydrogen bonds, (hydrogen, acceptor) each, of a frame's network."""
     if network is None:
         return [before]
@@ -115,7 +115,7 @@ def of_mdanalysis(network: dict[Any, Any] | None, before: tuple[Any, ...] = ()) 
     for bond, rest in network.items():
         first, first_heavy, second, _, _, _ = bond
         hydrogen, acceptor = (second, first) if first_heavy is None else (first, second)
-        found += of_mdanalysis(rest, (*before, (int(hydrogen), int(acceptor))))
+        found += chains_of(rest, (*before, (int(hydrogen), int(acceptor))))
     return found
 
 
@@ -134,20 +134,17 @@ def test_chains_of_mdanalysis(tmp_path: Path, order: int) -> None:
         hydrogens_sel="prop mass < 1.1 and bonded (name N* or name O*)", acceptors_sel="name N* or name O*",
         distance=3.4, angle=100.0,
     ).run()  # fmt: skip
-    results = found.results
-    chains: list[set[tuple[Any, ...]]] = [set() for _ in results.counts]
-    frames = np.repeat(np.arange(len(results.counts)), results.counts)
-    bonds: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    for frame, bridge, hydrogen, acceptor in zip(
-        frames.tolist(), results.bridge.tolist(), results.hydrogen.tolist(), results.acceptor.tolist(), strict=True
-    ):
-        bonds.setdefault((frame, bridge), []).append((hydrogen, acceptor))
-    for (frame, _), chain_of in bonds.items():
-        chains[frame].add(tuple(chain_of))
-    # without those that no water is in
-    expected = [{one for one in of_mdanalysis(network) if len(one) > 1} for network in peer.results.network]
-    assert chains == expected
-    assert sum(map(len, chains)) == len(bonds) > 3
+    # bonds without a water are left out
+    expected = [{one for one in chains_of(network) if len(one) > 1} for network in peer.results.network]
+    chains = [chains_of(network) for network in found.network()]
+    assert [set(one) for one in chains] == expected
+    assert [len(one) for one in chains] == found.count_by_time().tolist()
+    assert sum(map(len, chains)) > 3
+    for ours, theirs in zip(found.network(), peer.results.network, strict=True):
+        for bond, rest in ours.items():
+            near = {key[:4]: (key, theirs[key]) for key in theirs}[bond[:4]]
+            np.testing.assert_allclose(bond[4:], near[0][4:], atol=2e-4)
+            assert {key[:4] for key in rest} <= {key[:4] for key in near[1]}
 
 
 def test_bad_input(tmp_path: Path) -> None:

@@ -215,6 +215,27 @@ class WaterBridgeAnalysis(BondAnalysis):
             found[frame].append((*starts[first:last].tolist(), int(ends[last - 1])))
         return found
 
+    def network(self) -> list[dict[tuple[Any, ...], Any]]:
+        """Bridges of each frame as nested mappings, in the form of MDAnalysis' `results.network`.
+
+        A key is a hydrogen bond (from, its donor, to, its donor, distance, angle), atoms from 0: "from" lies on the
+        side of selection1. A hydrogen comes with its donor, an acceptor with None. The value has the bonds that follow,
+        or is None at selection2. MDAnalysis' mapping also has bonds of selection1 and selection2 without a water.
+        Raises ArgumentError before `run`.
+        """
+        frames, firsts = self._firsts()
+        names = ("start", "donor", "hydrogen", "acceptor", "distance", "angle")
+        rows = list(zip(*(np.asarray(self.results[name]).tolist() for name in names), strict=True))
+        found: list[dict[tuple[Any, ...], Any]] = [{} for _ in self.results.counts]
+        for frame, first, last in zip(frames.tolist(), firsts[:-1].tolist(), firsts[1:].tolist(), strict=True):
+            level = found[frame]
+            for row in range(first, last):
+                start, donor, hydrogen, acceptor, *measured = rows[row]
+                given, taken = (hydrogen, donor), (acceptor, None)
+                key = (*given, *taken, *measured) if start == donor else (*taken, *given, *measured)
+                level = level.setdefault(key, None if row == last - 1 else {})
+        return found
+
     def count_by_time(self) -> NDArray[np.int64]:
         """(frames,) number of bridges in each frame. Raises ArgumentError before `run`."""
         frames, _ = self._firsts()
