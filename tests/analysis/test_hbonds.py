@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
+from kinema.cli.in_process import call_kinema
 from kinema.model.selection.hydrogen_bonds import bonding_atoms
 from kinema.testing.analyses import write_solvated_peptide
 from kinema.testing.programs.imports import lazy
@@ -115,6 +116,30 @@ def test_lifetimes_that_cannot_be_computed(peptide: tuple[Path, Path]) -> None:
         bonds.run(step=2).lifetime(tau_max=2)
     none = kn.analysis.HydrogenBondAnalysis(opened(peptide), d_a_cutoff=1.1).run()
     assert np.isnan(none.lifetime(tau_max=2)[1, 1:]).all() and none.lifetime(tau_max=2)[1, 0] == 1
+
+
+def test_lifetimes_as_a_table(peptide: tuple[Path, Path], tmp_path: Path) -> None:
+    files = f"-s {peptide[0]} {peptide[1]} --no-stored -q"
+    limits = {"d_a_cutoff": 3.6, "d_h_a_angle_cutoff": 110.0}
+    words = f"hbonds {files} --d-a-cutoff 3.6 --d-h-a-angle-cutoff 110"
+    bonds = kn.analysis.HydrogenBondAnalysis(opened(peptide), **limits).run()
+    for options, given in (
+        ("", {"tau_max": 11}),
+        (" --tau-max 4 --intermittency 2", {"tau_max": 4, "intermittency": 2}),
+    ):
+        done = call_kinema(*f"{words} --lifetime {tmp_path}/lasting.csv{options}".split())
+        assert done.returncode == 0, done.stderr
+        table = np.loadtxt(
+            tmp_path / "lasting.csv", delimiter=",", skiprows=1, comments="#", usecols=(0, 1, 2), ndmin=2
+        )
+        expected = bonds.lifetime(**given)
+        np.testing.assert_array_equal(table[:, 0], expected[0])
+        times = np.asarray(bonds.results.time)
+        np.testing.assert_allclose(table[:, 1], times[: len(table)] - times[0], rtol=1e-6)
+        np.testing.assert_allclose(table[:, 2], expected[1], rtol=1e-6)
+    done = call_kinema(*f"{words} --tau-max 4".split())
+    assert done.returncode == 2
+    assert "--tau-max is for --lifetime; name its file" in done.stderr
 
 
 def test_bonds_of_a_residue_with_all(peptide: tuple[Path, Path]) -> None:

@@ -61,6 +61,7 @@ class DeclaredAnalysis(Analysis):
     is_list: ClassVar[bool] = False
     #: whether it divides frames into clusters, whose frames a command writes (`Clusters`)
     has_clusters: ClassVar[bool] = False
+    has_lifetime: ClassVar[bool] = False
     #: the column of `results.values` that a command's summary covers; None: all
     summarised_column: ClassVar[int | None] = None
     #: whether a run notes frames without a cell, which have no nearest images

@@ -14,6 +14,7 @@ P. Wernet et al., Science 304, 995 (2004).
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -39,6 +40,8 @@ from kinema.base.choices import HYDROGEN_BOND_CRITERION, check_choice, positive_
 from kinema.base.errors import ArgumentError
 from kinema.base.notes import collected, emit
 from kinema.execution.computation import SideBySide
+from kinema.storage.output_checks import check_not_input
+from kinema.storage.tables import Column, Table, write_table
 from kinema.transforms.arguments import select_atoms
 
 if TYPE_CHECKING:
@@ -98,6 +101,7 @@ class HydrogenBondAnalysis(BondAnalysis):
 
     command_name = "hbonds"
     takes_changing = True
+    has_lifetime = True
     summary = "Hydrogen bonds, for each frame."
     quantities = (
         Quantity("distance", "angstrom", "distance of donor and acceptor"),
@@ -294,6 +298,34 @@ class HydrogenBondAnalysis(BondAnalysis):
         _, places = distinct_rows([pairs[:, 0], pairs[:, 1]])
         shares = survival(places, self._frame_of_rows(), len(frames), tau_max, window_step, intermittency)
         return np.stack([np.arange(tau_max + 1, dtype=np.float64), shares])
+
+    def save_lifetime(
+        self,
+        path: str | os.PathLike[str],
+        tau_max: int | None = None,
+        window_step: int = 1,
+        intermittency: int = 0,
+        *,
+        output_time_unit: str = "ps",
+        overwrite: bool = False,
+    ) -> None:
+        """Writes the shares of `lifetime` as a table, with tau in frames and as time.
+
+        Without tau_max it is 20, or one less than the number of frames if there are fewer. Other arguments and errors
+        are those of `lifetime` and `save`.
+        """
+        times = np.asarray(self._result("time"))
+        longest = min(20, len(times) - 1) if tau_max is None else tau_max
+        tau, shares = self.lifetime(longest, window_step, intermittency)
+        step = float(times[-1] - times[0]) / (len(times) - 1)
+        columns = (
+            Column("tau", tau.astype(np.int64)),
+            Column("time", tau * step, "ps"),
+            Column("share", shares, "1"),
+        )
+        table = Table("Hydrogen bonds that last for tau frames", columns, x="tau")
+        check_not_input(path, *self.trajectory.paths, *self.other_files)
+        write_table(path, table.change_units("angstrom", output_time_unit), self.provenance(), overwrite=overwrite)
 
     def _types(self, indices: NDArray[Any]) -> NDArray[np.str_]:
         """Residue name and type of atoms: "ALA:54"; without types the name."""

@@ -16,6 +16,7 @@ from kinema.base.frozen_dataclass import dataclass
 from kinema.cli.jobs.text import shown
 from kinema.cli.options.analyses import FrameOptions, ListOutputs, Opening, Outputs, Workers
 from kinema.cli.options.cluster_outputs import ClusterOutputs
+from kinema.cli.options.lifetime_outputs import LifetimeOutputs
 from kinema.cli.periodic.inputs import Inputs, UnselectedInputs
 
 # of the groups of options; `files` takes what the words of a command line take
@@ -24,6 +25,7 @@ _OF_TRAJECTORY = ((UnselectedInputs, ("topology", "index_file", *_PERIODIC)), (F
 _OF_RUN = ((Workers, None), (Outputs, ("checkpoint", "checkpoint_interval", "report")))
 _OF_ANALYSIS = ((Outputs, ("output", "output_format", "plot", "output_unit", "output_time_unit")),)
 _OF_LISTS = ((ListOutputs, ("occupancy", "by")),)
+_OF_LIFETIMES = ((LifetimeOutputs, ("lifetime", "tau_max", "window_step", "intermittency")),)
 _OF_CLUSTERS = ((ClusterOutputs, ("clusters", "write_centers", "write_clusters")),)
 _SELECTED = ((Inputs, ("select", "group")),)
 
@@ -227,7 +229,7 @@ def keys_of(analysis: Any) -> dict[str, Key]:
     """The keys of an analysis's [[analysis]], except its name."""
     selected = _group_keys(_SELECTED) if takes_select(analysis) else ()
     more = _OF_LISTS if analysis.is_list else _OF_CLUSTERS if analysis.has_clusters else ()
-    outputs = (*_OF_ANALYSIS, *more)
+    outputs = (*_OF_ANALYSIS, *more, *(_OF_LIFETIMES if analysis.has_lifetime else ()))
     found = [*selected, *map(_argument_key, arguments_of(analysis)), *_group_keys(outputs)]
     return {key.name: key for key in found}
 

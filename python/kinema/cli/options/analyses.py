@@ -476,5 +476,5 @@ class ListOutputs(SeriesOutputs):
 
 def named_outputs(outputs: Outputs) -> list[tuple[str, Path]]:
     """The given files of a group of outputs, by the name of their option."""
-    names = ("output", "plot", "checkpoint", "report", "occupancy", "clusters")
+    names = ("output", "plot", "checkpoint", "report", "occupancy", "clusters", "lifetime")
     return [(name, path) for name in names if (path := getattr(outputs, name, None)) is not None]

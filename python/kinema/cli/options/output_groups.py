@@ -6,6 +6,7 @@ from kinema.base.frozen_dataclass import dataclass
 from kinema.cli.options import shared as options
 from kinema.cli.options.analyses import ListOutputs, Outputs, SeriesOutputs
 from kinema.cli.options.cluster_outputs import ClusterOutputs
+from kinema.cli.options.lifetime_outputs import LifetimeOutputs
 
 if TYPE_CHECKING:
     from kinema.analysis.declared import DeclaredAnalysis
@@ -17,6 +18,8 @@ def outputs_of(analysis: "type[DeclaredAnalysis]") -> type[Outputs]:
     """The group of options for the outputs of an analysis."""
     if analysis.has_clusters:
         return ClusterOutputs
+    if analysis.has_lifetime:
+        return LifetimeOutputs
     group = ListOutputs if analysis.is_list else SeriesOutputs if analysis.is_per_frame else Outputs
     if not analysis.other_formats:
         return group

@@ -318,6 +318,32 @@ OccupancyBy = Annotated[
         **one_of(BY),
     ),
 ]
+Lifetime = Annotated[
+    Path | None,
+    _output(
+        "--lifetime", help="Share of the bonds of a frame that are still there tau frames later, as a table like -o."
+    ),
+]
+TauMax = Annotated[
+    int | None,
+    _output(
+        "--tau-max", **numbers.whole(1, 1 << 31), help="Largest tau of --lifetime, in analysed frames; 20 by default."
+    ),
+]
+WindowStep = Annotated[
+    int | None,
+    _output(
+        "--window-step",
+        **numbers.whole(1, 1 << 31),
+        help="Frames between the first frames that --lifetime averages over.",
+    ),
+]
+Intermittency = Annotated[
+    int | None,
+    _output(
+        "--intermittency", **numbers.whole(0, 1 << 31), help="Frames for which a bond of --lifetime may be absent."
+    ),
+]
 ClusterTable = Annotated[
     Path | None,
     _output("--clusters", help="Size, share and centre of each cluster, as a table like -o."),
