@@ -49,10 +49,10 @@ OPTIONS = {
     "hbonds": "",
     "water-bridges": '--water-selection "resname SER" --selection2 "protein and not resname SER"',
     "rdf-sites": '--ags "name CA and resid 56" --ags "name CA and resid 169-171" --range 5 40 --norm none',
-    "rdf": '--select "name CA" --range 2 20 --norm none',
+    "rdf": '--select "name OW" --range 0 10',
     "coordination": '--select "name CA" --cutoff 8',
     "count": '--select "name CA and around 8 resid 56"',
-    "shells": '--select "resid 56" --waters "resname SER"',
+    "shells": '--select "protein and resid 50-59" --waters "resname SOL"',
     "native-contacts": '--select "name CA" --method soft_cut --radius 8 --min-separation 4',
     "residue-contacts": "",
     "contact-map": "--scheme ca --cutoff 8",
@@ -64,7 +64,7 @@ OPTIONS = {
 }
 
 # of these the first trajectory has no cells: ten frames of the same protein in water
-SOLVATED = {"density-profile", "structure-factor"}
+SOLVATED = {"rdf", "shells", "density-profile", "structure-factor"}
 FILES = {
     "adk.psf": datafiles.PSF,
     "adk.dcd": datafiles.DCD,
@@ -78,7 +78,7 @@ def gallery() -> tuple[str, dict[str, bytes]]:
 
     Raises RuntimeError if a command fails, KeyError if an analysis has no options or no formula.
     """
-    lines = ["# Gallery", "", "Each picture comes from the line above it: 98 frames of adenylate kinase.", ""]
+    lines = ["# Gallery", "", "Each picture comes from the line above it: adenylate kinase, 98 frames, or 10 in water.", ""]
     pictures = {}
     code = _digest_of_code()
     for name in ANALYSES:
@@ -110,7 +110,7 @@ def _picture(name: str, command: str, code: bytes) -> bytes:
     kept = KEPT / f"{name}-{hashlib.sha256(code + command.encode()).hexdigest()[:16]}.png"
     if not kept.exists():
         KEPT.mkdir(parents=True, exist_ok=True)
-        for old in KEPT.glob(f"{name}-*.png"):
+        for old in KEPT.glob(f"{name}-{'[0-9a-f]' * 16}.png"):
             old.unlink()
         with tempfile.TemporaryDirectory() as folder:
             here = Path(folder)
