@@ -152,3 +152,26 @@ def test_bad_input(tmp_path: Path) -> None:
     without = kn.open(tmp_path / "open.dcd", topology=kn.Atoms(9), stored=False)
     with pytest.raises(kn.ArgumentError, match="no cell with a volume, which a structure factor needs"):
         StructureFactor(without).run()
+
+
+def test_standard_errors_of_parts_and_memory(tmp_path: Path) -> None:
+    positions = random_positions(7, 41, TRICLINIC)
+    symbols = np.array(["O", "H"])[(np.arange(41) % 3 > 0).astype(int)]
+    traj = trajectory(tmp_path, positions, TRICLINIC, elements=symbols)
+    given: Any = {"kmax": 4.0, "kmin": 1.0, "nbins": 12, "by": "element"}
+    found = StructureFactor(traj, **given, n_blocks=3).run(workers=2)
+    whole = StructureFactor(traj, **given).run()
+    parts = [StructureFactor(traj, **given).run(frames=frames).results for frames in ([0, 1], [2, 3], [4, 5, 6])]
+    for name in ("structure_factor", "partial"):
+        np.testing.assert_allclose(found.results[name], whole.results[name], rtol=1e-12)
+        expected = np.std([one[name] for one in parts], axis=0, ddof=1) / np.sqrt(3)
+        np.testing.assert_allclose(found.results[f"{name}_error"], expected, rtol=1e-9)
+    names = [column.name for column in found.table().columns]
+    assert names[:3] == ["k", "structure_factor", "structure_factor_error"]
+    assert names[4:6] == ["H-H", "H-H_error"]
+    with pytest.raises(kn.ArgumentError, match="n_blocks=8 needs as many frames"):
+        StructureFactor(traj, n_blocks=8).run()
+    # Fourier sums of a worker are part of its memory
+    large = trajectory(tmp_path, positions, 10 * TRICLINIC)
+    with pytest.raises(kn.MemoryLimitError, match="memory"):
+        StructureFactor(large, kmax=9.0).run(memory="40 MiB")

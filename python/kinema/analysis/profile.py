@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -41,6 +41,12 @@ class ProfileAnalysis(DeclaredAnalysis):
     #: what the bins are of, with its unit
     axis: Quantity
     summarised_column: ClassVar[int | None] = None
+
+    @classmethod
+    def check_arguments(cls, given: Mapping[str, Any], *, followed: bool = False) -> None:
+        if followed and given.get("n_blocks", 1) > 1:
+            raise ArgumentError("n_blocks= divides all frames of a run, which --follow does not know; leave it out")
+        super().check_arguments(given, followed=followed)
 
     def _columns(self) -> Sequence[tuple[str, Quantity, NDArray[np.float64]]]:
         """Name, quantity and (bins,) values of each column of the table; by default one for each quantity."""

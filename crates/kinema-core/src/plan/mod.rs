@@ -201,6 +201,8 @@ impl Plan {
             let (decoded, fields) = stack.united(&plan.read_atoms, fields)?;
             budget.reading += transform_room(scanned, &decoded, fields, rooms);
         }
+        let scratch = jobs.iter().map(|job| job.kernel.scratch_bytes()).fold(0, u64::saturating_add);
+        budget.reading = budget.reading.saturating_add(scratch);
         // the second copy is made when the results are put together
         let kept = jobs.iter().map(|job| job.kernel.kept_bytes()).fold(0, u64::saturating_add);
         budget.tree = budget.tree.saturating_add(kept.saturating_mul(2));

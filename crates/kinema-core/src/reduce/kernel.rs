@@ -57,6 +57,10 @@ pub trait Kernel: Send + Sync {
     fn kept_bytes(&self) -> u64 {
         0
     }
+    /// Bytes of the buffers of a worker beside partials and frames ([`Kernel::Scratch`]), if they are worth counting.
+    fn scratch_bytes(&self) -> u64 {
+        0
+    }
     /// Bytes of a partial's rows, whose number depends on what frames hold, as of lists of pairs; 0 for others.
     fn list_bytes(&self, _partial: &Self::Partial) -> u64 {
         0
@@ -123,6 +127,8 @@ pub trait AnyKernel: Send + Sync {
     fn leaf_bytes(&self, n_frames: u64) -> u64;
     /// As [`Kernel::kept_bytes`].
     fn kept_bytes(&self) -> u64;
+    /// As [`Kernel::scratch_bytes`].
+    fn scratch_bytes(&self) -> u64;
     /// As [`Kernel::list_bytes`]; 0 for a partial of another kernel.
     fn list_bytes(&self, partial: &AnyPartial) -> u64;
     /// As [`Kernel::is_exact`].
@@ -190,6 +196,9 @@ impl<K: Kernel> AnyKernel for K {
     }
     fn kept_bytes(&self) -> u64 {
         Kernel::kept_bytes(self)
+    }
+    fn scratch_bytes(&self) -> u64 {
+        Kernel::scratch_bytes(self)
     }
     fn list_bytes(&self, partial: &AnyPartial) -> u64 {
         partial.downcast_ref().map_or(0, |partial| Kernel::list_bytes(self, partial))

@@ -249,8 +249,6 @@ class InterRDF(ProfileAnalysis):
     @classmethod
     def check_arguments(cls, given: Mapping[str, Any], *, followed: bool = False) -> None:
         check_rules(given)
-        if followed and given.get("n_blocks", 1) > 1:
-            raise ArgumentError("n_blocks= divides all frames of a run, which --follow does not know; leave it out")
         super().check_arguments(given, followed=followed)
 
     @property

@@ -20,7 +20,7 @@ from kinema.analysis.base import Pass, Passes, Results
 from kinema.analysis.declaration import Option, Quantity
 from kinema.analysis.density.cells import first_cell
 from kinema.analysis.density.elements import neutron_lengths
-from kinema.analysis.profile import ProfileAnalysis
+from kinema.analysis.profile import ProfileAnalysis, block_bounds, standard_error
 from kinema.base.choices import check_choice, whole_number
 from kinema.base.errors import ArgumentError
 from kinema.model.elements import symbols_of
@@ -60,6 +60,8 @@ class StructureFactor(ProfileAnalysis):
         f of each atom: 1, the coherent neutron scattering length of its element, or numbers of your own.
     by : {None, "element", "type", "name"}
         Also partial structure factors of all pairs of kinds of atoms, of which each has one weight.
+    n_blocks : int
+        Number of consecutive parts of the run, from which standard errors are taken; 1: none.
 
     After `run`
     -----------
@@ -72,6 +74,7 @@ class StructureFactor(ProfileAnalysis):
         Mean number of wave vectors of a frame in each bin, k and -k.
     results.partial : (nbins, pairs) float64, with by
         Partial structure factors of the pairs in `pairs`, without weights.
+    results.structure_factor_error, results.partial_error : the same shapes, with n_blocks
 
     Attributes
     ----------
@@ -114,13 +117,16 @@ class StructureFactor(ProfileAnalysis):
         nbins: Annotated[int, Option("--nbins", "Number of bins.", least=1)] = 100,
         weights: Annotated[Any, Option("--weights", "Weight of an atom.", choices=WEIGHTS)] = "equal",
         by: Annotated[str | None, Option("--by", "Also of all pairs of these kinds of atoms.", choices=BY)] = None,
+        n_blocks: Annotated[int, Option("--n-blocks", "Parts of the run to take standard errors from.", least=1)] = 1,
     ) -> None:
-        super().__init__(trajectory, select, kmax=kmax, kmin=kmin, nbins=nbins, weights=weights, by=by)
+        given = {"kmax": kmax, "kmin": kmin, "nbins": nbins, "weights": weights, "by": by, "n_blocks": n_blocks}
+        super().__init__(trajectory, select, **given)
         self.selection.check_unique()
         check_choice("by", "none" if by is None else by, BY)
         if not (np.isfinite([kmin, kmax]).all() and 0 <= kmin < kmax):
             raise ArgumentError(f"kmin and kmax are 0 <= kmin < kmax, found {kmin!r} and {kmax!r}")
         self._range, self._nbins = (float(kmin), float(kmax)), whole_number("nbins", nbins)
+        self._n_blocks = whole_number("n_blocks", n_blocks)
         with self._noting():
             self._factors = self._factors_of(weights)
             self._kinds, self._of = self._kinds_by(by)
@@ -161,7 +167,8 @@ class StructureFactor(ProfileAnalysis):
         return [str(kind) for kind in kinds], of
 
     def _passes(self, frames: FrameSelection) -> Passes:
-        first_cell(self.trajectory, frames, "a structure factor", periodic=True)
+        cell = first_cell(self.trajectory, frames, "a structure factor", periodic=True)
+        volume = abs(np.linalg.det(cell))
         kernel = _core.Kernel(
             "structure_factor",
             self.trajectory.n_atoms,
@@ -171,6 +178,9 @@ class StructureFactor(ProfileAnalysis):
             least=self._range[0],
             most=self._range[1],
             bins=self._nbins,
+            blocks=block_bounds(frames, self._n_blocks).astype(np.float64),
+            # one in (2 pi)^3 / volume
+            expected=int(min(volume * self._range[1] ** 3 / (6 * np.pi**2), 1e12)),
         )
         found = yield Pass(kernel)
         if not found["wave_vectors"].any():
@@ -180,23 +190,31 @@ class StructureFactor(ProfileAnalysis):
         return self._results_of(found)
 
     def _results_of(self, found: KernelResults) -> Results:
-        n = found["wave_vectors"].astype(np.float64)
+        numbers, sums = found["wave_vectors"].astype(np.float64), found["sums"]
         edges = np.linspace(*self._range, self._nbins + 1)
-        with np.errstate(invalid="ignore"):
-            means = found["sums"] / n
         results: dict[str, Any] = {"bins": (edges[1:] + edges[:-1]) / 2, "edges": edges}
+        results |= self._factors_in(sums.sum(axis=0), numbers.sum(axis=0))
+        if self._n_blocks > 1:
+            parts = [self._factors_in(*one) for one in zip(sums, numbers, strict=True)]
+            results |= {f"{name}_error": standard_error(np.array([one[name] for one in parts])) for name in parts[0]}
+        results["wave_vectors"] = numbers.sum(axis=0) / found["n_frames"][0]
+        return Results(**results)
+
+    def _factors_in(self, sums: NDArray[np.float64], numbers: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+        """Results by name, from (pairs, bins) sums over wave vectors and their (bins,) numbers."""
+        with np.errstate(invalid="ignore"):
+            means = sums / numbers
         squares = (self._factors**2).sum()
         if not self.pairs:
-            results["structure_factor"] = means[0] / squares
-        else:
-            sizes = np.bincount(self._of)
-            factors = np.array([self._factors[self._of == kind][0] for kind in range(len(sizes))])
-            both = np.array(list(combinations_with_replacement(range(len(sizes)), 2)))
-            times = np.where(both[:, 0] == both[:, 1], 1.0, 2.0) * factors[both].prod(axis=1)
-            results["structure_factor"] = (times[:, None] * means).sum(axis=0) / squares
-            results["partial"] = (means / np.sqrt(sizes[both].prod(axis=1).astype(np.float64))[:, None]).T
-        results["wave_vectors"] = n / found["n_frames"][0]
-        return Results(**results)
+            return {"structure_factor": means[0] / squares}
+        sizes = np.bincount(self._of)
+        factors = np.array([self._factors[self._of == kind][0] for kind in range(len(sizes))])
+        both = np.array(list(combinations_with_replacement(range(len(sizes)), 2)))
+        times = np.where(both[:, 0] == both[:, 1], 1.0, 2.0) * factors[both].prod(axis=1)
+        return {
+            "structure_factor": (times[:, None] * means).sum(axis=0) / squares,
+            "partial": (means / np.sqrt(sizes[both].prod(axis=1).astype(np.float64))[:, None]).T,
+        }
 
     @property
     def _labels(self) -> Sequence[str]:
@@ -207,9 +225,17 @@ class StructureFactor(ProfileAnalysis):
         columns = [
             Column(self.axis.name, of.bins, self.axis.unit),
             Column("structure_factor", of.structure_factor, "1", digits=self._digits),
+            *self._errors("structure_factor", "structure_factor", ...),
             # a number beside the curves
             Column("wave_vectors", of.wave_vectors),
         ]
-        for label, values in zip(self._labels, of.partial.T if self.pairs else (), strict=True):
-            columns.append(Column(label, values, "1", digits=self._digits))
+        for place, label in enumerate(self._labels):
+            columns.append(Column(label, of.partial[:, place], "1", digits=self._digits))
+            columns += self._errors(label, "partial", (slice(None), place))
         return Table(self._title, tuple(columns), x=self.axis.name)
+
+    def _errors(self, label: str, name: str, places: Any) -> list[Column]:
+        """The column of standard errors, if the run has parts."""
+        if self._n_blocks == 1:
+            return []
+        return [Column(f"{label}_error", self.results[f"{name}_error"][places], "1", digits=self._digits)]

@@ -17,6 +17,7 @@ use crate::cpu::Cpu;
 use crate::partials::bytes::{Reader, Writer};
 use crate::partials::series::nothing_gathered;
 use crate::registry::KernelInfo;
+use crate::run_parts::RunParts;
 
 /// Species at most: there are sums for each pair.
 const MOST_SPECIES: usize = 128;
@@ -24,10 +25,11 @@ const MOST_SPECIES: usize = 128;
 const HELD: usize = 1 << 22;
 
 /// `atoms`; `factors`, one for each, 1 if left out; `species`, a number from 0 for each, 0 if left out. `least`, `most` and
-/// `bins` of |k|, 1/angstrom.
+/// `bins` of |k|, 1/angstrom. `blocks`: as [`RunParts`]. `expected`: number of wave vectors of a frame, for the memory of a
+/// run; 0 if left out.
 ///
-/// Results: "sums" (pairs, bins) over wave vectors and frames, pairs of species 0 0, 0 1, ..., 1 1, ...; "wave_vectors" (bins),
-/// uint64, their number in all frames, k and -k; "n_frames" (1).
+/// Results: "sums" (parts, pairs, bins) over wave vectors and frames, pairs of species 0 0, 0 1, ..., 1 1, ...; "wave_vectors"
+/// (parts, bins), uint64, their number in all frames, k and -k; "n_frames" (1).
 pub const KERNEL: KernelInfo = KernelInfo {
     id: ID,
     make: |arguments| Ok(Arc::new(StructureFactor::new(arguments)?)),
@@ -36,11 +38,12 @@ pub const KERNEL: KernelInfo = KernelInfo {
         let all = all.with("most", 1.5).with("bins", 20_i64);
         let species: Vec<u32> = (0..n_atoms).map(|atom| u32::from(atom % 3 == 1)).collect();
         let factors: Vec<f64> = (0..n_atoms).map(|atom| f64::from(atom % 5) - 1.5).collect();
-        vec![all.clone().with("factors", factors), all.with("least", 0.5).with("species", species)]
+        let parts = all.clone().with("blocks", vec![0.0, 2.0]).with("expected", 1000_i64);
+        vec![all.with("factors", factors), parts.with("least", 0.5).with("species", species)]
     },
 };
 
-const ID: &str = "structure_factor/1";
+const ID: &str = "structure_factor/2";
 
 struct StructureFactor {
     cpu: Cpu,
@@ -49,14 +52,17 @@ struct StructureFactor {
     species: Vec<Vec<(u32, f64)>>,
     bins: Bins,
     longest: f64,
+    blocks: RunParts,
+    expected: u64,
 }
 
 /// Sums over frames.
 #[derive(Debug, Clone)]
 struct FactorSums {
     n_frames: u64,
+    /// Part by part of the run.
     wave_vectors: Vec<u64>,
-    /// Pair by pair.
+    /// Part by part, pair by pair.
     sums: Vec<f64>,
 }
 
@@ -94,7 +100,9 @@ impl StructureFactor {
             species[*number as usize].push((place as u32, factor));
         }
         let bins = Bins::from_arguments(arguments)?;
-        Ok(Self { cpu: arguments.cpu(), atoms, species, bins, longest: arguments.positive("most")? })
+        let expected = if arguments.has("expected") { arguments.count("expected", 0)? as u64 } else { 0 };
+        let (longest, blocks) = (arguments.positive("most")?, RunParts::from_arguments(arguments)?);
+        Ok(Self { cpu: arguments.cpu(), atoms, species, bins, longest, blocks, expected })
     }
 
     fn n_pairs(&self) -> usize {
@@ -108,14 +116,24 @@ impl StructureFactor {
             return Err(Error::new(ErrorKind::Corrupt, what));
         }
         let positions = frame.finite_positions(0)?.as_chunks::<3>().0;
+        let (n_bins, part) = (self.bins.len(), self.blocks.of(frame.number));
+        let numbers = &mut partial.wave_vectors[part * n_bins..][..n_bins];
+        let sums = &mut partial.sums[part * n_bins * self.n_pairs()..][..n_bins * self.n_pairs()];
         for vectors in WaveVectors::new(&lattice, self.longest)?.in_parts(HELD / self.species.len()) {
-            self.add_part(&vectors, positions, scratch, partial);
+            self.add_part(&vectors, positions, scratch, numbers, sums);
         }
         partial.n_frames = partial.n_frames.saturating_add(1);
         Ok(())
     }
 
-    fn add_part(&self, vectors: &WaveVectors, positions: &[[f32; 3]], scratch: &mut Scratch, partial: &mut FactorSums) {
+    fn add_part(
+        &self,
+        vectors: &WaveVectors,
+        positions: &[[f32; 3]],
+        scratch: &mut Scratch,
+        numbers: &mut [u64],
+        of_bins: &mut [f64],
+    ) {
         let n = vectors.len();
         scratch.fourier.clear();
         scratch.fourier.resize(n * self.species.len(), [0.0; 2]);
@@ -129,13 +147,13 @@ impl StructureFactor {
             let Some(bin) = self.bins.number(length) else { continue };
             let bin = bin as usize;
             // k and -k
-            partial.wave_vectors[bin] = partial.wave_vectors[bin].saturating_add(2);
+            numbers[bin] = numbers[bin].saturating_add(2);
             let mut pair = 0;
             for first in 0..self.species.len() {
                 let a = of(first, at);
                 for second in first..self.species.len() {
                     let b = of(second, at);
-                    partial.sums[pair * n_bins + bin] += 2.0 * (a[0] * b[0] + a[1] * b[1]);
+                    of_bins[pair * n_bins + bin] += 2.0 * (a[0] * b[0] + a[1] * b[1]);
                     pair += 1;
                 }
             }
@@ -156,12 +174,18 @@ impl Kernel for StructureFactor {
     }
 
     fn empty(&self) -> FactorSums {
-        let n_bins = self.bins.len();
+        let n_bins = self.bins.len() * self.blocks.len();
         FactorSums { n_frames: 0, wave_vectors: vec![0; n_bins], sums: vec![0.0; n_bins * self.n_pairs()] }
     }
 
     fn partial_bytes(&self) -> u64 {
-        8 * (self.bins.len() * (1 + self.n_pairs())) as u64
+        8 * (self.blocks.len() * self.bins.len() * (1 + self.n_pairs())) as u64
+    }
+
+    fn scratch_bytes(&self) -> u64 {
+        // of half of the wave vectors; powers of the points of a chunk take less
+        let fourier = (self.expected / 2).saturating_mul(self.species.len() as u64).min(HELD as u64);
+        size_of::<[f64; 2]>() as u64 * fourier
     }
 
     fn accumulate(&self, partial: &mut FactorSums, frames: &Frames<'_>, scratch: &mut Scratch) -> Result<()> {
@@ -182,10 +206,10 @@ impl Kernel for StructureFactor {
         if partial.n_frames == 0 {
             return Err(nothing_gathered(ID));
         }
-        let n_bins = self.bins.len();
+        let (n_bins, n_parts) = (self.bins.len(), self.blocks.len());
         Ok(vec![
-            ResultArray::new("sums", vec![self.n_pairs(), n_bins], partial.sums),
-            ResultArray::new("wave_vectors", vec![n_bins], partial.wave_vectors),
+            ResultArray::new("sums", vec![n_parts, self.n_pairs(), n_bins], partial.sums),
+            ResultArray::new("wave_vectors", vec![n_parts, n_bins], partial.wave_vectors),
             ResultArray::new("n_frames", vec![1], vec![partial.n_frames]),
         ])
     }
@@ -201,7 +225,7 @@ impl Kernel for StructureFactor {
     }
 
     fn from_bytes(&self, bytes: &[u8]) -> Result<FactorSums> {
-        let (n_bins, n_pairs) = (self.bins.len(), self.n_pairs());
+        let (n_bins, n_pairs) = (self.bins.len() * self.blocks.len(), self.n_pairs());
         let mut reader = Reader::new(ID, bytes)?;
         reader.same(n_bins as u64, "number of bins")?;
         reader.same((n_bins * n_pairs) as u64, "number of sums")?;
