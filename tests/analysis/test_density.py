@@ -85,6 +85,13 @@ def test_files_and_a_picture(tmp_path: Path) -> None:
         np.testing.assert_array_equal(stored["grid"], density.results.grid)
         np.testing.assert_array_equal(stored["edges_z"], density.results.edges_z)
     grids = pytest.importorskip("gridData")
+    mrcfile = pytest.importorskip("mrcfile")
+    density.save(tmp_path / "a.mrc")
+    mapped = grids.Grid(str(tmp_path / "a.mrc"))
+    np.testing.assert_array_equal(mapped.grid, density.results.grid.astype(np.float32))
+    for name in ("origin", "delta"):
+        np.testing.assert_allclose(getattr(mapped, name), density.results[name], rtol=1e-6)
+    assert mrcfile.validate(tmp_path / "a.mrc")
     density.save(tmp_path / "a.dx")
     stored = grids.Grid(str(tmp_path / "a.dx"))
     np.testing.assert_allclose(stored.grid, density.results.grid, rtol=1e-5, atol=1e-7)
@@ -165,6 +172,8 @@ def test_a_grid_along_the_edges_of_a_triclinic_cell(tmp_path: Path) -> None:
         assert stored["grid"].attrs["unit"] == "angstrom^-3"
     with pytest.raises(kn.ArgumentError, match=r"a\.dx.*not right-angled"):
         found.save(tmp_path / "a.dx")
+    with pytest.raises(kn.ArgumentError, match=r"a\.mrc.*not right-angled"):
+        found.save(tmp_path / "a.mrc")
     found.save(tmp_path / "a.csv")
     assert "a (angstrom),b (angstrom),c (angstrom),density" in (tmp_path / "a.csv").read_text()
     with pytest.raises(kn.ArgumentError, match="leave out gridcenter"):

@@ -27,8 +27,8 @@ class GridAnalysis(DeclaredAnalysis):
     """An analysis whose result is a quantity in the bins of a grid along x, y and z.
 
     Tables have a row for each bin, with its centre. `save` also writes .npz and .h5 (`grid`, `edges_x`, `edges_y`,
-    `edges_z`, `origin`, `delta`, `provenance`; `cell`, if the grid is along the edges of a cell), and .dx through
-    GridDataFormats, for grids along x, y and z. The picture has three sections through the middle of the grid.
+    `edges_z`, `origin`, `delta`, `provenance`; `cell`, if the grid is along the edges of a cell), and for grids along x, y
+    and z .dx through GridDataFormats and .mrc through mrcfile, in single precision. The picture has three sections through the middle of the grid.
 
     After `run`
     -----------
@@ -45,6 +45,7 @@ class GridAnalysis(DeclaredAnalysis):
         ".npz": "the grid with its edges",
         ".h5": "the same in HDF5",
         ".dx": "the grid for OpenDX",
+        ".mrc": "the grid as an MRC2014 map",
     }
 
     @property
@@ -113,12 +114,29 @@ class GridAnalysis(DeclaredAnalysis):
             raise ArgumentError(
                 f"{name}: the grid is along the edges of a cell that is not right-angled; save .npz or .h5"
             )
+        if suffix == ".mrc":
+            self._write_mrc(path, name)
+            return
         try:
             from gridData import Grid
         except ImportError as error:
             raise missing_package(f"a {suffix} file", "GridDataFormats", "mdanalysis", error, name) from None
         grid = Grid(of.grid, edges=list(self.edges), metadata={"provenance": "; ".join(lines)})
         grid.export(path)
+
+    def _write_mrc(self, path: str, name: str) -> None:
+        # not by GridDataFormats, which rounds the origin to a multiple of the bins
+        try:
+            import mrcfile
+        except ImportError as error:
+            raise missing_package("a .mrc file", "mrcfile", "mdanalysis", error, name) from None
+        with mrcfile.new(path, overwrite=True) as file:
+            file.set_data(np.ascontiguousarray(self.results.grid.T, np.float32))
+            file.set_volume()
+            file.voxel_size = tuple(self.results.delta)
+            file.header.origin = tuple(self.results.origin)
+            unit = self._main.unit
+            file.add_label(self._main.description if unit == "1" else f"{self._main.description}, {unit}")
 
     def _write_hdf5(self, path: str, arrays: Mapping[str, Any], lines: list[str]) -> None:
         import h5py
