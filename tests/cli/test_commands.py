@@ -293,10 +293,11 @@ def test_a_reference_of_another_order_is_refused(files, run_kinema, tmp_path):
     assert lone.returncode == 2 and "--reference" in lone.stderr
 
 
-def test_a_summary_has_the_error_of_the_mean(files: Any, run_kinema: Any) -> None:
+def test_a_summary_has_the_error_of_the_mean(files: Any, run_kinema: Any, tmp_path: Path) -> None:
+    table = str(tmp_path / "rgyr.csv")
     words = ("rgyr", "-f", str(files.dcd), "-s", str(files.psf), "--select", "name CA", "--output-unit", "nm")
-    found = json.loads(run_kinema("--json", *words, "-o", "rgyr.csv").stdout)
-    (expected,) = json.loads(run_kinema("--json", "summarise", "rgyr.csv").stdout)["columns"]
+    found = json.loads(run_kinema("--json", *words, "-o", table).stdout)
+    (expected,) = json.loads(run_kinema("--json", "summarise", table).stdout)["columns"]
     assert found["error"] == pytest.approx(expected["error"], rel=1e-5)
     assert found["error_has_plateau"] is expected["has_plateau"] is False
     # the error of one frame is not known
