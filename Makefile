@@ -75,8 +75,8 @@ test-rust: $(VENV)/.stamp-packages
 	MDANALYSIS_TESTS_DATA=$$($(BIN)/python tools/test_data_folder.py) $(TIMED) "Rust tests" $(CARGO_TEST) --tests -- --include-ignored
 	$(TIMED) "Rust code of documents" $(CARGO_TEST) --doc -- --include-ignored
 
-# One more than cores: tests of processes, which wait, have lanes of their own (kinema.testing.programs.lanes).
-TEST_PROCESSES ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 1)')
+# Two more than cores: tests of processes, which wait, have two lanes of their own (kinema.testing.programs.lanes).
+TEST_PROCESSES ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 2)')
 PYTEST := $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadscope --durations 0 --durations-min 10
 test-python: $(VENV)/.stamp-checked bytecode
 	$(TIMED) "Python tests" $(PYTEST)
