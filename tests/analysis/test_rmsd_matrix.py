@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 
@@ -145,3 +146,40 @@ def test_each_frame_against_another_trajectory(adk: kn.Trajectory, tmp_path: Pat
     rows.save(tmp_path / "rows.csv")
     alone = kn.analysis.RMSDMatrix(adk, "name CA", other=adk.read(frames=[7])[0]).run(stop=12).results
     np.testing.assert_allclose(alone.dist_matrix, whole[:, 7:8], atol=1e-9)
+
+
+@pytest.mark.parametrize("frames", [range(0, 98, 3), [*range(90, 50, -4), 3, 7]])
+def test_pairs_below_a_cutoff(adk: kn.Trajectory, frames: Any, tmp_path: Path) -> None:
+    frames = np.array(frames)
+    whole = kn.analysis.RMSDMatrix(adk, "name CA").run(frames=frames).results.dist_matrix
+    pairs = kn.analysis.RMSDMatrix(adk, "name CA", cutoff=1.5)
+    found = pairs.run(frames=frames, workers=3).results
+    near = {
+        (min(frames[i], frames[j]), max(frames[i], frames[j])): whole[i, j]
+        for i, j in np.argwhere(whole < 1.5)
+        if i != j
+    }
+    assert 0 < len(near) < len(frames) * (len(frames) - 1) // 2
+    assert list(zip(found.first, found.second, strict=True)) == sorted(near)
+    np.testing.assert_array_equal(found.distance, [near[pair] for pair in sorted(near)])
+    np.testing.assert_array_equal(found.neighbors, (whole < 1.5).sum(axis=1) - 1)
+    pairs.save(tmp_path / "pairs.csv")
+    rows = [line for line in (tmp_path / "pairs.csv").read_text().splitlines() if line[0] not in "#f"]
+    assert len(rows) == len(near)
+    pairs.save(tmp_path / "pairs.h5")
+    with h5py.File(tmp_path / "pairs.h5") as file:
+        np.testing.assert_array_equal(file["distance"], found.distance)
+        np.testing.assert_array_equal(file["second"], found.second)
+    pairs.plot(tmp_path / "pairs.png")
+
+
+def test_pairs_that_cannot_be_listed(adk: kn.Trajectory) -> None:
+    pairs = kn.analysis.RMSDMatrix
+    with pytest.raises(kn.ArgumentError, match="a frame is named twice"):
+        pairs(adk, "name CA", cutoff=1.5).run(frames=[0, 4, 4])
+    with pytest.raises(kn.ArgumentError, match="leave out cutoff= or other="):
+        pairs(adk, "name CA", cutoff=1.5, other=adk)
+    with pytest.raises(kn.ArgumentError, match="cutoff"):
+        pairs(adk, "name CA", cutoff=0.0)
+    none = pairs(adk, "name CA", cutoff=1e-3).run(step=40)
+    assert none.results.distance.shape == (0,) and not none.results.neighbors.any()

@@ -13,7 +13,7 @@ use crate::analyses::pairs::{
     residue_contacts, residue_distances, shells, water_bridges,
 };
 use crate::analyses::structure::{
-    average, covariance, dssp, frame_rmsds, gyration, positions, projections, rgyr, rmsd, rmsf, sasa,
+    average, covariance, dssp, frame_rmsds, gyration, near_frames, positions, projections, rgyr, rmsd, rmsf, sasa,
 };
 use crate::arguments::Arguments;
 
@@ -74,6 +74,7 @@ pub static KERNELS: &[KernelInfo] = &[
     jumps::KERNEL,
     mindist::KERNEL,
     native_contacts::KERNEL,
+    near_frames::KERNEL,
     neighbors::KERNEL,
     positions::KERNEL,
     residue_contacts::KERNEL,

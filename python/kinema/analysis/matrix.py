@@ -96,6 +96,11 @@ class MatrixAnalysis(DeclaredAnalysis):
         """(n (n - 1) / 2,) values above the diagonal, row after row; None for matrices that need all values."""
         return None
 
+    def _main_dataset(self) -> tuple[str, NDArray[np.floating]]:
+        """Name and values of the main data set of a .h5 file."""
+        condensed = self._condensed()
+        return ("matrix", self._matrix()) if condensed is None else ("condensed", condensed)
+
     def _datasets(self) -> Mapping[str, NDArray[Any]]:
         """Further data sets of a .h5 file."""
         return {}
@@ -147,8 +152,7 @@ class MatrixAnalysis(DeclaredAnalysis):
     def _write_other(self, path: str, name: str) -> None:
         import h5py
 
-        condensed = self._condensed()
-        values, dataset = (self._matrix(), "matrix") if condensed is None else (condensed, "condensed")
+        dataset, values = self._main_dataset()
         quantity = self.quantities[0]
         with h5py.File(path, "w", track_order=True) as file:
             # by which a later call recognises the file as one that it may replace

@@ -261,6 +261,21 @@ def draw_matrix(
     return figure
 
 
+def draw_pairs(first: Column, second: Column, values: Column, limits: tuple[int, int], axis: str, title: str) -> Figure:
+    """A map of a matrix of which some pairs are known, in both orders, with its first row on top."""
+    figure = Figure(figsize=(6.4, 5.8), layout="constrained")
+    axes = figure.subplots()
+    both = [np.concatenate([first.values, second.values]), np.concatenate([second.values, first.values])]
+    size = max(0.2, 360 / (limits[1] - limits[0] + 1))
+    twice = np.concatenate([values.values, values.values])
+    points = axes.scatter(both[0], both[1], c=twice, s=size**2, marker="s", linewidths=0, rasterized=True)
+    margin = 0.5
+    axes.set(xlabel=axis, ylabel=axis, title=title)
+    axes.set(xlim=(limits[0] - margin, limits[1] + margin), ylim=(limits[1] + margin, limits[0] - margin))
+    figure.colorbar(points, ax=axes, label=_shown(values.label))
+    return figure
+
+
 def draw_functions(
     x: Column,
     panels: Sequence[tuple[str, Sequence[Column]]],

@@ -15,8 +15,21 @@ pub trait ListPerFrame: Send + Sync + 'static {
     const COLUMNS: &'static [ListColumn];
     /// Buffers that each worker keeps for it.
     type Scratch: Default + Send + 'static;
+    /// Frames that are prepared together.
+    const BATCH: usize = 1;
     /// Fields and atom sets.
     fn needs(&self) -> Needs;
+    /// As [`Kernel::kept_bytes`].
+    fn kept_bytes(&self) -> u64 {
+        0
+    }
+    /// Computes what several frames can share, before [`ListPerFrame::list`] is called with each of them in order.
+    ///
+    /// # Errors
+    /// As [`ListPerFrame::list`].
+    fn prepare(&self, _frames: &[Frame<'_>], _scratch: &mut Self::Scratch) -> Result<()> {
+        Ok(())
+    }
     /// Adds the rows of a frame to all columns.
     ///
     /// # Errors
@@ -45,16 +58,27 @@ impl<P: ListPerFrame> Kernel for ListRows<P> {
         Lists::default()
     }
 
+    fn kept_bytes(&self) -> u64 {
+        self.0.kept_bytes()
+    }
+
     fn list_bytes(&self, partial: &Lists) -> u64 {
         partial.bytes()
     }
 
     fn accumulate(&self, partial: &mut Lists, frames: &Frames<'_>, scratch: &mut P::Scratch) -> Result<()> {
-        for frame in frames.iter() {
-            let add = |rows: &mut ListChunk| self.0.list(&frame, scratch, rows);
-            partial.add_frame(P::COLUMNS, frame.stamp, add).map_err(|error| error.with_frame(frame.number))?;
+        let mut frames = frames.iter();
+        let mut batch = Vec::with_capacity(P::BATCH);
+        loop {
+            batch.clear();
+            batch.extend(frames.by_ref().take(P::BATCH));
+            let Some(first) = batch.first() else { return Ok(()) };
+            self.0.prepare(&batch, scratch).map_err(|error| error.with_frame(first.number))?;
+            for frame in &batch {
+                let add = |rows: &mut ListChunk| self.0.list(frame, scratch, rows);
+                partial.add_frame(P::COLUMNS, frame.stamp, add).map_err(|error| error.with_frame(frame.number))?;
+            }
         }
-        Ok(())
     }
 
     fn merge(&self, left: &mut Lists, right: Lists) -> Result<()> {

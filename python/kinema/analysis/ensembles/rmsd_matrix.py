@@ -18,10 +18,13 @@ from kinema import _core
 from kinema.analysis.base import Pass, Passes, Results, results_per_frame
 from kinema.analysis.declaration import Option, Quantity, Weights
 from kinema.analysis.matrix import MatrixAnalysis, Square, n_pairs
-from kinema.base.choices import MATCH
+from kinema.base.choices import MATCH, positive_number
 from kinema.base.errors import ArgumentError
+from kinema.base.printable import counted
+from kinema.storage.tables import Column, Table
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
     from kinema.execution.results_file import ResultDataset
@@ -83,23 +86,53 @@ class AllPairs:
         """Gives back the memory of positions."""
         self.positions = self.positions[:0]
 
+    def near(self, frames: FrameSelection, cutoff: float) -> Generator[Pass, Any, dict[str, NDArray[Any]]]:
+        """Pairs of frames whose positions have been read, with an RMSD below `cutoff`: "first", "second", "distance".
+
+        Frames are numbers in the trajectory, first < second, and pairs ascend. Raises ArgumentError for a frame that is
+        listed twice.
+        """
+        self._note_rotation()
+        numbers, order = np.unique(frames.numbers(), return_index=True)
+        if len(numbers) < len(frames):
+            raise ArgumentError("cutoff= lists pairs of different frames, but a frame is named twice; name each once")
+        rows = self.positions.reshape(len(frames), -1)
+        is_ascending = np.array_equal(order, np.arange(len(order)))
+        given = self._given(rows if is_ascending else rows[order], numbers)
+        found = yield Pass(_core.Kernel("near_frames", self._trajectory.n_atoms, cutoff=cutoff, **given))
+        # rows come in the order of the frames of the run
+        places = np.searchsorted(numbers, frames.numbers())
+        first = np.repeat(places, np.diff(np.asarray(found["first_row"])))
+        second = np.asarray(found["j"]).astype(np.int64)
+        low, high = np.minimum(first, second), np.maximum(first, second)
+        by_pair = np.lexsort((high, low))
+        pairs = {"first": numbers[low], "second": numbers[high], "distance": np.asarray(found["distance"])}
+        return {name: values[by_pair] for name, values in pairs.items()}
+
     def condensed(self, frames: FrameSelection) -> Generator[Pass, Any, NDArray[np.float64]]:
         """The condensed matrix of frames whose positions have been read."""
-        if self._superposition:
-            from kinema.transforms.reference import note_free_rotation
-
-            note_free_rotation(self.positions[0].astype(np.float64), self._weights)
+        self._note_rotation()
         # a frame that is listed twice is compared once
         numbers, first, places = np.unique(frames.numbers(), return_index=True, return_inverse=True)
         is_ascending = np.array_equal(places, np.arange(len(places)))
         rows = self.positions.reshape(len(frames), -1)
-        given = {"structures": rows if is_ascending else rows[first], "numbers": numbers.astype(np.float64)}
-        given |= {"weights": self._weights, "superposed": self._superposition}
+        given = self._given(rows if is_ascending else rows[first], numbers)
         found = yield Pass(_core.Kernel("frame_rmsds", self._trajectory.n_atoms, **given))
         values = np.asarray(found["values"])
         if is_ascending:
             return condensed_of_rows(values)
         return _rearranged(condensed_of_rows(values[first]), places, len(numbers))
+
+    def _note_rotation(self) -> None:
+        if self._superposition:
+            from kinema.transforms.reference import note_free_rotation
+
+            note_free_rotation(self.positions[0].astype(np.float64), self._weights)
+
+    def _given(self, structures: NDArray[np.float32], numbers: NDArray[np.integer]) -> dict[str, Any]:
+        """Arguments of the kernels that compare frames with each other; `numbers` ascend."""
+        given: dict[str, Any] = {"structures": structures, "numbers": numbers.astype(np.float64)}
+        return given | {"weights": self._weights, "superposed": self._superposition}
 
 
 def condensed_of_rows(rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -145,6 +178,9 @@ class RMSDMatrix(MatrixAnalysis):
         Each frame is compared with all frames of this trajectory, or with one structure, instead of pairs of frames.
         All of its frames are read; slice a Trajectory to have fewer. Its atoms and transforms are found as those of
         the reference of `RMSD`.
+    cutoff : float, optional, angstrom
+        List the pairs of frames with an RMSD below it, instead of a matrix, which 100,000 frames would not fit into.
+        (MDAnalysis' `cutoff` is another: of a warning.)
     match : {"masses", "names", "order"}
         Property that must agree between the atoms of `other` and of the trajectory.
     tol_mass : float
@@ -156,8 +192,12 @@ class RMSDMatrix(MatrixAnalysis):
         Symmetric, 0 on the diagonal; made from `condensed` on first access. With `other` (frames, frames of other).
     results.condensed : (frames * (frames - 1) / 2,) float64, angstrom, without `other`
         The values above the diagonal, row after row, as `scipy.spatial.distance.squareform` takes them.
+    results.first, results.second, results.distance : (pairs,) int64, int64 and float64, angstrom, with `cutoff`
+        Pairs of frames, numbers in the trajectory, first < second; and their RMSDs. Pairs ascend.
+    results.neighbors : (frames,) int64, with `cutoff`
+        Number of other frames below the cutoff.
     results.frames, results.time : (frames,)
-    results.values : the condensed matrix; with `other` the matrix
+    results.values : the condensed matrix; with `other` the matrix; with `cutoff` the RMSDs
 
     Raises
     ------
@@ -201,13 +241,25 @@ class RMSDMatrix(MatrixAnalysis):
             ),
         ] = "masses",
         tol_mass: float = 0.1,
+        cutoff: Annotated[
+            float | None,
+            Option(
+                "--cutoff",
+                "List pairs of frames below this RMSD, instead of the matrix.",
+                takes="number",
+                unit="angstrom",
+                least=0,
+            ),
+        ] = None,
     ) -> None:
-        given = {} if other is None else {"other": other, "match": match, "tol_mass": tol_mass}
+        given: dict[str, Any] = {} if other is None else {"other": other, "match": match, "tol_mass": tol_mass}
+        given |= {} if cutoff is None else {"cutoff": positive_number("cutoff", cutoff)}
+        self.check_arguments(given)
         super().__init__(trajectory, select, weights=weights, superposition=superposition, **given)
         with self._noting():
             self._weights = self._weights_of(weights)
             self._pairs = AllPairs(trajectory, self.selection, self._weights, bool(superposition))
-            self._superposition = bool(superposition)
+            self._superposition, self._cutoff = bool(superposition), cutoff
             self._other: Reference | None = None
             if other is not None:
                 from kinema.transforms.reference import Reference
@@ -220,6 +272,8 @@ class RMSDMatrix(MatrixAnalysis):
     def check_arguments(cls, given: Mapping[str, Any], *, followed: bool = False) -> None:
         if followed:
             raise ArgumentError("pairs of frames need all frames, and --follow cannot read them twice; leave it out")
+        if "cutoff" in given and "other" in given:
+            raise ArgumentError("cutoff= lists pairs of frames of one trajectory; leave out cutoff= or other=")
         if "match" in given and "other" not in given:
             raise ArgumentError("match= says how atoms are compared with those of other=; name that file")
         super().check_arguments({name: one for name, one in given.items() if name != "match"}, followed=followed)
@@ -231,6 +285,9 @@ class RMSDMatrix(MatrixAnalysis):
 
     def _matrix_bytes(self, frames: FrameSelection) -> tuple[int, int, int]:
         n = len(frames)
+        if self._cutoff is not None:
+            # pairs count while they come
+            return n, n, self._pairs.bytes_of_positions(n)
         if self._other is None:
             return n, n, self._pairs.bytes_of(n)
         n_others = self._other.n_frames
@@ -242,6 +299,8 @@ class RMSDMatrix(MatrixAnalysis):
         if len(frames) < 2:
             raise ArgumentError(f"pairs of frames need at least two frames, found {len(frames)}")
         yield from self._pairs.read(frames)
+        if self._cutoff is not None:
+            return (yield from self._near(frames, self._cutoff))
         condensed = yield from self._pairs.condensed(frames)
         numbers = frames.numbers().astype(np.int64)
         square = Square(condensed, len(numbers))
@@ -251,6 +310,22 @@ class RMSDMatrix(MatrixAnalysis):
             frames=numbers,
             time=self._pairs.time,
             values=condensed.reshape(-1, 1),
+        )
+        self._pairs.forget()
+        return found
+
+    def _near(self, frames: FrameSelection, cutoff: float) -> Passes:
+        """Pairs of frames below the cutoff."""
+        pairs = yield from self._pairs.near(frames, cutoff)
+        numbers, ordered = frames.numbers().astype(np.int64), np.sort(frames.numbers())
+        both = np.searchsorted(ordered, np.concatenate([pairs["first"], pairs["second"]]))
+        neighbors = np.bincount(both, minlength=len(ordered))[np.searchsorted(ordered, numbers)]
+        found = Results(
+            **pairs,
+            neighbors=neighbors,
+            frames=numbers,
+            time=self._pairs.time,
+            values=pairs["distance"].reshape(-1, 1),
         )
         self._pairs.forget()
         return found
@@ -269,6 +344,32 @@ class RMSDMatrix(MatrixAnalysis):
         results = results_per_frame(frames, found)
         return Results(dist_matrix=results.values, **dict(results))
 
+    @property
+    def summarised(self) -> tuple[Any, Quantity]:
+        if self._cutoff is None:
+            return super().summarised
+        return self.results.neighbors[:, None], Quantity("neighbors", "a frame", "frames below the cutoff")
+
+    @property
+    def summarised_over(self) -> str | None:
+        return super().summarised_over if self._cutoff is None else counted(len(self.results.frames), "frame")
+
+    def _table(self) -> Table:
+        if self._cutoff is None:
+            return super()._table()
+        found = self.results
+        rmsd = Column("rmsd", found.distance, "angstrom", digits=self._digits)
+        return Table(self._title, (Column("first", found.first), Column("second", found.second), rmsd), x="first")
+
+    def _figure(self, table: Table) -> Figure:
+        if self._cutoff is None:
+            return super()._figure(table)
+        from kinema.analysis.plotting import draw_pairs
+
+        first, second, rmsd = table.columns
+        of_run = self.results.frames
+        return draw_pairs(first, second, rmsd, (int(of_run.min()), int(of_run.max())), self.of, self._title)
+
     def _matrix(self) -> NDArray[np.floating]:
         return np.asarray(self.results.dist_matrix)
 
@@ -278,8 +379,12 @@ class RMSDMatrix(MatrixAnalysis):
         condensed: NDArray[np.float64] = self.results.condensed
         return condensed
 
+    def _main_dataset(self) -> tuple[str, NDArray[np.floating]]:
+        return super()._main_dataset() if self._cutoff is None else ("distance", self.results.distance)
+
     def _datasets(self) -> Mapping[str, NDArray[Any]]:
-        return {"frames": np.asarray(self.results.frames), "time": np.asarray(self.results.time)}
+        pairs = () if self._cutoff is None else ("first", "second", "neighbors")
+        return {name: np.asarray(self.results[name]) for name in ("frames", "time", *pairs)}
 
     def _labels(self) -> tuple[Sequence[str], Sequence[str]]:
         labels = [str(number) for number in self.results.frames]

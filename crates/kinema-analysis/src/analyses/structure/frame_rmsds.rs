@@ -26,37 +26,7 @@ use crate::superposition::many::{BATCH, Columns, Few, Structures};
 /// earlier half has their pairs. A frame that is not among them has nan.
 pub const KERNEL: KernelInfo = KernelInfo {
     id: FrameRmsds::ID,
-    make: |arguments| {
-        let (shape, positions) = arguments.singles("structures")?;
-        let &[n, width] = shape else { return Err(arguments.wrong("structures", "single numbers (n, 3 * atoms)")) };
-        let compared = if arguments.has("numbers") {
-            let numbers: Vec<u64> = arguments.numbers("numbers")?.iter().map(|number| *number as u64).collect();
-            if numbers.len() != n || !numbers.is_sorted_by(|a, b| a < b) {
-                return Err(arguments.wrong("numbers", "one number for each structure, ascending"));
-            }
-            Compared::Among { numbers }
-        } else {
-            let n_frames = if arguments.has("n_frames") { arguments.count("n_frames", 0)? } else { 0 };
-            let atoms = arguments.unique_atoms("atoms")?;
-            if 3 * atoms.len() != width {
-                return Err(arguments.wrong("structures", &format!("of {} atoms", atoms.len())));
-            }
-            Compared::Frames { atoms, n_frames }
-        };
-        let weights = arguments.optional_numbers("weights")?;
-        let superposed = arguments.flag("superposed", true)?;
-        let new = |positions: &[f32], weights: Option<&[f64]>| {
-            Structures::new(arguments.cpu(), positions, width / 3, weights, superposed)
-        };
-        let structures = match &compared {
-            Compared::Frames { atoms, .. } if atoms.columns().is_some() => {
-                let weights = weights.map(|weights| atoms.reorder_as_set(weights, 1)).transpose()?;
-                new(&in_order_of_set(atoms, positions), weights.as_deref())?
-            }
-            _ => new(positions, weights)?,
-        };
-        Ok(Arc::new(Rows(FrameRmsds { structures, compared })))
-    },
+    make: |arguments| Ok(Arc::new(Rows(FrameRmsds::new(arguments)?))),
     examples: |n_atoms, structure| {
         let moved = |n: usize| -> Vec<f32> {
             let shift = |at: usize| move |x: &f64| (x * (1.0 + 0.01 * at as f64)) as f32;
@@ -89,8 +59,8 @@ enum Compared {
     Among { numbers: Vec<u64> },
 }
 
-struct FrameRmsds {
-    structures: Structures,
+pub(super) struct FrameRmsds {
+    pub(super) structures: Structures,
     compared: Compared,
 }
 
@@ -107,8 +77,44 @@ fn in_order_of_set(atoms: &AtomSelection, positions: &[f32]) -> Vec<f32> {
 }
 
 impl FrameRmsds {
+    /// Arguments are those of [`KERNEL`].
+    ///
+    /// # Errors
+    /// `InvalidArgument` for arguments that contradict each other.
+    pub(super) fn new(arguments: &Arguments) -> Result<Self> {
+        let (shape, positions) = arguments.singles("structures")?;
+        let &[n, width] = shape else { return Err(arguments.wrong("structures", "single numbers (n, 3 * atoms)")) };
+        let compared = if arguments.has("numbers") {
+            let numbers: Vec<u64> = arguments.numbers("numbers")?.iter().map(|number| *number as u64).collect();
+            if numbers.len() != n || !numbers.is_sorted_by(|a, b| a < b) {
+                return Err(arguments.wrong("numbers", "one number for each structure, ascending"));
+            }
+            Compared::Among { numbers }
+        } else {
+            let n_frames = if arguments.has("n_frames") { arguments.count("n_frames", 0)? } else { 0 };
+            let atoms = arguments.unique_atoms("atoms")?;
+            if 3 * atoms.len() != width {
+                return Err(arguments.wrong("structures", &format!("of {} atoms", atoms.len())));
+            }
+            Compared::Frames { atoms, n_frames }
+        };
+        let weights = arguments.optional_numbers("weights")?;
+        let superposed = arguments.flag("superposed", true)?;
+        let new = |positions: &[f32], weights: Option<&[f64]>| {
+            Structures::new(arguments.cpu(), positions, width / 3, weights, superposed)
+        };
+        let structures = match &compared {
+            Compared::Frames { atoms, .. } if atoms.columns().is_some() => {
+                let weights = weights.map(|weights| atoms.reorder_as_set(weights, 1)).transpose()?;
+                new(&in_order_of_set(atoms, positions), weights.as_deref())?
+            }
+            _ => new(positions, weights)?,
+        };
+        Ok(Self { structures, compared })
+    }
+
     /// The structures with which a frame is compared; none for a frame that is not among them.
-    fn columns(&self, number: u64) -> Columns {
+    pub(super) fn columns(&self, number: u64) -> Columns {
         let n = self.structures.len();
         match &self.compared {
             Compared::Frames { .. } => Columns { first: 0, len: n },
@@ -123,7 +129,11 @@ impl FrameRmsds {
         }
     }
 
-    fn fill(&self, frames: &[Frame<'_>], few: &mut Few, values: &mut [f64]) -> Result<()> {
+    /// Sets the rows of frames to their RMSDs, and the rest of each row to nan.
+    ///
+    /// # Errors
+    /// `Corrupt` for positions that are not finite.
+    pub(super) fn fill(&self, frames: &[Frame<'_>], few: &mut Few, values: &mut [f64]) -> Result<()> {
         few.clear();
         let columns: Vec<Columns> = frames.iter().map(|frame| self.columns(frame.number)).collect();
         for (frame, columns) in frames.iter().zip(&columns) {

@@ -6,6 +6,7 @@ pub mod dssp;
 pub mod frame_rmsds;
 pub mod gyration;
 mod moment_kernel;
+pub mod near_frames;
 pub mod positions;
 pub mod projections;
 pub mod rgyr;
