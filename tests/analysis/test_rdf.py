@@ -76,7 +76,7 @@ def test_mdanalysis_has_the_same_counts(peptide: kn.Trajectory) -> None:
     for groups, names in (((oxygens, oxygens), ("name OH2", None)), ((oxygens, hydrogens), ("name OH2", "name H1"))):
         for exclude in (None, "residue"):
             expected = InterRDF(*groups, exclude_same=exclude, **given).run()
-            more: Any = {"exclude_same": exclude, "images": "minimum", "mean_volume": True, **given}
+            more: Any = {"exclude_same": exclude, "images": "minimum", "volume": "mean", **given}
             found = kn.analysis.InterRDF(peptide, *names, **more).run()
             assert differ(found, expected) <= 4
             if exclude is None and names[1] is not None:
@@ -200,6 +200,24 @@ def test_cells_without_a_volume_are_refused_unless_it_does_not_matter(tmp_path: 
     assert np.isfinite(given).all()
 
 
+def test_the_mean_volume_of_cells_that_change(tmp_path: Path) -> None:
+    """MDAnalysis' number: counts by T N / <V>; by default the sum of N / V."""
+    edges = np.array([9.0, 12.0, 18.0])
+    positions = np.random.default_rng(2).uniform(0, 1, (3, 40, 3)) * edges[:, None, None]
+    trajectory = written(tmp_path, positions, edges[:, None, None] * np.eye(3))
+    mean, default = (
+        kn.analysis.InterRDF(trajectory, nbins=10, range=(0, 4), volume=volume).run().results
+        for volume in ("mean", None)
+    )
+    np.testing.assert_array_equal(mean.count, default.count)
+    shells, volumes = 4 / 3 * np.pi * np.diff(mean.edges**3), edges**3
+    np.testing.assert_allclose(mean.rdf, mean.count / (shells * 3 * 40 * 39 / volumes.mean()), rtol=1e-6)
+    np.testing.assert_allclose(default.rdf, mean.count / (shells * 40 * 39 * (1 / volumes).sum()), rtol=1e-6)
+    none = written(tmp_path, positions, None)
+    with pytest.raises(kn.ArgumentError, match="frame 0 has no cell with a volume, which norm='rdf' needs"):
+        kn.analysis.InterRDF(none, volume="mean").run()
+
+
 def test_the_first_shell(peptide: kn.Trajectory) -> None:
     distances = np.linspace(0.1, 12, 120)
     wave = np.where(distances < 2, 0, 1 + 2 * np.exp(-distances / 3) * np.cos(2 * np.pi * (distances - 2.8) / 3))
@@ -259,6 +277,7 @@ def test_functions_of_single_pairs_of_atoms(peptide: kn.Trajectory) -> None:
         ({"exclusion_block": (1.5, 2)}, "exclusion_block is two whole numbers"),
         ({"exclude_same": "residue", "intra": "none"}, "exclude_same and intra exclude each other"),
         ({"volume": 0.0}, "volume must be finite and above 0"),
+        ({"volume": "median"}, "volume must be a number or 'mean', found 'median'"),
         ({"by": "resname", "select": None, "exclude_same": "chain", "exclusion_block": (1, 1)}, "exclude each other"),
     ],
 )
