@@ -27,8 +27,9 @@ class GridAnalysis(DeclaredAnalysis):
     """An analysis whose result is a quantity in the bins of a grid along x, y and z.
 
     Tables have a row for each bin, with its centre. `save` also writes .npz and .h5 (`grid`, `edges_x`, `edges_y`,
-    `edges_z`, `origin`, `delta`, `provenance`; `cell`, if the grid is along the edges of a cell), and for grids along x, y
-    and z .dx through GridDataFormats and .mrc through mrcfile, in single precision. The picture has three sections through the middle of the grid.
+    `edges_z`, `origin`, `delta`, `provenance`; `cell`, if the grid is along the edges of a cell), and for grids along
+    x, y and z .dx through GridDataFormats and .mrc through mrcfile, in single precision. The picture has three sections
+    through the middle of the grid.
 
     After `run`
     -----------
