@@ -61,6 +61,32 @@ def test_counts_are_those_of_all_images_beyond_the_cell(tmp_path: Path) -> None:
     np.testing.assert_allclose(found.results.coordination, np.cumsum(expected) / (3 * 15))
 
 
+CELLS = {
+    "cube": np.eye(3) * 8.0,
+    "box": np.diag([7.0, 9.0, 8.0]),
+    "hexagonal": [[8.0, 0, 0], [-4.0, 48**0.5, 0], [0, 0, 9.0]],
+    "rhombic dodecahedron": [[9.0, 0, 0], [0, 9.0, 0], [4.5, 4.5, 40.5**0.5]],
+    "truncated octahedron": [[9.0, 0, 0], [3.0, 72**0.5, 0], [-3.0, 18**0.5, 54**0.5]],
+    "monoclinic": [[8.0, 0, 0], [0, 7.0, 0], [-3.5, 0, 8.0]],
+    "steep": [[6.0, 0, 0], [2.9, 7.0, 0], [2.9, 3.4, 6.5]],
+    "flat": np.diag([12.0, 11.0, 3.0]),
+}
+
+
+@pytest.mark.parametrize("kind", CELLS)
+def test_counts_are_those_of_double_precision_in_eight_kinds_of_cell(kind: str, tmp_path: Path) -> None:
+    """Each bin, within half of the cell and beyond all of it."""
+    positions = np.random.default_rng(5).uniform(-9, 9, (2, 12, 3))
+    trajectory = written(tmp_path, positions, np.array(CELLS[kind]))
+    read = trajectory.read(fields=["positions"])
+    for most in (3.0, 10.0):
+        distances = [brute_force(*one, most) for one in zip(read["positions"], read["cells"], strict=True)]
+        expected, _ = np.histogram(np.concatenate(distances), bins=50, range=(0, most))
+        assert expected.sum() > 20
+        found = kn.analysis.InterRDF(trajectory, nbins=50, range=(0, most)).run()
+        np.testing.assert_array_equal(found.results.count, expected)
+
+
 def differ(found: Any, expected: Any) -> int:
     """Number of counts that differ: MDAnalysis' distances and edges are in single precision."""
     return int(np.abs(found.results.count.astype(int) - expected.results.count.astype(int)).sum())
