@@ -1,11 +1,11 @@
-"""Native contacts and contacts of residues beside MDAnalysis and MDTraj, one thread each, in one run.
+"""Native contacts, contact maps and contacts of residues beside MDAnalysis and MDTraj, one thread each, in one run.
 
     python benchmarks/contacts.py [--quick]
 
 CPU milliseconds a frame, decoding not counted: for ours what eight more of an analysis add to a run, for the peers a
-call on positions in memory, the least of several. Adenylate kinase: 214 C-alpha without a cell, native contacts within
-8 angstrom; and its heavy atoms in the cell of its simulation, a rhombic dodecahedron. It prints the load of the machine
-and ratios, and asserts nothing.
+call on positions in memory, the least of several. Adenylate kinase: 214 C-alpha without a cell, native contacts and
+maps within 8 angstrom; and its heavy atoms in the cell of its simulation, a rhombic dodecahedron. It prints the load of
+the machine and ratios, and asserts nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 import MDAnalysis
 import mdtraj
 import numpy as np
-from MDAnalysis.analysis import contacts
+from MDAnalysis.analysis import contacts, distances
 from MDAnalysisTests import datafiles
 
 import kinema as kn
@@ -34,7 +34,7 @@ warnings.simplefilter("ignore")
 COPIES = 8
 RADIUS = 8.0
 LAMBDA = 1.8
-GOALS = {"native contacts, hard cut": 0.0016, "residue contacts, closest heavy": 0.6}
+GOALS = {"native contacts, hard cut": 0.0016, "contact map": 0.008, "residue contacts, closest heavy": 0.6}
 
 
 def least(tries: int, call: Callable[[], object]) -> float:
@@ -89,6 +89,38 @@ def native_contacts(folder: Path, n_frames: int, tries: int) -> None:
         report(name, ours(make, n_frames, tries), found)
 
 
+def contact_map(folder: Path, n_frames: int, tries: int) -> None:
+    atoms = MDAnalysis.Universe(datafiles.PSF, datafiles.DCD).select_atoms("name CA")
+    frames = np.array([atoms.positions.copy() for _ in atoms.universe.trajectory])
+    atoms.write(folder / "map.pdb")
+    write_dcd(folder / "map.dcd", np.resize(frames, (n_frames, *frames.shape[1:])))
+    trajectory = kn.open(folder / "map.dcd", topology=folder / "map.pdb", stored=False)
+    trajectory.scan()
+    make = functools.partial(kn.analysis.ContactMap, trajectory, scheme="ca", cutoff=RADIUS)
+    pairs = kn.analysis.ResidueDistances(trajectory, scheme="ca").residue_pairs
+    print(f"{len(atoms)} C-alpha, no cell, {len(pairs)} pairs, {n_frames} frames")
+    peer = mdtraj.Trajectory(frames / 10, mdtraj_topology(len(atoms)))
+
+    def of_mdtraj() -> None:
+        r = mdtraj.compute_distances(peer, pairs, periodic=False)
+        (r <= RADIUS / 10).mean(axis=0)
+        r.mean(axis=0)
+
+    def of_mdanalysis() -> None:
+        for frame in frames:
+            r = distances.self_distance_array(frame)
+            np.less_equal(r, RADIUS)
+
+    alone = functools.partial(mdtraj.compute_distances, peer, pairs, periodic=False)
+    calls: dict[str, Callable[[], object]] = {
+        "MDTraj, distances alone": alone,
+        "MDTraj": of_mdtraj,
+        "MDAnalysis, contacts alone": of_mdanalysis,
+    }
+    theirs = {one: 1e3 * least(tries, call) / len(frames) for one, call in calls.items()}
+    report("contact map", ours(make, n_frames, tries), theirs)
+
+
 def residue_contacts(folder: Path, n_frames: int, tries: int) -> None:
     universe = MDAnalysis.Universe(datafiles.GRO, datafiles.XTC)
     protein = universe.select_atoms("protein and not name H*")
@@ -139,6 +171,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         native_contacts(folder, 5_000 if quick else 50_000, 3 if quick else 7)
+        contact_map(folder, 500 if quick else 5_000, 3 if quick else 7)
         residue_contacts(folder, 100 if quick else 400, 3 if quick else 7)
 
 

@@ -61,6 +61,32 @@ def test_counts_are_those_of_all_images_beyond_the_cell(tmp_path: Path) -> None:
     np.testing.assert_allclose(found.results.coordination, np.cumsum(expected) / (3 * 15))
 
 
+CELLS = {
+    "cube": np.eye(3) * 8.0,
+    "box": np.diag([7.0, 9.0, 8.0]),
+    "hexagonal": [[8.0, 0, 0], [-4.0, 48**0.5, 0], [0, 0, 9.0]],
+    "rhombic dodecahedron": [[9.0, 0, 0], [0, 9.0, 0], [4.5, 4.5, 40.5**0.5]],
+    "truncated octahedron": [[9.0, 0, 0], [3.0, 72**0.5, 0], [-3.0, 18**0.5, 54**0.5]],
+    "monoclinic": [[8.0, 0, 0], [0, 7.0, 0], [-3.5, 0, 8.0]],
+    "steep": [[6.0, 0, 0], [2.9, 7.0, 0], [2.9, 3.4, 6.5]],
+    "flat": np.diag([12.0, 11.0, 3.0]),
+}
+
+
+@pytest.mark.parametrize("kind", CELLS)
+def test_counts_are_those_of_double_precision_in_eight_kinds_of_cell(kind: str, tmp_path: Path) -> None:
+    """Each bin, within half of the cell and beyond all of it."""
+    positions = np.random.default_rng(5).uniform(-9, 9, (2, 12, 3))
+    trajectory = written(tmp_path, positions, np.array(CELLS[kind]))
+    read = trajectory.read(fields=["positions"])
+    for most in (3.0, 10.0):
+        distances = [brute_force(*one, most) for one in zip(read["positions"], read["cells"], strict=True)]
+        expected, _ = np.histogram(np.concatenate(distances), bins=50, range=(0, most))
+        assert expected.sum() > 20
+        found = kn.analysis.InterRDF(trajectory, nbins=50, range=(0, most)).run()
+        np.testing.assert_array_equal(found.results.count, expected)
+
+
 def differ(found: Any, expected: Any) -> int:
     """Number of counts that differ: MDAnalysis' distances and edges are in single precision."""
     return int(np.abs(found.results.count.astype(int) - expected.results.count.astype(int)).sum())
@@ -76,7 +102,7 @@ def test_mdanalysis_has_the_same_counts(peptide: kn.Trajectory) -> None:
     for groups, names in (((oxygens, oxygens), ("name OH2", None)), ((oxygens, hydrogens), ("name OH2", "name H1"))):
         for exclude in (None, "residue"):
             expected = InterRDF(*groups, exclude_same=exclude, **given).run()
-            more: Any = {"exclude_same": exclude, "images": "minimum", "mean_volume": True, **given}
+            more: Any = {"exclude_same": exclude, "images": "minimum", "volume": "mean", **given}
             found = kn.analysis.InterRDF(peptide, *names, **more).run()
             assert differ(found, expected) <= 4
             if exclude is None and names[1] is not None:
@@ -200,6 +226,24 @@ def test_cells_without_a_volume_are_refused_unless_it_does_not_matter(tmp_path: 
     assert np.isfinite(given).all()
 
 
+def test_the_mean_volume_of_cells_that_change(tmp_path: Path) -> None:
+    """MDAnalysis' number: counts by T N / <V>; by default the sum of N / V."""
+    edges = np.array([9.0, 12.0, 18.0])
+    positions = np.random.default_rng(2).uniform(0, 1, (3, 40, 3)) * edges[:, None, None]
+    trajectory = written(tmp_path, positions, edges[:, None, None] * np.eye(3))
+    mean, default = (
+        kn.analysis.InterRDF(trajectory, nbins=10, range=(0, 4), volume=volume).run().results
+        for volume in ("mean", None)
+    )
+    np.testing.assert_array_equal(mean.count, default.count)
+    shells, volumes = 4 / 3 * np.pi * np.diff(mean.edges**3), edges**3
+    np.testing.assert_allclose(mean.rdf, mean.count / (shells * 3 * 40 * 39 / volumes.mean()), rtol=1e-6)
+    np.testing.assert_allclose(default.rdf, mean.count / (shells * 40 * 39 * (1 / volumes).sum()), rtol=1e-6)
+    none = written(tmp_path, positions, None)
+    with pytest.raises(kn.ArgumentError, match="frame 0 has no cell with a volume, which norm='rdf' needs"):
+        kn.analysis.InterRDF(none, volume="mean").run()
+
+
 def test_the_first_shell(peptide: kn.Trajectory) -> None:
     distances = np.linspace(0.1, 12, 120)
     wave = np.where(distances < 2, 0, 1 + 2 * np.exp(-distances / 3) * np.cos(2 * np.pi * (distances - 2.8) / 3))
@@ -259,6 +303,7 @@ def test_functions_of_single_pairs_of_atoms(peptide: kn.Trajectory) -> None:
         ({"exclusion_block": (1.5, 2)}, "exclusion_block is two whole numbers"),
         ({"exclude_same": "residue", "intra": "none"}, "exclude_same and intra exclude each other"),
         ({"volume": 0.0}, "volume must be finite and above 0"),
+        ({"volume": "median"}, "volume must be a number or 'mean', found 'median'"),
         ({"by": "resname", "select": None, "exclude_same": "chain", "exclusion_block": (1, 1)}, "exclude each other"),
     ],
 )

@@ -68,7 +68,7 @@ class Option:
         "--axes"; for a flag that is on by default "--superposition/--no-superposition".
     help : str
     choices : tuple of str
-        Names of which the option takes one. "none" is None in Python.
+        Names of which the option takes one. "none" is None in Python. An option that takes a number takes these too.
     takes : str
         Kind of value (`Kind`), if neither the type nor choices imply it.
     by_group : str

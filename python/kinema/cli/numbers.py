@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import typer
@@ -26,19 +27,24 @@ def whole_number(text: object, least: int, most: int) -> int:
     return int(word)
 
 
-def decimal(least: float, most: float) -> dict[str, Any]:
-    """Arguments of `typer.Option` for a number of this range; never NaN."""
+def decimal(least: float, most: float, words: Sequence[str] = ()) -> dict[str, Any]:
+    """Arguments of `typer.Option` for a number of this range, never NaN, or one of some words."""
+    several = "".join(f" or {word}" for word in words)
 
-    def parse(text: object) -> float:
+    def parse(text: object) -> float | str:
+        if text in words:
+            return str(text)
         try:
             value = float(str(text))
         except ValueError:
             value = math.nan
         if not least <= value <= most:
-            raise typer.BadParameter(f"expected a number from {least:g} to {most:g}, found {_short(str(text))}")
+            raise typer.BadParameter(
+                f"expected a number from {least:g} to {most:g}{several}, found {_short(str(text))}"
+            )
         return value
 
-    return {"parser": parse, "metavar": "NUMBER"}
+    return {"parser": parse, "metavar": "|".join(["NUMBER", *words])}
 
 
 def _short(word: str) -> str:

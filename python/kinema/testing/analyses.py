@@ -77,6 +77,7 @@ def _values(argument: Argument) -> Iterator[Any]:
             yield int(max(1, argument.option.least))
         case "number":
             yield float(max(2.5, argument.option.least))
+            yield from argument.choices
         case "atoms":
             yield argument.option.example or SOME_ATOMS
         case "list of atoms":

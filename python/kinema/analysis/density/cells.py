@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kinema.model.selection.frames import FrameSelection
     from kinema.trajectory import Trajectory
 
-__all__ = ["check_volumes", "first_cell", "heights_of", "is_along_axes"]
+__all__ = ["check_volume", "check_volumes", "first_cell", "heights_of", "is_along_axes"]
 
 _CONVERT = "convert the trajectory to a file that has cells"
 # what edges may have along other axes, as a part of the longest
@@ -39,6 +39,15 @@ def first_cell(
     if periodic and not read["periodic"][0].all():
         raise ArgumentError(f"{where} is not periodic along all edges of its cell, which {what} needs")
     return cell
+
+
+def check_volume(volume: float | str | None) -> float | None:
+    """A volume that the caller gives. Raises ArgumentError for one that is not finite and above 0, and for words."""
+    if isinstance(volume, str):
+        raise ArgumentError(f"volume must be a number or 'mean', found {volume!r}")
+    if volume is not None and not (np.isfinite(volume) and volume > 0):
+        raise ArgumentError(f"volume must be finite and above 0, found {volume}")
+    return volume
 
 
 def check_volumes(

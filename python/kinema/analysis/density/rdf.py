@@ -9,8 +9,8 @@ first group and frame. Source: D. Frenkel, B. Smit, Understanding Molecular Simu
 defaults are those of MDAnalysis' `InterRDF`.
 
 It differs from MDAnalysis in four ways. An atom and itself do not count, there they do (`count_self`). All exclusions
-are taken off N, there `exclusion_block` alone is. N/V is averaged, there V is (`mean_volume`): the same in a
-constant cell. Images beyond half of the cell count as well, there only the nearest (`images`).
+are taken off N, there `exclusion_block` alone is. N/V is averaged, there V is (`volume="mean"`): the same in
+a constant cell. Images beyond half of the cell count as well, there only the nearest (`images`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 from kinema import _core
 from kinema.analysis.base import Pass, Passes, Results
 from kinema.analysis.declaration import Option, Quantity
-from kinema.analysis.density.cells import check_volumes, first_cell
+from kinema.analysis.density.cells import check_volume, check_volumes, first_cell
 from kinema.analysis.density.pair_points import POINTS, PairPoints, check_rules
 from kinema.analysis.density.shells import check_bins, check_range, first_shell, shell_volumes
 from kinema.analysis.profile import ProfileAnalysis, block_bounds, standard_error
@@ -88,10 +88,9 @@ class InterRDF(ProfileAnalysis):
         in that plane; if the third leans over, atoms count at their place in the cell along it.
     count_self : bool
         An atom and itself count as well, in the bin of distance 0, as in MDAnalysis.
-    mean_volume : bool
-        Divide by the mean volume, as MDAnalysis, in place of the mean of 1 / V.
-    volume : float, optional, angstrom^3
-        Volume for frames whose cell has none (slabs, wires, no cell); angstrom^2 with dimensions="xy".
+    volume : float or "mean", optional, angstrom^3
+        Volume for frames whose cell has none (slabs, wires, no cell); angstrom^2 with dimensions="xy". "mean": divide
+        by the mean volume of the cells, as MDAnalysis, in place of the mean of 1 / V.
     n_blocks : int
         Number of consecutive parts of the run, from which standard errors are taken; 1: none.
 
@@ -173,10 +172,16 @@ class InterRDF(ProfileAnalysis):
             str, Option("--dimensions", "Distances in space, or along x and y.", choices=DIMENSIONS)
         ] = "xyz",
         count_self: Annotated[bool, Option("--count-self", "Count an atom and itself, as MDAnalysis.")] = False,
-        mean_volume: Annotated[bool, Option("--mean-volume", "Divide by the mean volume, as MDAnalysis.")] = False,
         volume: Annotated[
-            float | None,
-            Option("--volume", "Volume if the cell has none.", takes="number", unit="angstrom^3", show_default=False),
+            float | str | None,
+            Option(
+                "--volume",
+                "Divide by the mean, as MDAnalysis; or the volume if the cell has none.",
+                takes="number",
+                choices=("mean",),
+                unit="angstrom^3",
+                show_default=False,
+            ),
         ] = None,
         n_blocks: Annotated[int, Option("--n-blocks", "Parts of the run to take standard errors from.", least=1)] = 1,
     ) -> None:
@@ -210,7 +215,6 @@ class InterRDF(ProfileAnalysis):
             images=images,
             dimensions=dimensions,
             count_self=count_self,
-            mean_volume=mean_volume,
             volume=volume,
             n_blocks=n_blocks,
         )
@@ -225,11 +229,11 @@ class InterRDF(ProfileAnalysis):
         groups = (self.selection, *([] if other is None else [other]))
         check_rules(rules, groups)
         nbins = check_bins(nbins)
-        if volume is not None and not (np.isfinite(volume) and volume > 0):
-            raise ArgumentError(f"volume must be finite and above 0, found {volume}")
+        self._mean_volume = volume == "mean"
+        self._volume = None if self._mean_volume else check_volume(volume)
         for one in groups:
             one.check_unique()
-        self._norm, self._volume, self._mean_volume = norm, volume, bool(mean_volume)
+        self._norm = norm
         self._n_blocks = whole_number("n_blocks", n_blocks)
         self._plane, self._minimum_image = dimensions == "xy", images != "none"
         self._compound = compound

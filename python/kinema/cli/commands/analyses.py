@@ -89,8 +89,8 @@ def _parameters(argument: Argument) -> Iterator[inspect.Parameter]:
     elif kind == "integer":
         shown |= numbers.whole(int(option.least), int(option.most))
     elif kind in ("number", "list of numbers", "two numbers"):
-        shown |= numbers.decimal(option.least, option.most)
-    of_type = _TYPES[kind]
+        shown |= numbers.decimal(option.least, option.most, option.choices)
+    of_type = Any if kind == "number" and option.choices else _TYPES[kind]
     if argument.required:
         default = inspect.Parameter.empty
     elif default is None:

@@ -111,6 +111,10 @@ def _range_check(least: float, most: float, convert: Callable[[Any], Any]) -> Ca
     return checked
 
 
+def _or_word(words: Sequence[str], convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: value if value in words else convert(value)
+
+
 def _numbers(least: float, most: float) -> Callable[[Any], list[float]]:
     checked = _range_check(least, most, _number)
     return lambda value: [checked(one) for one in (value if isinstance(value, list) else [value])]
@@ -209,7 +213,7 @@ def _argument_key(argument: Argument) -> Key:
     checks: dict[str, tuple[Callable[[Any], Any], Any]] = {
         "flag": (_flag, False),
         "integer": (_range_check(option.least, option.most, _whole), max(0, int(option.least))),
-        "number": (_range_check(option.least, option.most, _number), max(0.0, option.least)),
+        "number": (_or_word(option.choices, _range_check(option.least, option.most, _number)), max(0.0, option.least)),
         "choice": (_one_of(option.choices), option.choices[0] if option.choices else ""),
         "file": (_text, "reference.pdb"),
         "atoms": (_text, "protein and name CA"),

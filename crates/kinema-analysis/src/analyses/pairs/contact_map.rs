@@ -11,7 +11,7 @@ use kinema_core::reduce::{Frame, Needs, ResultArray};
 use super::residue_contacts::{Residues, example_ends};
 use crate::analyses::sum_per_frame::{SumPerFrame, Sums};
 use crate::arguments::{Arguments, GroupedAtoms};
-use crate::geometry::{self, Column, LeastScratch, Points, Results, least_distances};
+use crate::geometry::{ContactSums, LeastScratch, PARTS, PairRuns, RunScratch, least_distances};
 use crate::partials::bytes::{Reader, Writer};
 use crate::registry::KernelInfo;
 
@@ -27,9 +27,8 @@ pub const KERNEL: KernelInfo = KernelInfo {
             return Err(arguments.wrong("pairs", &format!("numbers below {n}, (n, 2), at least one row")));
         }
         let GroupedAtoms { places, ends, .. } = arguments.groups("atoms", "ends")?;
-        let column = |c: usize| Column::new(pairs.iter().map(|pair| places[pair[c] as usize]).collect());
-        let atoms = (places.len() == ends.len()).then(|| [column(0), column(1)]);
-        Ok(Arc::new(Sums(ContactMap { residues, pairs, atoms, cutoff: arguments.positive("cutoff")? })))
+        let runs = (places.len() == ends.len()).then(|| PairRuns::new(places, &pairs));
+        Ok(Arc::new(Sums(ContactMap { residues, pairs, runs, cutoff: arguments.positive("cutoff")? })))
     },
     examples: |n_atoms, _| {
         let ends = example_ends(n_atoms);
@@ -46,14 +45,11 @@ pub const KERNEL: KernelInfo = KernelInfo {
     },
 };
 
-/// Parts of an angstrom in which distances add up: 10^8 frames of 10^3 angstrom fit into 64 bits.
-const PARTS: f64 = (1 << 24) as f64;
-
 struct ContactMap {
     residues: Residues,
     pairs: Vec<[u32; 2]>,
-    /// The atoms of each pair, if all residues have one.
-    atoms: Option<[Column; 2]>,
+    /// The pairs as those of atoms, if all residues have one.
+    runs: Option<PairRuns>,
     cutoff: f64,
 }
 
@@ -71,7 +67,7 @@ fn add_all(left: &mut [u64], right: &[u64]) {
 impl SumPerFrame for ContactMap {
     const ID: &'static str = "contact_map/1";
     type Sum = PairSums;
-    type Scratch = (LeastScratch, Vec<f64>);
+    type Scratch = (LeastScratch, RunScratch, Vec<f64>);
 
     fn needs(&self) -> Needs {
         self.residues.needs()
@@ -92,21 +88,25 @@ impl SumPerFrame for ContactMap {
     fn add(
         &self,
         frame: &Frame<'_>,
-        (scratch, distances): &mut Self::Scratch,
+        (scratch, of_runs, distances): &mut Self::Scratch,
         sum: &mut PairSums,
         row: &mut [f64],
     ) -> Result<()> {
         let (Residues { cpu, groups, .. }, n) = (&self.residues, self.pairs.len());
-        distances.resize(n, 0.0);
-        self.residues.see(frame, |row, lattice| match &self.atoms {
-            Some([first, second]) => {
-                let points = [Points::picked(row, first)?, Points::picked(row, second)?];
-                geometry::distances(*cpu, points, lattice, Results::Double(distances))
-            }
-            None => least_distances(*cpu, (groups, row), &self.pairs, lattice, scratch, distances),
-        })?;
         sum.counts.resize(n, 0);
         sum.distances.resize(n, 0);
+        if let Some(runs) = &self.runs {
+            let mut sums = ContactSums { counts: &mut sum.counts, distances: &mut sum.distances };
+            return self.residues.see(frame, |atoms, lattice| {
+                let contacts = runs.add(*cpu, (atoms, lattice), self.cutoff, of_runs, &mut sums)?;
+                row[0] = contacts.unwrap_or_default() as f64;
+                Ok(contacts.is_some())
+            });
+        }
+        distances.resize(n, 0.0);
+        self.residues.see(frame, |atoms, lattice| {
+            least_distances(*cpu, (groups, atoms), &self.pairs, lattice, scratch, distances)
+        })?;
         let mut n_contacts = 0_u64;
         for ((distance, count), total) in distances.iter().zip(&mut sum.counts).zip(&mut sum.distances) {
             let contact = u64::from(*distance <= self.cutoff);
