@@ -15,13 +15,15 @@ import kinema as kn
 from kinema.base.errors import ArgumentError
 from kinema.cli.in_process import call_kinema
 from kinema.report import Report
+from kinema.report.storage_facts import Mount
 from kinema.runners import choose_runner
-from kinema.studies import Design, ExperimentRun, Setting, experiment, files, run_design
+from kinema.studies import Design, ExperimentRun, Setting, experiment, files, run_design, stripes, write_strategies
 from kinema.studies.launching import Ended
 from kinema.studies.programs.mdanalysis_loop import FramesLoop, run_mdanalysis
 from kinema.studies.programs.tasks import convert_file, empty_calls, split_file
 from kinema.studies.splitting import paid_off
 from kinema.studies.stripes import set_stripes
+from kinema.studies.write_strategies import WriteDesign
 from kinema.testing import random_walk, write_dcd, write_xtc
 
 
@@ -295,3 +297,31 @@ def test_split_and_convert_write_reports(walk: Path, tmp_path: Path) -> None:
     assert done.returncode == 2 and "report.json: exists already" in done.stderr
     assert not (tmp_path / "others").exists()
     assert call_kinema("convert", walk, "-o", tmp_path / "b.dcd", "--report", walk, "--force").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "has_stripes"), [("ext4", False), ("nfs4", False), ("lustre", True), ("beegfs", True)]
+)
+def test_stripes_are_a_hint_of_mpi_io_where_files_have_them(
+    kind: str, has_stripes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    designs: list[WriteDesign] = []
+
+    def take(design: WriteDesign, *_: Any, **__: Any) -> None:
+        designs.append(design)
+        raise ArgumentError("taken")
+
+    monkeypatch.setattr(write_strategies, "run_study", take)
+    mount = Mount(kind, "/dev/disk", "rw", "8:1")
+    monkeypatch.setattr(stripes, "mounts", lambda paths: dict.fromkeys(paths, mount))
+    words = ["bench-write", "--stripes", 4, "--ranks", 2, "-o", tmp_path / "out"]
+    done = call_kinema(*words, "--hints", "cb_nodes=1/2")
+    assert done.returncode == 2 and not (tmp_path / "out").exists()
+    if has_stripes:
+        assert "taken" in done.stderr
+        assert [one.hints for one in designs] == [{"cb_nodes": ("1", "2"), "striping_factor": ("4",)}]
+        done = call_kinema(*words, "--hints", "striping_factor=2")
+        assert "--stripes and --hints striping_factor are the same hint; give one" in done.stderr
+    else:
+        assert "hint striping_factor has no effect on" in done.stderr and not designs
+        assert "expected Lustre or BeeGFS; leave out --stripes, or emulate a cluster with --lab lustre" in done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,30 @@ def test_readers_times_and_ranks_of_a_node_are_emulated(walk: Path, tmp_path: Pa
         assert opened > 0 and (reader == "kinema" or opened > reports["kinema", times, of_node].quantities.t_open)
 
 
+def test_cutting_has_seconds_and_the_number_of_analyses_that_pay_it_off(walk: Path, tmp_path: Path) -> None:
+    words = "--workers 1,24,48 --task rmsd,split --formats".split()
+    done = call_kinema("scaling", walk, *STATED, *words, "as is,subfiles", "--json", "-o", tmp_path / "a")
+    assert done.returncode == 0, done.stderr
+    seconds = {(one["task"], one["format"], one["workers"]): one["quantities"] for one in lines(tmp_path / "a")}
+    assert len(seconds) == 3 * 3
+    found = {one["parts"]: one for one in json.loads(done.stdout)["split"]}
+    for parts, one in found.items():
+        cut, whole, of_parts = (
+            seconds[key]["t_total"]
+            for key in (("split", "as is", parts), ("rmsd", "as is", parts), ("rmsd", "subfiles", parts))
+        )
+        assert (one["seconds"], one["whole_seconds"], one["parts_seconds"]) == (cut, whole, of_parts)
+        gained = whole - of_parts
+        assert one["analyses"] == (math.ceil(cut / gained) if gained > 0 else None)
+    # many ranks that open one file wait for each other, and a part has one rank
+    assert sorted(found) == [1, 24, 48] and found[48]["analyses"] is not None
+    report = Report.load(next((tmp_path / "a" / "reports").glob("*split*48*")))
+    assert report.timings.frames == 500 and report.run["analyses"] == ["split"] and report.extra["task"] == "split"
+    assert sum(worker.bytes_read for worker in report.timings.passes[0].workers) == walk.stat().st_size
+    done = call_kinema("scaling", walk, *STATED, "--workers", 501, "--task", "split", "-o", tmp_path / "b")
+    assert done.returncode == 2 and "500 frames cannot be cut into 501 parts" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -76,7 +101,8 @@ def test_readers_times_and_ranks_of_a_node_are_emulated(walk: Path, tmp_path: Pa
         ("--lab nfs --runner mpi --nodes 1 --ranks-per-node 1", "both say how ranks are placed; give one"),
         ("--lab nfs --runner mpi --formats dcd", "formats in the laboratory: expected as is or subfiles or chain"),
         ("--lab nfs --runner mpi --source synthetic", "source in the laboratory: expected file, found synthetic"),
-        ("--lab nfs --runner mpi --task empty", "task in the laboratory: expected rmsd, found empty"),
+        ("--lab nfs --runner mpi --task empty", "task in the laboratory: expected rmsd or split, found empty"),
+        ("--lab nfs --runner mpi --task split --recorded t", "task in the laboratory: expected rmsd, found split"),
         ("--lab nfs --runner mpi --storage a=b", "storage in the laboratory: expected none, found a"),
         ("--lab nfs --runner mpi --recorded t --reader mdanalysis", "a recorded run was made with one reader"),
         ("--lab nfs --runner mpi --dry-run", "--dry-run estimates real runs"),

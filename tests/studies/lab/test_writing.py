@@ -55,5 +55,5 @@ def test_what_is_not_emulated_is_refused(tmp_path: Path) -> None:
         with pytest.raises(ArgumentError, match=told):
             WriteLaboratory(lustre, **laboratory).run(WriteDesign(**design), tmp_path / "out", print)
     assert not (tmp_path / "out").exists()
-    done = call_kinema("bench-write", "--stripes", 4, "-o", tmp_path / "out")
-    assert done.returncode == 2 and "they need --lab" in done.stderr
+    done = call_kinema("bench-write", "--nodes", 4, "-o", tmp_path / "out")
+    assert done.returncode == 2 and "it needs --lab" in done.stderr

@@ -1,6 +1,6 @@
 """`kinema bench-write`: the DL_POLY paper's experiment: many ranks write one file. The runs are `kinema.studies`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -147,8 +147,8 @@ def bench_write(
         typer.Option(
             "--stripes",
             **numbers.COUNT,
-            help="Its storage targets of the file; by default the platform's own.",
-            rich_help_panel="Laboratory",
+            help="Storage targets of the file: of --lab, or on Lustre and BeeGFS as a hint of MPI-IO.",
+            rich_help_panel="Runs",
         ),
     ] = None,
     output: Annotated[
@@ -168,10 +168,23 @@ def bench_write(
 
         laboratory = WriteLaboratory(read_platform(lab), nodes, stripes)
         study = laboratory.run(runs.design(), output, command.print_progress, overwrite=force)
-    elif nodes is not None or stripes is not None:
-        raise ArgumentError("--nodes and --stripes are for an emulated cluster: they need --lab")
+    elif nodes is not None:
+        raise ArgumentError("--nodes is for an emulated cluster: it needs --lab")
     else:
-        study = run_study(runs.design(), output, command.print_progress, overwrite=force)
+        design = _with_stripes(runs.design(), output, stripes)
+        study = run_study(design, output, command.print_progress, overwrite=force)
     command.print_result(
         study.as_dict, lambda: f"{study.text}\nwritten: {', '.join(str(output / name) for name in study.file_names)}"
     )
+
+
+def _with_stripes(design: WriteDesign, folder: Path, stripes: int | None) -> WriteDesign:
+    """The design with MPI-IO's hint for stripes. Raises ArgumentError if it would have no effect."""
+    if stripes is None:
+        return design
+    from kinema.studies.stripes import stripe_hints
+
+    hints = {name: (value,) for name, value in stripe_hints(str(folder), stripes).items()}
+    for name in design.hints.keys() & hints:
+        raise ArgumentError(f"--stripes and --hints {name} are the same hint; give one")
+    return replace(design, hints={**design.hints, **hints})

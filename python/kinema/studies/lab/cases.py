@@ -180,22 +180,31 @@ def sample_epochs(
     return program
 
 
-def split_trajectory(file: StoredFile, n_frames: int, n_ranks: int, frame_ns: int) -> RankProgram:
+def split_trajectory(
+    file: StoredFile, n_frames: int, n_ranks: int, frame_ns: int, part_stripes: int = 1
+) -> RankProgram:
     """Each rank reads its share of the frames and writes them into a file of its own, in blocks.
 
-    `frame_ns` is the CPU time to decode and encode a frame.
+    `frame_ns` is the CPU time to decode and encode a frame; 0 if frames are copied as bytes.
     """
 
     def program(rank: int) -> Iterator[Operation]:
-        begin, end = _share(file.size, n_ranks, rank)
-        own = StoredFile(f"part-{rank}", end - begin, 1, rank + 1)
+        first, stop = _share(n_frames, n_ranks, rank)
+        begin, end = (file.size * frame // n_frames for frame in (first, stop))
+        own = StoredFile(f"part-{rank}", end - begin, part_stripes, (rank + 1) * part_stripes)
         yield Metadata("open", file)
         yield Metadata("create", own)
+        done = first
         for offset in range(begin, end, _BATCH):
             size = min(_BATCH, end - offset)
+            # frames count in the block that has their last byte
+            frames = ((offset + size) * n_frames // file.size if offset + size < end else stop) - done
             yield ReadBytes(file, offset, size)
             yield Compute(size * n_frames * frame_ns // file.size)
             yield WriteBytes(own, offset - begin, size)
+            # ends the block
+            yield Compute(0, "compute", frames, done)
+            done += frames
         yield Metadata("close", own)
         yield Barrier()
 

@@ -23,6 +23,7 @@ from kinema.storage.output_file import temporary_folder
 from kinema.studies.design import FORMATS, READERS, Design, Setting
 from kinema.studies.experiment import ExperimentRun, run_name
 from kinema.studies.lab.calibration import frame_cost
+from kinema.studies.lab.cases import split_trajectory
 from kinema.studies.lab.operations import RankProgram, StoredFile
 from kinema.studies.lab.platform import Platform
 from kinema.studies.lab.programs import AnalysisWork, FrameCost, FrameFile, analysis_program, split_evenly
@@ -36,6 +37,7 @@ from kinema.trajectory.opening import open as open_trajectory
 # a number for each frame
 _RESULT_BYTES = 8
 _FORMATS = ("as is", "subfiles", "chain")
+_TASKS = ("rmsd", "split")
 # in place of the folder of a trace: real runs are made and recorded
 OWN = "auto"
 
@@ -73,7 +75,8 @@ class Laboratory:
             "access": (design.accesses, direct if own else ("direct",)),
             "reader": (design.readers, ("kinema",) if own else READERS),
             "gather": (design.gathers, ("", "collective") if own else ("", *GATHER)),
-            "task": (design.tasks, ("rmsd",)),
+            # a trace of cutting has no reads and writes: frames are copied outside of it
+            "task": (design.tasks, ("rmsd",) if self.recorded else _TASKS),
             "analysis": (design.analyses, ("rmsd",)),
             "storage": (design.storages, ()),
         }
@@ -129,6 +132,11 @@ class Laboratory:
             results = stack.enter_context(ResultsLog(place, "reports", overwrite=overwrite, remade=beside))
             given = open_trajectory(list(design.files), design.topology, **design.stated)
             n_atoms = len(given.select(design.select).indices) if design.select is not None else given.n_atoms
+            if "split" in design.tasks and max(design.workers) > given.n_frames:
+                raise ArgumentError(
+                    f"task split: {counted(given.n_frames, 'frame')} cannot be cut into {max(design.workers)} parts of "
+                    "one frame at least; give fewer workers"
+                )
             cost = frame_cost(self.cost, given, design.select, self.platform)
             notify(f"CPU time of a frame: decoding {cost.decode} ns, computing {cost.compute} ns ({cost.source})")
             real = None
@@ -165,26 +173,48 @@ class _Emulator:
     def report_of(self, setting: Setting, workers: int) -> Report:
         """Emulates a run."""
         laboratory, given = self.laboratory, self.given
+        if setting.task == "split":
+            return self._split_report(setting, workers)
         cost = self.cost if self.real is None or setting.as_given else self.real.cost_of(setting, workers)
         chosen = slice(self.design.start, self.design.stop, self.design.step)
         frames = range(*chosen.indices(given.n_frames * setting.times))
         nodes = laboratory.nodes_of(setting, workers)
         program = self._recorded(setting, workers) if laboratory.recorded else self._planned(setting, workers, frames)
         run = emulate(program, workers, laboratory.platform, nodes)
-        extra: dict[str, Any] = {"workload": setting.workload, "repeat": 0, "page_cache": "", "workers": workers}
-        extra |= {"cpu_per_frame": [cost.decode, cost.compute], "cpu_source": cost.source}
-        placed = {"nodes": laboratory.nodes, "schedule": self.design.schedule}
-        placed |= {"program": "recorded" if laboratory.recorded else ""}
-        extra |= setting.varied | {name: value for name, value in placed.items() if value}
+        placed = {"schedule": self.design.schedule, "program": "recorded" if laboratory.recorded else ""}
+        extra = self._extra(setting, workers, cost) | {name: value for name, value in placed.items() if value}
         known = setting.times == 1 and not laboratory.recorded
         return emulated_report(
             run,
             analyses=["RMSD"],
             n_atoms=self.n_atoms,
             described=self._described(len(frames)),
-            extra=extra | {"stripes": self._stripes(setting)},
+            extra=extra,
             places=Places(given.core, FrameSelection(frames)) if known else None,
         )
+
+    def _split_report(self, setting: Setting, workers: int) -> Report:
+        """Emulates cutting the file into a part for each rank; `kinema.files.split` copies frames as bytes."""
+        given, laboratory = self.given, self.laboratory
+        (part,) = given.parts
+        file = StoredFile(part.path, part.size, self._stripes(setting))
+        program = split_trajectory(file, given.n_frames, workers, 0, self._stripes(setting))
+        run = emulate(program, workers, laboratory.platform, laboratory.nodes_of(setting, workers))
+        cost = FrameCost(0, 0, "frames are copied as bytes")
+        return emulated_report(
+            run,
+            analyses=["split"],
+            n_atoms=given.n_atoms,
+            described=self._described(given.n_frames),
+            extra=self._extra(setting, workers, cost),
+        )
+
+    def _extra(self, setting: Setting, workers: int, cost: FrameCost) -> dict[str, Any]:
+        """The setting, as reports have it."""
+        extra: dict[str, Any] = {"workload": setting.workload, "repeat": 0, "page_cache": "", "workers": workers}
+        extra |= {"cpu_per_frame": [cost.decode, cost.compute], "cpu_source": cost.source}
+        extra |= setting.varied | {"stripes": self._stripes(setting)}
+        return extra | ({"nodes": self.laboratory.nodes} if self.laboratory.nodes else {})
 
     def _stripes(self, setting: Setting) -> int:
         return setting.stripes or self.laboratory.platform.stripes
