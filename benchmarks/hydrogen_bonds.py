@@ -2,7 +2,7 @@
 
 `OMP_NUM_THREADS=1 python benchmarks/hydrogen_bonds.py [N_FRAMES]`; adenylate kinase in 11,084 waters, a dodecahedron
 (MDAnalysisTests). One worker and one thread each; reading and decoding are measured alone and subtracted.
-It prints a table and asserts nothing.
+Two more tables compare two threads with one, and runs from the XTC file with their parts. It asserts nothing.
 """
 
 import os
@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import kinema as kn
-from solvated import cpu_ms, ours, repeated
+from solvated import cpu_ms, ours, print_end_to_end, print_scaling, repeated
 
 warnings.simplefilter("ignore")
 
@@ -71,28 +71,39 @@ def of_mdtraj(files: tuple[str, str], n_frames: int) -> float:
     return cpu_ms(lambda: mdtraj.wernet_nilsson(made), n_frames)
 
 
+def made(traj: kn.Trajectory, name: str):
+    """The analysis of a case."""
+    if name in BETWEEN:
+        return kn.analysis.HydrogenBondAnalysis(traj, between=BETWEEN[name])
+    return kn.analysis.WaterBridgeAnalysis(traj, FIRST, SECOND, WATER)
+
+
 def main() -> None:
     n_frames = int(sys.argv[1]) if len(sys.argv) > 1 else 100
     peer_frames = min(n_frames, 5)
     with tempfile.TemporaryDirectory() as folder:
         files = repeated(Path(folder), n_frames)
         traj = kn.open(files[1], topology=files[0])
-        cases = {name: kn.analysis.HydrogenBondAnalysis(traj, between=between) for name, between in BETWEEN.items()}
-        cases["bridges ARG - ASP, GLU"] = kn.analysis.WaterBridgeAnalysis(traj, FIRST, SECOND, WATER)
+        cases = {name: made(traj, name) for name in GOALS}
         measured = {name: ours(analysis, n_frames) for name, analysis in cases.items()}
         peers = of_mdanalysis(files, peer_frames)
         within = of_mdtraj(files, peer_frames)
-    print(f"CPU ms a frame; load of the machine {os.getloadavg()[0]:.1f}")
-    print("| case | found a frame | with reading | reading | Kinema | goal | MDAnalysis (r) | ratio | MDTraj | ratio |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
-    for name, (run, read) in measured.items():
-        rows = float(np.mean(cases[name].results.counts))
-        alone = run - read
-        other = f"{within:.2f} | {within / alone:.0f}" if name == "within the protein" else "- | -"
+        print(f"CPU ms a frame; load of the machine {os.getloadavg()[0]:.1f}")
         print(
-            f"| {name} | {rows:.0f} | {run:.2f} | {read:.2f} | {alone:.2f} | {GOALS[name]} | {peers[name]:.0f} | "
-            f"{peers[name] / alone:.0f} | {other} |"
+            "| case | found a frame | with reading | reading | Kinema | goal | MDAnalysis (r) | ratio "
+            "| MDTraj | ratio |"
         )
+        print("|---|---|---|---|---|---|---|---|---|---|")
+        for name, (run, read) in measured.items():
+            rows = float(np.mean(cases[name].results.counts))
+            alone = run - read
+            other = f"{within:.2f} | {within / alone:.0f}" if name == "within the protein" else "- | -"
+            print(
+                f"| {name} | {rows:.0f} | {run:.2f} | {read:.2f} | {alone:.2f} | {GOALS[name]} | {peers[name]:.0f} | "
+                f"{peers[name] / alone:.0f} | {other} |"
+            )
+        print_scaling(cases, n_frames)
+    print_end_to_end(made, GOALS)
 
 
 if __name__ == "__main__":

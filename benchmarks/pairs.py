@@ -2,7 +2,8 @@
 
 `OMP_NUM_THREADS=1 python benchmarks/pairs.py [N_FRAMES]`; adenylate kinase in 11,084 waters, a dodecahedron
 (MDAnalysisTests). One thread each. Reading and decoding are measured alone and subtracted; MDAnalysis has its frames in
-memory. Rows of results are part of the time. It prints a table and asserts nothing.
+memory. Rows of results are part of the time. Two more tables compare two threads with one, and runs from the XTC file
+with their parts. It asserts nothing.
 """
 
 import os
@@ -15,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import kinema as kn
-from solvated import cpu_ms, ours, repeated
+from solvated import cpu_ms, ours, print_end_to_end, print_scaling, repeated
 
 warnings.simplefilter("ignore")
 
@@ -52,29 +53,35 @@ def of_mdanalysis(files: tuple[str, str], n_frames: int) -> dict[str, float]:
     return {name: float(np.mean(times)) for name, times in found.items()}
 
 
+def made(traj: kn.Trajectory, name: str):
+    """The analysis of a case."""
+    if name == LEAST:
+        return kn.analysis.MinimumDistance(traj, "protein", "resname SOL")
+    first, second, cutoff, _goal = PAIRS[name]
+    return kn.analysis.Neighbors(traj, first, second, cutoff=cutoff)
+
+
 def main() -> None:
     n_frames = int(sys.argv[1]) if len(sys.argv) > 1 else 100
     with tempfile.TemporaryDirectory() as folder:
         files = repeated(Path(folder), n_frames)
         traj = kn.open(files[1], topology=files[0])
-        cases = {
-            name: (kn.analysis.Neighbors(traj, first, second, cutoff=cutoff), goal)
-            for name, (first, second, cutoff, goal) in PAIRS.items()
-        }
-        cases[LEAST] = kn.analysis.MinimumDistance(traj, "protein", "resname SOL"), 0.8
-        measured = {name: ours(analysis, n_frames) for name, (analysis, _) in cases.items()}
+        goals = {name: goal for name, (_, _, _, goal) in PAIRS.items()} | {LEAST: 0.8}
+        cases = {name: made(traj, name) for name in goals}
+        measured = {name: ours(analysis, n_frames) for name, analysis in cases.items()}
         peers = of_mdanalysis(files, min(n_frames, 5))
-    print(f"CPU ms a frame; load of the machine {os.getloadavg()[0]:.1f}")
-    print("| case | rows a frame | with reading | reading | Kinema | goal | MDAnalysis | ratio |")
-    print("|---|---|---|---|---|---|---|---|")
-    for name, (run, read) in measured.items():
-        analysis, goal = cases[name]
-        rows = float(np.mean(analysis.results.counts))
-        alone = run - read
-        print(
-            f"| {name} | {rows:.0f} | {run:.2f} | {read:.2f} | {alone:.2f} | {goal} | {peers[name]:.1f} | "
-            f"{peers[name] / alone:.1f} |"
-        )
+        print(f"CPU ms a frame; load of the machine {os.getloadavg()[0]:.1f}")
+        print("| case | rows a frame | with reading | reading | Kinema | goal | MDAnalysis | ratio |")
+        print("|---|---|---|---|---|---|---|---|")
+        for name, (run, read) in measured.items():
+            rows = float(np.mean(cases[name].results.counts))
+            alone = run - read
+            print(
+                f"| {name} | {rows:.0f} | {run:.2f} | {read:.2f} | {alone:.2f} | {goals[name]} | {peers[name]:.1f} | "
+                f"{peers[name] / alone:.1f} |"
+            )
+        print_scaling(cases, n_frames)
+    print_end_to_end(made, cases)
 
 
 if __name__ == "__main__":

@@ -117,14 +117,14 @@ def test_the_same_on_all_ways(traj, kwargs, tmp_path):
 def test_who_does_not_take_them(traj, tmp_path):
     why = "depends on coordinates .'around'.: .* column for each atom, residue or pair, read and convert need the same"
     others = {"count", "centers", "rgyr", "gyration", "neighbors", "mindist", "hbonds"}
-    others |= {"coordination", "density", "rdf"}
+    others |= {"coordination", "density", "rdf", "shells", "water-bridges"}
     refusing = [name for name, analysis in ANALYSES.items() if not analysis.takes_changing]
     assert set(ANALYSES) == others | set(refusing)
     for make in (
         lambda: kn.analysis.RMSF(traj, NEAR),
         lambda: kn.analysis.RMSD(traj, NEAR),
         lambda: kn.analysis.Ramachandran(traj, NEAR),
-        lambda: kn.analysis.WaterShell(traj, NEAR),
+        lambda: kn.analysis.SaltBridges(traj, acidic=NEAR),
         lambda: traj.read(select=NEAR),
         lambda: kn.convert(traj, tmp_path / "out.xtc", select=NEAR),
     ):

@@ -205,7 +205,7 @@ def test_groups_of_between_may_change(peptide: tuple[Path, Path]) -> None:
     with pytest.raises(kn.ArgumentError, match="native contacts are pairs of the reference"):
         kn.analysis.Contacts(traj, (near, "protein"))
     with pytest.raises(kn.ArgumentError, match="depends on coordinates"):
-        kn.analysis.WaterBridgeAnalysis(traj, near, "protein")
+        kn.analysis.WaterBridgeAnalysis(traj, donors_sel=near)
 
 
 def test_pairs_of_the_first_frame_are_found_for_each_run(peptide: tuple[Path, Path]) -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
+from kinema.base.notes import collected
 from kinema.testing import write_dcd
 from kinema.testing.analyses import write_solvated_peptide
 from kinema.testing.programs.imports import lazy
@@ -43,6 +44,40 @@ def test_least_distances_of_mdanalysis(files, traj, radii, select):
     np.testing.assert_array_equal(found.shells, np.diff(cumulative, axis=1, prepend=0))
     np.testing.assert_array_equal(found.values, np.column_stack([found.shells, found.cumulative]))
     assert found.cumulative.dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    ("select", "waters"),
+    [
+        ("segid PEP and around 2.2 water", "water"),
+        ("segid PEP", "water and byres around 3 (segid PEP and resid 2:4)"),
+        ("(segid PEP or name OH2) and around 2.6 name H1", "name OH2 and around 4 segid PEP"),
+    ],
+)
+def test_groups_that_change_are_those_of_each_frame(traj, select, waters):
+    with collected() as notes:
+        changing = kn.analysis.WaterShell(traj, select, waters, radii=(2.5, 3.4))
+    assert any("are of waters, not of the solute" in note for note in notes) == ("or name OH2" in select)
+    found = changing.run(runner="threads", workers=2).results
+    can_be = "name OH2" if waters.startswith("name") else "water"
+    solute = f"({select}) and not {can_be}"
+    for frame in range(len(traj)):
+        fixed = [traj.select(words, frame=frame) for words in (solute, waters)]
+        alone = kn.analysis.WaterShell(traj, *fixed, radii=(2.5, 3.4)).run(start=frame, stop=frame + 1).results
+        np.testing.assert_array_equal(found.values[frame], alone.values[0])
+    assert found.cumulative[:, 1].min() > 0 and len(np.unique(found.cumulative[:, 1])) > 1
+
+
+def test_frames_without_waters_or_solute_have_none(traj):
+    few = "name OH2 and around 2.3 segid PEP"
+    with pytest.warns(kn.Note, match="names no atoms in frame 0"):
+        n_waters = kn.analysis.AtomCount(traj, few).run().results.count
+    found = kn.analysis.WaterShell(traj, "segid PEP", few, radii=2.4).run().results
+    np.testing.assert_array_equal(found.shells[:, 0], n_waters)
+    with pytest.warns(kn.Note, match="no water is within 2.4 angstrom of .* in frame 0, where it may have no atoms"):
+        near = kn.analysis.WaterShell(traj, "segid PEP and around 2.3 name OH2", "name OH2", radii=2.4).run().results
+    np.testing.assert_array_equal(near.shells[:, 0] == 0, n_waters == 0)
+    assert n_waters.min() == 0 < n_waters.max()
 
 
 def test_edges(tmp_path):

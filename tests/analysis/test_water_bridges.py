@@ -147,6 +147,40 @@ def test_chains_of_mdanalysis(tmp_path: Path, order: int) -> None:
             assert {key[:4] for key in rest} <= {key[:4] for key in near[1]}
 
 
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {"selection1": "protein and around 3 resname TIP3"},
+        {"selection2": "protein and prop z > 0"},
+        {"water_selection": "resname TIP3 and byres around 2.5 protein"},
+        {
+            "selection1": "protein and prop z > -5",
+            "selection2": "protein and around 3.5 resname TIP3",
+            "water_selection": "resname TIP3 and around 3.6 protein",
+        },
+    ],
+)
+def test_groups_that_change_are_those_of_each_frame(tmp_path: Path, chosen: dict[str, str]) -> None:
+    topology, trajectory = write_solvated_peptide(tmp_path, 6)
+    traj = kn.open(trajectory, topology=topology, stored=False)
+    groups = {"selection1": "protein", "selection2": "protein", "water_selection": "resname TIP3"} | chosen
+    others: dict[str, Any] = {
+        "hydrogens_sel": "prop mass < 1.1 and bonded (name N* or name O*)",
+        "acceptors_sel": "name N* or name O*",
+        "order": 2,
+        "distance": 3.6,
+        "angle": 90.0,
+    }
+    found = kn.analysis.WaterBridgeAnalysis(traj, **groups, **others).run(workers=2)
+    for frame, ours in enumerate(found.network()):
+        fixed = {name: traj.select(words, frame=frame) for name, words in groups.items()}
+        alone = kn.analysis.WaterBridgeAnalysis(traj, **fixed, **others).run(start=frame, stop=frame + 1)
+        assert alone.network() == [ours]
+    whole = {name: words.split(" and ")[0] for name, words in groups.items()}
+    n_bridges = kn.analysis.WaterBridgeAnalysis(traj, **whole, **others).run().count_by_time().sum()
+    assert 0 < found.count_by_time().sum() < n_bridges
+
+
 def test_bad_input(tmp_path: Path) -> None:
     traj = chain(tmp_path, 1)
     analysis = kn.analysis.WaterBridgeAnalysis

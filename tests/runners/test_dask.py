@@ -576,3 +576,18 @@ def test_threads_have_no_map() -> None:
     # functions of other libraries are rarely made for several threads
     with pytest.raises(kn.ArgumentError, match="the runner 'threads' cannot compute parts"):
         choose_runner("threads").map(operator.neg, [1])
+
+
+def test_rows_of_lists_beyond_the_memory_limit(client: Client, tmp_path: Path) -> None:
+    positions = np.random.default_rng(7).uniform(0, 9, (17_000, 12, 3)).astype(np.float32)
+    cell = np.broadcast_to(np.diag([14.0, 14.0, 14.0]).astype(np.float32), (17_000, 3, 3))
+    write_dcd(tmp_path / "long.dcd", positions, cell=cell)
+    near = kn.analysis.Neighbors(kn.open(tmp_path / "long.dcd", stored=False), cutoff=8.0)
+    runner = kn.runners.Dask(client)
+    with pytest.raises(kn.MemoryLimitError, match=r"rows of neighbors take more than the 9437184 bytes .* out= writes"):
+        near.run(memory="9 MiB", runner=runner)
+    in_file = np.asarray(near.run(memory="9 MiB", runner=runner, out=tmp_path / "near.h5").results.distance)
+    assert 16 * len(in_file) > 9 << 20
+    in_memory = near.run(memory="64 MiB", runner=runner).results.distance
+    np.testing.assert_array_equal(in_file, in_memory)
+    np.testing.assert_array_equal(in_memory, near.run(memory="64 MiB", runner="serial").results.distance)

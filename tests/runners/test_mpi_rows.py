@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from kinema.testing import random_walk, write_dcd
@@ -313,3 +314,33 @@ def test_a_rank_that_dies_ends_those_that_read_its_rows(mpi: Any, folder: Path) 
     (folder / "script.py").write_text(mpi.begin + BEGIN + DYING)
     code, _, _ = mpi.ended(mpi.started(3, ["script.py"], folder))
     assert code != 0
+
+
+# -- rows of lists ---------------------------------------------------------------------------------------------------
+
+LISTED = """
+traj = kn.open("long.dcd", stored=False)
+def near():
+    return kn.analysis.Neighbors(traj, cutoff=8.0)
+try:
+    near().run(memory="9 MiB", runner="mpi")
+except kn.MemoryLimitError as error:
+    assert "out= writes them to a file" in str(error), error
+    say("refused")
+in_file = near().run(memory="9 MiB", runner="mpi", out="near.h5")
+in_memory = near().run(memory="64 MiB", runner="mpi")
+if rank == 0:
+    alone = near().run(memory="64 MiB", runner="serial").results
+    assert 16 * alone.first_row[-1] > 9 << 20
+    for name in alone:
+        for found in (in_file, in_memory):
+            assert np.array_equal(np.asarray(found.results[name]), alone[name]), name
+    say("the same")
+"""
+
+
+def test_rows_of_lists_beyond_the_memory_limit(mpi: Any, tmp_path: Path) -> None:
+    positions = np.random.default_rng(7).uniform(0, 9, (17_000, 12, 3)).astype(np.float32)
+    cell = np.broadcast_to(np.diag([14.0, 14.0, 14.0]).astype(np.float32), (17_000, 3, 3))
+    write_dcd(tmp_path / "long.dcd", positions, cell=cell)
+    assert sorted(mpi.compute(3, LISTED, tmp_path).splitlines()) == ["refused"] * 3 + ["the same"]

@@ -152,6 +152,20 @@ class DeclaredAnalysis(Analysis):
         return weights_of(weights, self.selection if selection is None else selection, self.trajectory, what)
 
 
+def first_frame_of(found: Results, column: int, value: float) -> int | None:
+    """The first frame whose value in a column is `value`, which may be nan; None: no frame, or values are spread."""
+    values, start = found.values, 0
+    # what is spread over ranks stays there
+    in_memory = [values] if isinstance(values, np.ndarray) else []
+    for rows in values.chunks() if hasattr(values, "chunks") else in_memory:
+        of_rows = rows[:, column]
+        alike = np.isnan(of_rows) if math.isnan(value) else of_rows == value
+        if alike.any():
+            return int(found.frames[start + int(alike.argmax())])
+        start += len(rows)
+    return None
+
+
 def group_arguments(selection: Selection, atoms: str, group: str) -> dict[str, Any]:
     """A selection as an argument of a kernel: its `atoms`, or `group` if they change with the frame."""
     return {group: selection.expression} if selection.changes else {atoms: selection.indices}
@@ -249,18 +263,10 @@ class PerFrameAnalysis(DeclaredAnalysis):
 
     def _note_frames_without_atoms(self, found: Results) -> None:
         """A note with the first frame in which no atom is selected."""
-        values, start = found.values, 0
-        # what is spread over ranks stays there
-        in_memory = [values] if isinstance(values, np.ndarray) else []
-        for rows in values.chunks() if hasattr(values, "chunks") else in_memory:
-            first = rows[:, 0]
-            empty = np.isnan(first) if math.isnan(self.value_of_no_atoms) else first == self.value_of_no_atoms
-            if empty.any():
-                frame, value = found.frames[start + int(empty.argmax())], f"{self.value_of_no_atoms:g}"
-                where = f"{self.selection.description!r} names no atoms in frame {frame}"
-                self._add_notes([f"{where}: the value of such frames is {value}"])
-                return
-            start += len(rows)
+        frame = first_frame_of(found, 0, self.value_of_no_atoms)
+        if frame is not None:
+            where = f"{self.selection.description!r} names no atoms in frame {frame}"
+            self._add_notes([f"{where}: the value of such frames is {self.value_of_no_atoms:g}"])
 
     def _quantity_values(self, found: Results, kernel_results: KernelResults) -> dict[str, Any]:
         """The values of each quantity, by name."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from kinema import _core
 from kinema.analysis.declaration import Option, Quantity
-from kinema.analysis.declared import PerFrameAnalysis
+from kinema.analysis.declared import PerFrameAnalysis, first_frame_of
 from kinema.base.errors import ArgumentError
 from kinema.base.printable import counted
 from kinema.runners.base import Rows
@@ -25,7 +25,8 @@ from kinema.runners.base import Rows
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kinema.model.selection.atoms import AtomChoice
+    from kinema.analysis.base import Results
+    from kinema.model.selection.atoms import AtomChoice, Selection
     from kinema.trajectory import Trajectory
 
 __all__ = ["WaterShell"]
@@ -38,9 +39,11 @@ class WaterShell(PerFrameAnalysis):
     ----------
     trajectory : Trajectory
     select : as `Trajectory.select`
-        The solute; None: all atoms that are not of the waters. Hydrogens count, if they are selected.
+        The solute; None: all atoms that are not of the waters. Hydrogens count, if they are selected. The atoms may
+        change with the frame.
     waters : as `Trajectory.select`
         Atoms of the waters; a residue is one water. By default those with the residue names that MDAnalysis knows.
+        The atoms may change with the frame: an atom that can be of the waters in any frame is never of the solute.
     radii : list of float
         Radii of the shells, ascending, angstrom.
 
@@ -64,6 +67,7 @@ class WaterShell(PerFrameAnalysis):
     )
     reference = "watershell of cpptraj"
     summarised_column = None
+    takes_changing = True
 
     def __init__(
         self,
@@ -80,24 +84,41 @@ class WaterShell(PerFrameAnalysis):
         from kinema.model.selection.compounds import marks_of
         from kinema.transforms.arguments import select_atoms
 
-        given = np.unique(select_atoms(trajectory, waters).indices)
-        chosen = None if select is None else select_atoms(trajectory, select)
+        of_waters = select_atoms(trajectory, waters, may_change=True)
+        given = np.unique(of_waters.indices)
+        chosen = None if select is None else select_atoms(trajectory, select, may_change=True)
         of = np.arange(trajectory.n_atoms, dtype=np.uint32) if chosen is None else chosen.indices
         solute = np.setdiff1d(of, given)
         if not len(solute):
             raise ArgumentError("the solute has no atoms besides the waters, expected at least one")
-        super().__init__(trajectory, solute if chosen is None or len(solute) < len(of) else chosen)
+        fixed = chosen is None or (len(solute) < len(of) and not chosen.changes)
+        super().__init__(trajectory, solute if fixed else chosen)
         self.arguments = {"select": repr("all but waters" if chosen is None else chosen.description)}
-        self.arguments |= {"waters": repr(waters) if isinstance(waters, str) else counted(len(given), "atom")}
+        named = isinstance(waters, str) or of_waters.changes
+        self.arguments |= {"waters": repr(of_waters.description) if named else counted(len(given), "atom")}
         self._radii = _checked(radii)
         self.arguments |= {"radii": repr(self._radii.tolist())}
         topology = trajectory.topology
         marks = marks_of(None if topology is None else topology.atoms, "residues", "waters")
-        self._waters = given
+        self._of_waters, self._waters, self._solute = of_waters, given, solute
         self._labels = np.unique(marks[given], return_inverse=True)[1].astype(np.uint32)
         if chosen is not None and len(solute) < len(of):
             n_left = len(of) - len(solute)
             self._add_notes([f"{counted(n_left, 'atom')} of {chosen.description!r} are of waters, not of the solute"])
+
+    @property
+    def selections(self) -> Sequence[Selection]:
+        """The solute and the waters."""
+        return (self.selection, self._of_waters)
+
+    def _note_frames_without_atoms(self, found: Results) -> None:
+        # the kernel counts waters alone: a solute without atoms has none
+        frame = first_frame_of(found, -1, 0)
+        if frame is not None:
+            where = (
+                f"no water is within {self._radii[-1]:g} angstrom of {self.selection.description!r} in frame {frame}"
+            )
+            self._add_notes([f"{where}, where it may have no atoms: the counts of such frames are 0"])
 
     @property
     def subject(self) -> str:
@@ -112,13 +133,13 @@ class WaterShell(PerFrameAnalysis):
         return Rows(len(self._columns()), "int64")
 
     def _kernel(self) -> _core.Kernel:
+        solute: dict[str, Any] = {"solute": self._solute}
+        if self.selection.changes:
+            solute = {"solute_group": ("and", ("atoms", self._solute), self.selection.expression)}
+        changing = self._of_waters.changes
+        waters = {"waters_group": self._of_waters.expression} if changing else {"waters": self._waters}
         return _core.Kernel(
-            "shells",
-            self.trajectory.n_atoms,
-            solute=np.unique(self.selection.indices),
-            waters=self._waters,
-            labels=self._labels,
-            radii=self._radii,
+            "shells", self.trajectory.n_atoms, **solute, **waters, labels=self._labels, radii=self._radii
         )
 
     def _columns(self) -> Sequence[tuple[str, Quantity]]:

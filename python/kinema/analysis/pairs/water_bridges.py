@@ -38,8 +38,9 @@ from kinema.base.printable import counted
 from kinema.transforms.arguments import select_atoms
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from kinema.model.selection.atoms import Selection
     from kinema.trajectory import Trajectory
 
 __all__ = ["WaterBridgeAnalysis"]
@@ -53,9 +54,10 @@ class WaterBridgeAnalysis(BondAnalysis):
     trajectory : Trajectory
     selection1, selection2 : as `Trajectory.select`
         The groups that bridges join, "protein" and "not water" by default. Bridges do not end
-        at atoms of `water_selection`.
+        at atoms that can be of `water_selection`. The atoms of either group may change with the frame.
     water_selection : as `Trajectory.select`
-        Waters, a residue each; "water" by default. Any residues that form hydrogen bonds will do.
+        Waters, a residue each; "water" by default. Any residues that form hydrogen bonds will do. The atoms
+        may change with the frame; `byres` takes waters as a whole.
     order : int
         The most waters of a bridge. The time rises steeply with it.
     distance_type : {"hydrogen", "heavy"}
@@ -101,6 +103,7 @@ class WaterBridgeAnalysis(BondAnalysis):
         Quantity("angle", "degree", "angle at the hydrogen"),
     )
     row_name = "hydrogen bond of water bridge"
+    takes_changing = True
     keys = (
         RowKey("bridge", "number"),
         RowKey("waters", "number"),
@@ -159,7 +162,9 @@ class WaterBridgeAnalysis(BondAnalysis):
         limits = _limits(distance_type, distance, angle, criterion)
         d_h_cutoff = positive_number("d_h_cutoff", d_h_cutoff)
         order = whole_number("order", order)
-        groups = [trajectory.select(one) for one in (selection1, selection2, water_selection)]
+        chosen = (selection1, selection2, water_selection)
+        groups = [select_atoms(trajectory, one, may_change=True) for one in chosen]
+        self._changing = [one for one in groups if one.changes]
         with collected() as notes:
             atoms = bonding_atoms_of(trajectory, donors_sel, hydrogens_sel, acceptors_sel, sulfur=sulfur)
         atoms = only_among(atoms, groups, "selection1=, selection2= and water_selection=")
@@ -187,8 +192,16 @@ class WaterBridgeAnalysis(BondAnalysis):
                 raise ArgumentError(f"{name} has no atom besides atoms of water_selection; bridges need an end in it")
         waters = np.unique(waters)
         self._arguments = limits | atom_arguments(atoms, d_h_cutoff)
-        self._arguments |= {"first": first, "second": second, "order": order}
+        ends = {"first": groups[0].expression or first, "second": groups[1].expression or second}
+        self._arguments |= ends | {"order": order}
         self._arguments |= {"waters": waters, "molecules": _residues(trajectory, waters)}
+        if groups[2].changes:
+            self._arguments["waters_group"] = groups[2].expression
+
+    @property
+    def selections(self) -> Sequence[Selection]:
+        """The atoms that can take part, and the groups that change with the frame."""
+        return (self.selection, *self._changing)
 
     @classmethod
     def check_arguments(cls, given: Mapping[str, Any], *, followed: bool = False) -> None:

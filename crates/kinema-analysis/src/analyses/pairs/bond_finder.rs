@@ -5,9 +5,11 @@
 
 use kinema_core::Result;
 use kinema_core::frame::Lattice;
+use kinema_core::reduce::Frame;
 use kinema_core::selection::AtomSelection;
 
-use crate::arguments::Arguments;
+use crate::arguments::{Argument, Arguments};
+use crate::changing::{ChangingGroup, GroupScratch};
 use crate::cpu::Cpu;
 use crate::geometry::CellList;
 use crate::geometry::hydrogen_bond::{Bond, Criterion, Rule, nearest};
@@ -136,6 +138,71 @@ impl Participants {
     /// The acceptors that `wanted` names.
     pub(super) fn acceptors(&self, wanted: impl Fn(u32) -> bool) -> Vec<u32> {
         self.acceptors.iter().copied().filter(|atom| wanted(*atom)).collect()
+    }
+}
+
+/// A group among the participants.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Group {
+    pub(super) fixed: Vec<bool>,
+    /// Which of the changing groups it is; `fixed` then has all that can be in it.
+    pub(super) changing: Option<usize>,
+}
+
+/// Groups that change with the frame, and the place of each of their atoms among the participants.
+#[derive(Default)]
+pub(super) struct Changing(Vec<(ChangingGroup, Vec<Option<u32>>)>);
+
+impl Changing {
+    /// Adds the group of an argument and returns its number.
+    pub(super) fn add(&mut self, atoms: &Participants, arguments: &Arguments, name: &'static str) -> Result<usize> {
+        let group = ChangingGroup::from_arguments(arguments, name)?;
+        let numbers = atoms.numbers();
+        let place = |atom: u32| numbers.binary_search(&atom).ok().map(|place| place as u32);
+        let places = group.atoms().iter().map(place).collect();
+        self.0.push((group, places));
+        Ok(self.0.len() - 1)
+    }
+
+    /// A group of an argument, which is atoms or an expression.
+    pub(super) fn group(&mut self, atoms: &Participants, arguments: &Arguments, name: &'static str) -> Result<Group> {
+        if !matches!(arguments.any(name), Argument::List(_)) {
+            return Ok(Group { fixed: atoms.members(&arguments.atoms(name)?), changing: None });
+        }
+        let number = self.add(atoms, arguments, name)?;
+        Ok(Group { fixed: atoms.members(self.0[number].0.candidates()), changing: Some(number) })
+    }
+
+    /// Whether no group changes.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The sets of atoms of a kernel: the participants, and one for each group.
+    pub(super) fn atom_sets(&self, atoms: &Participants) -> Vec<AtomSelection> {
+        let groups = self.0.iter().map(|(group, _)| group.atoms());
+        [atoms.atoms()].into_iter().chain(groups).cloned().collect()
+    }
+
+    /// Whether each of the participants is in each group in a frame, whose sets from 1 on are those of the groups.
+    pub(super) fn mark(
+        &self,
+        frame: &Frame<'_>,
+        n_atoms: usize,
+        scratch: &mut GroupScratch,
+        marks: &mut Vec<Vec<bool>>,
+    ) -> Result<()> {
+        marks.resize_with(self.0.len(), Vec::new);
+        for (number, ((group, places), marks)) in self.0.iter().zip(marks).enumerate() {
+            marks.clear();
+            marks.resize(n_atoms, false);
+            for &member in group.members(frame, 1 + number, scratch)? {
+                if let Some(place) = places[member as usize] {
+                    marks[place as usize] = true;
+                }
+            }
+        }
+        Ok(())
     }
 }
 

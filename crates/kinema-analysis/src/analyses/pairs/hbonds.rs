@@ -9,11 +9,11 @@ use kinema_core::Result;
 use kinema_core::frame::Fields;
 use kinema_core::reduce::{Frame, Needs, Values};
 
-use super::bond_finder::{Finder, FoundBond, Participants, criterion};
+use super::bond_finder::{Changing, Finder, FoundBond, Group, Participants, criterion};
 use crate::analyses::lists_per_frame::{ListPerFrame, ListRows};
 use crate::analyses::of_members;
 use crate::arguments::{Argument, Arguments};
-use crate::changing::{ChangingGroup, GroupScratch};
+use crate::changing::GroupScratch;
 use crate::geometry::hydrogen_bond::Criterion;
 use crate::partials::lists::{ListChunk, ListColumn};
 use crate::registry::KernelInfo;
@@ -23,7 +23,7 @@ use crate::registry::KernelInfo;
 ///
 /// `acceptors`, and `pairs` (n, 2) of donor and hydrogen, or `donors`, `hydrogens` and `d_h_cutoff`. `criterion`,
 /// `distance`, `angle`: see [`criterion`]. `between`: pairs of groups; the donor is in one and the acceptor in the other.
-/// `donors_group`, `hydrogens_group` and `acceptors_group` change with the frame (see [`ChangingGroup`]): only bonds of their
+/// `donors_group`, `hydrogens_group` and `acceptors_group` change with the frame (see `changing`): only bonds of their
 /// members are listed. A group of `between` may change as well.
 pub const KERNEL: KernelInfo = KernelInfo {
     id: HydrogenBonds::ID,
@@ -84,14 +84,6 @@ struct HydrogenBonds {
     only: [Option<usize>; 3],
 }
 
-/// A group among the participants.
-#[derive(Debug, Clone, PartialEq)]
-struct Group {
-    fixed: Vec<bool>,
-    /// Which of the changing groups it is; `fixed` then has all that can be in it.
-    changing: Option<usize>,
-}
-
 /// Bonds from some donors to some acceptors.
 struct Search {
     donors: Group,
@@ -103,52 +95,6 @@ impl Search {
     fn new(atoms: &Participants, donors: Group, acceptors: &Group) -> Self {
         let of_group = atoms.acceptors(|atom| acceptors.fixed[atom as usize]);
         Self { donors, acceptors: of_group, acceptors_in: acceptors.changing }
-    }
-}
-
-/// Groups that change with the frame, and the place of each of their atoms among the participants.
-#[derive(Default)]
-struct Changing(Vec<(ChangingGroup, Vec<Option<u32>>)>);
-
-impl Changing {
-    /// Adds the group of an argument and returns its number.
-    fn add(&mut self, atoms: &Participants, arguments: &Arguments, name: &'static str) -> Result<usize> {
-        let group = ChangingGroup::from_arguments(arguments, name)?;
-        let numbers = atoms.numbers();
-        let place = |atom: u32| numbers.binary_search(&atom).ok().map(|place| place as u32);
-        let places = group.atoms().iter().map(place).collect();
-        self.0.push((group, places));
-        Ok(self.0.len() - 1)
-    }
-
-    /// A group of an argument, which is atoms or an expression.
-    fn group(&mut self, atoms: &Participants, arguments: &Arguments, name: &'static str) -> Result<Group> {
-        if !matches!(arguments.any(name), Argument::List(_)) {
-            return Ok(Group { fixed: atoms.members(&arguments.atoms(name)?), changing: None });
-        }
-        let number = self.add(atoms, arguments, name)?;
-        Ok(Group { fixed: atoms.members(self.0[number].0.candidates()), changing: Some(number) })
-    }
-
-    /// Whether each of the participants is in each group in a frame, whose sets from 1 on are those of the groups.
-    fn mark(
-        &self,
-        frame: &Frame<'_>,
-        n_atoms: usize,
-        scratch: &mut GroupScratch,
-        marks: &mut Vec<Vec<bool>>,
-    ) -> Result<()> {
-        marks.resize_with(self.0.len(), Vec::new);
-        for (number, ((group, places), marks)) in self.0.iter().zip(marks).enumerate() {
-            marks.clear();
-            marks.resize(n_atoms, false);
-            for &member in group.members(frame, 1 + number, scratch)? {
-                if let Some(place) = places[member as usize] {
-                    marks[place as usize] = true;
-                }
-            }
-        }
-        Ok(())
     }
 }
 
@@ -175,9 +121,7 @@ impl ListPerFrame for HydrogenBonds {
     type Scratch = Scratch;
 
     fn needs(&self) -> Needs {
-        let groups = self.changing.0.iter().map(|(group, _)| group.atoms());
-        let atom_sets = [self.atoms.atoms()].into_iter().chain(groups).cloned().collect();
-        Needs { fields: Fields::POSITIONS | Fields::CELL, atom_sets }
+        Needs { fields: Fields::POSITIONS | Fields::CELL, atom_sets: self.changing.atom_sets(&self.atoms) }
     }
 
     fn list(&self, frame: &Frame<'_>, scratch: &mut Scratch, rows: &mut ListChunk) -> Result<()> {
