@@ -32,7 +32,9 @@ class PaidOff:
         return asdict(self)
 
     def __str__(self) -> str:
-        found = "never pays off" if self.analyses is None else f"has paid off after {self.analyses:,} analyses"
+        found = "never pays off"
+        if self.analyses is not None:
+            found = f"has paid off after {self.analyses:,} {'analysis' if self.analyses == 1 else 'analyses'}"
         return (
             f"{self.runner}: cutting into {self.parts} files takes {format_seconds(self.seconds)}, an analysis "
             f"{format_seconds(self.whole_seconds)} of one file and {format_seconds(self.parts_seconds)} of the parts: "
