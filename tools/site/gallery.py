@@ -78,7 +78,12 @@ def gallery() -> tuple[str, dict[str, bytes]]:
 
     Raises RuntimeError if a command fails, KeyError if an analysis has no options or no formula.
     """
-    lines = ["# Gallery", "", "Each picture comes from the line above it: adenylate kinase, 98 frames, or 10 in water.", ""]
+    lines = [
+        "# Gallery",
+        "",
+        "Each picture comes from the line above it: adenylate kinase, 98 frames, or 10 in water.",
+        "",
+    ]
     pictures = {}
     code = _digest_of_code()
     for name in ANALYSES:
