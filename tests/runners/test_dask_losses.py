@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-from distributed import Client
+from distributed import Client, Future
 
 import kinema as kn
 from kinema.analysis import Analysis
@@ -24,8 +24,10 @@ from kinema.execution.checkpoint.file import load
 from kinema.runners.dask import runner as dask_runner
 from kinema.runners.dask.client import DaskWorkers
 from kinema.runners.dask.runner import Dask
+from kinema.runners.dask.task_submitter import TaskSubmitter
 from kinema.testing import random_walk, write_dcd
 from kinema.testing.programs.children import all_ended, end_structure_walks, start_child
+from kinema.testing.programs.dask_cluster import DaskCluster
 from kinema.testing.programs.forks import ForkedProgram
 from kinema.testing.runner_work import slow_corner
 
@@ -450,3 +452,49 @@ def setup_module() -> None:
     import cloudpickle
 
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+
+class Remembering:
+    """Returns its process; a second call with the same number, on whatever worker, takes a second."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __call__(self, number: int) -> int:
+        if (self._folder / f"{number}").exists():
+            (self._folder / f"{number} begins again").touch()
+            time.sleep(1.0)
+            (self._folder / f"{number} ends again").touch()
+        (self._folder / f"{number}").touch()
+        return os.getpid()
+
+
+def test_no_task_runs_after_the_call(tmp_path: Path, cluster: DaskCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    # the scheduler does not know yet that results have arrived: it runs those of a lost worker again
+    unreleased: list[Future] = []
+    release, settle = Future.release, TaskSubmitter.settle
+
+    def release_and_settle(self: TaskSubmitter) -> None:
+        until = time.monotonic() + PATIENCE
+        while not list(tmp_path.glob("* begins again")):
+            assert time.monotonic() < until, "no task is run again"
+            time.sleep(0.01)
+        for future in unreleased:
+            release(future)
+        settle(self)
+
+    processes: list[int] = []
+
+    def receive(_number: int, process: int) -> None:
+        processes.append(process)
+        if len(processes) == 8:
+            os.kill(process, signal.SIGKILL)
+
+    cluster.start(2)
+    with Client(scheduler_file=str(cluster.file), set_as_default=False) as client:
+        with monkeypatch.context() as patched:
+            patched.setattr(Future, "release", lambda future: unreleased.append(future))
+            patched.setattr(TaskSubmitter, "settle", release_and_settle)
+            Dask(client).map(Remembering(tmp_path), range(8), receive=receive)
+        begun = {path.name.split()[0] for path in tmp_path.glob("* begins again")}
+        assert begun == {path.name.split()[0] for path in tmp_path.glob("* ends again")}

@@ -256,6 +256,7 @@ class Dask(Runner):
             ) as submitter,
         ):
             yield dask_workers, submitter
+            submitter.settle()
 
     @contextlib.contextmanager
     def _connected(self, wanted: int | None) -> Iterator[DaskWorkers]:

@@ -27,6 +27,10 @@ from kinema.runners.local.interpreter import describe_end
 
 # seconds between polls of the cluster's workers
 _POLL_SECONDS = 1.0
+# seconds between two looks for tasks that still run
+_SETTLE_SECONDS = 0.02
+# states of a worker's tasks, of which nobody may want the result any more
+_RUNNING = ("executing", "long-running", "cancelled", "resumed")
 # most tasks that an error names
 _NAMED = 2
 
@@ -116,6 +120,8 @@ class TaskSubmitter:
         # keys of completed tasks with their results, or with the exception that Dask raised
         self._results: queue.SimpleQueue[tuple[str, Any, Exception | None]] = queue.SimpleQueue()
         self._submitted = 0
+        # addresses of all workers at any poll
+        self._seen: set[str] = set()
         self._polled_at = self._workers_at = time.monotonic()
 
     def __enter__(self) -> Self:
@@ -206,6 +212,8 @@ class TaskSubmitter:
         results: list[tuple[Any, Any]] = []
         for key, result, error in arrived:
             task = self._pending.pop(key)
+            # at once: if its worker is lost now, nobody needs the result
+            task.future.release()
             if isinstance(error, OSError):
                 raise self._connection_lost()
             if error is not None:
@@ -214,6 +222,22 @@ class TaskSubmitter:
         if time.monotonic() - self._polled_at >= _POLL_SECONDS:
             self._poll_cluster()
         return results
+
+    def settle(self) -> None:
+        """Waits until no task of this submitter runs, and none can run again; call it when all results have arrived.
+
+        Dask runs a task again if its worker is lost before the scheduler knows that the result has arrived. Without
+        this, such a task could write into a file that is already finished.
+        """
+        with contextlib.suppress(OSError):  # without a scheduler nobody runs tasks again
+            while self._client.run_on_scheduler(_has_tasks, prefix=self._prefix):
+                time.sleep(_SETTLE_SECONDS)
+            # a task that the scheduler has forgotten runs to its end on its worker
+            while self._seen - set(self._client.nthreads()) and self._is_running():
+                time.sleep(_SETTLE_SECONDS)
+
+    def _is_running(self) -> bool:
+        return any(self._client.run(_has_running_tasks, prefix=self._prefix, on_error="ignore").values())
 
     def _poll_cluster(self) -> None:
         """Updates `threads`; raises WorkerError after `patience` seconds without workers, or if the scheduler is lost.
@@ -226,6 +250,7 @@ class TaskSubmitter:
         except OSError:
             raise self._connection_lost() from None
         self._polled_at = time.monotonic()
+        self._seen |= set(self.threads)
         if self.threads:
             self._workers_at = self._polled_at
             return
@@ -267,6 +292,17 @@ def _suspicious_tasks(prefix: str, dask_scheduler: Any) -> list[str]:
     """Keys of tasks whose workers were lost, those with the most lost workers first; called on the scheduler."""
     found = [task for key, task in dask_scheduler.tasks.items() if str(key).startswith(prefix) and task.suspicious]
     return [str(task.key) for task in sorted(found, key=lambda task: -task.suspicious)]
+
+
+def _has_tasks(prefix: str, dask_scheduler: Any) -> bool:
+    """Whether the scheduler knows a task; called on the scheduler."""
+    return any(str(key).startswith(prefix) for key in dask_scheduler.tasks)
+
+
+def _has_running_tasks(prefix: str, dask_worker: Any) -> bool:
+    """Whether a worker runs a task; called on the worker."""
+    tasks = dask_worker.state.tasks.items()
+    return any(task.state in _RUNNING for key, task in tasks if str(key).startswith(prefix))
 
 
 def _identity(content: Any) -> Any:
