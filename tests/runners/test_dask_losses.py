@@ -470,7 +470,7 @@ class Remembering:
 
 
 def test_no_task_runs_after_the_call(tmp_path: Path, cluster: DaskCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    # the scheduler does not know yet that results have arrived: it runs those of a lost worker again
+    # the scheduler does not know yet that results have arrived: it runs the tasks of a lost worker again
     unreleased: list[Future] = []
     release, settle = Future.release, TaskSubmitter.settle
 
