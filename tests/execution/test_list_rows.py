@@ -17,6 +17,7 @@ from kinema.base.errors import CorruptFileError
 from kinema.execution.checkpoint.counted import CountedBytes
 from kinema.execution.checkpoint.manager import CheckpointManager
 from kinema.execution.results_file import ResultDataset, ResultFile
+from kinema.storage.output_file import remove_written_with
 from kinema.testing import random_walk, write_dcd
 from kinema.testing.runner_work import N_FRAMES, alone, analysis_named, walk_in
 
@@ -154,6 +155,9 @@ def test_a_run_that_was_killed_before_its_checkpoint_relied_on_a_row_leaves_noth
     file.protect()
     file.write(0, [rows_of(range(2))])
     part = file.part
+    # while the run is at work, nothing of it is removed
+    remove_written_with(part, str(tmp_path / "rows.near-rows.h5"))
+    assert len(list(tmp_path.glob("rows.near-rows.part-*"))) == 1
     file.close()
     # another run's, and another output's
     others = {re.sub(r"-\d+\.h5", "-999999.h5", Path(part).name), "other.near-rows.part-host-k01234567-1.h5"}

@@ -270,10 +270,13 @@ def remove_leftovers(path: str | os.PathLike[str], *, but: str | None = None) ->
 
 
 def remove_written_with(other: str, path: str) -> None:
-    """Removes the temporary files of the output `path` that the writer of the temporary file `other` has left."""
+    """Removes temporary files of the output `path` that the writer of the temporary file `other` has left.
+
+    Files of a process that is visibly alive stay: `other` is a name that a checkpoint gives.
+    """
     writer = re.search(r"\.part-([\w.-]+)-k?([0-9a-f]{8})-(\d+)", os.path.basename(other), re.ASCII)
     for found in _temporaries(path):
-        if writer and writer.groups() == (found.host, found.boot, str(found.pid)):
+        if writer and writer.groups() == (found.host, found.boot, str(found.pid)) and not found.is_alive:
             _remove_any(found.path)
 
 
