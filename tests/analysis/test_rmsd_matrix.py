@@ -163,6 +163,7 @@ def test_pairs_below_a_cutoff(adk: kn.Trajectory, frames: Any, tmp_path: Path) -
     assert list(zip(found.first, found.second, strict=True)) == sorted(near)
     np.testing.assert_array_equal(found.distance, [near[pair] for pair in sorted(near)])
     np.testing.assert_array_equal(found.neighbors, (whole < 1.5).sum(axis=1) - 1)
+    assert pairs.subject == "frames with an RMSD below 1.5 angstrom from a frame"
     pairs.save(tmp_path / "pairs.csv")
     rows = [line for line in (tmp_path / "pairs.csv").read_text().splitlines() if line[0] not in "#f"]
     assert len(rows) == len(near)

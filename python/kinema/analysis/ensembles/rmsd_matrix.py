@@ -345,6 +345,13 @@ class RMSDMatrix(MatrixAnalysis):
         return Results(dist_matrix=results.values, **dict(results))
 
     @property
+    def subject(self) -> str:
+        """See `DeclaredAnalysis`: with `cutoff` the number of neighbours of a frame is summarised."""
+        if self._cutoff is None:
+            return super().subject
+        return f"frames with an RMSD below {self._cutoff:g} angstrom from a frame"
+
+    @property
     def summarised(self) -> tuple[Any, Quantity]:
         if self._cutoff is None:
             return super().summarised
