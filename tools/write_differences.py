@@ -8,6 +8,7 @@ Each row is counted on files of MDAnalysisTests by both programs; a test keeps t
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,7 @@ class Row:
     theirs: set[Any]
     why: str
 
-    @property
+    @cached_property
     def numbers(self) -> tuple[int, int, int]:
         """How many both found, Kinema alone, and the peer alone."""
         return len(self.ours & self.theirs), len(self.ours - self.theirs), len(self.theirs - self.ours)
@@ -70,7 +71,7 @@ class HistogramRow(Row):
     ours: Any
     theirs: Any
 
-    @property
+    @cached_property
     def numbers(self) -> tuple[int, int, int]:
         """See `Row`: the counts of all bins."""
         ours, theirs = (np.asarray(np.rint(one), np.int64).ravel() for one in (self.ours, self.theirs))

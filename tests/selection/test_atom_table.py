@@ -174,6 +174,21 @@ def test_what_comes_from_a_universe(universe):
     assert "elements" not in atoms.columns
 
 
+@pytest.mark.parametrize("types", [None, ["b", "a", "a", "a", "a"]])
+def test_bonds_in_any_order_and_twice(types):
+    universe = pytest.importorskip("MDAnalysis").Universe.empty(6, trajectory=False)
+    universe.add_TopologyAttr("bonds", [(5, 3), (0, 1), (3, 5), (1, 0), (0, 2)])
+    if types is not None:
+        universe._topology.bonds.types = types
+    bonds = kn.Atoms.from_mdanalysis(universe).bonds
+    np.testing.assert_array_equal(bonds, universe.bonds.indices)
+    assert bonds.tolist() == [[0, 1], [0, 2], [3, 5]]
+    assert kn.Atoms.from_mdanalysis(universe.atoms[[5, 3, 0]]).bonds.tolist() == [[1, 0]]
+    universe.delete_bonds([(3, 5)])
+    universe.add_bonds([(4, 3)])
+    assert kn.Atoms.from_mdanalysis(universe).bonds.tolist() == [[0, 1], [0, 2], [3, 4]]
+
+
 def test_what_comes_from_a_group(universe):
     group = universe.select_atoms("resid 5:9")[::-2]
     rows = np.r_[group.indices, group.indices[:3]]
