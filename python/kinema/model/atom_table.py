@@ -433,7 +433,7 @@ class _GroupColumn:
         return _renumbered(self._tuples(), self.group.indices, self.group.universe.atoms.n_atoms)
 
     def _tuples(self) -> NDArray[np.int64]:
-        """The tuples of all atoms as `universe.bonds` has them, sorted and each once; MDAnalysis takes ten times as long."""
+        """The tuples of all atoms as `universe.bonds` has them, sorted and each once; MDAnalysis takes longer."""
         stored = getattr(self.group.universe._topology, self.column).values
         tuples = np.array(stored, dtype=np.int64).reshape(-1, TUPLES[self.column])
         tuples = tuples[np.lexsort(tuples.T[::-1])]
