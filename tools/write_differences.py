@@ -1,6 +1,6 @@
 """Writes docs/differences.md: near pairs, groups, bonds, contacts and histograms of Kinema and its peers.
 
-Each row is counted on files of MDAnalysisTests by both programs; a test keeps the page current.
+Each row is counted on the same files by both programs; a test keeps the page current.
 
     PYTHONPATH=python:tools python tools/write_differences.py
 """
@@ -18,24 +18,40 @@ import numpy as np
 import kinema as kn
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/differences.md"
+GMX = PAGE.parent.parent / "tests/data/gmx"
+SOLVENT = "resname SOL"
+# angstrom^2
+SLAB_FACE = 19.0 * 18.0
 # frames of the large system, 47,681 atoms, that are compared
 FRAMES = 1
 HEAD = """\
-# Differences from MDAnalysis and MDTraj
+# Differences from MDAnalysis, MDTraj and GROMACS
 
 Near pairs, groups that change with the frame, hydrogen bonds, water bridges, native contacts and histograms, counted by
 Kinema and by {versions} on the same files of MDAnalysisTests: `TPR, XTC` is
 adenylate kinase in water in a rhombic dodecahedron (the first frame), `PSF, DCD` the protein alone without a cell,
-`waterPSF, waterDCD` a box of water (ten frames each). A row counts pairs, atoms, bonds or bridges of all
-these frames; of a histogram, the counts of all bins, where "in both" is the smaller count of each bin.
+`waterPSF, waterDCD` a box of water (ten frames each). `bulk` and `slab` are 213 waters in a cube and 199 with vacuum
+about them (six frames each), in `tests/data/gmx`, with the stored output of `gmx`. A row counts pairs, atoms, bonds or
+bridges of all these frames; of a histogram, the counts of all bins, where "in both" is the smaller count of each bin.
 `python tools/write_differences.py` writes this page, and a test counts all rows again.
 
 | files | what | Kinema | peer | in both | Kinema alone | peer alone | why |
 |---|---|---|---|---|---|---|---|
 """
 TAIL = """
-Output of `gmx hbond`, `gmx mindist` and cpptraj is not compared: these programs are not installed with the tests.
-[phrasebook.md](phrasebook.md) has their limits and defaults.
+Where numbers of GROMACS 2022.5 differ by definition, which the tests take into account:
+
+- `gmx rdf`: bins lie about multiples of `-bin`, so that the first is half as wide; within one group, the density is
+  that of n atoms, and of n - 1 here; `-norm number_density` is per atom of the first group.
+- `gmx potential`: integrates by the trapezoidal rule; `-correct` also takes off the mean field of slices with charges,
+  and so changes the potential of a neutral system.
+- `gmx covar`: divides by the number of frames, not by one less.
+- `gmx cluster -method gromos`: if several frames have the most neighbours, the earliest need not come first.
+- `gmx sasa`: other points on the spheres.
+- `gmx hbond`: bonds of several hydrogens of a donor with one acceptor count once, unless `-nomerge` is given.
+
+Output of cpptraj is not compared: it cannot be installed with the tests. [phrasebook.md](phrasebook.md) has its limits
+and defaults.
 """
 
 
@@ -117,6 +133,7 @@ def rows() -> list[Row]:
             *contacts(protein),
             *distributions(solvated),
             *densities(solvated, water),
+            *gromacs(solvated),
         ]
 
 
@@ -366,6 +383,64 @@ def densities(solvated: System, water: System) -> list[Row]:
             why,
         ),
     ]
+
+
+def gromacs(system: System) -> list[Row]:
+    """Stored output of `gmx`: the first frame of the large system, and all frames of small ones."""
+    stored = np.load(GMX / "gmx.npz")
+    near = kn.analysis.Neighbors(system.ours, "name OW", other="protein", cutoff=3.5).run(stop=1).results
+    least = kn.analysis.MinimumDistance(system.ours, "protein", other="resname SOL", cutoff=4.5).run().results
+    bulk, slab = (kn.open(GMX / f"{name}.xtc", topology=GMX / f"{name}.tpr", stored=False) for name in ("bulk", "slab"))
+    counts = kn.analysis.InterRDF(bulk, "name OW", nbins=80, range=(0, 8)).run().results.count
+    slices = kn.analysis.LinearDensity(slab, "all", binsize=1.0, axis="z").run().results
+    theirs = stored["density-number"][:, 1] / 1000
+    # atoms of all frames in each slice
+    of_slices = [one * SLAB_FACE * 1.0 * len(slab) for one in (np.asarray(slices.number), theirs)]
+    why = "distances and edges there are in single precision"
+    return [
+        Row(
+            system.files,
+            "oxygens of water within 3.5 angstrom of the protein",
+            "`gmx select`",
+            set(np.asarray(near.i).tolist()),
+            set(stored["near-0"].tolist()),
+            "",
+        ),
+        *(gromacs_bonds(system, stored, name, group) for name, group in (("protein", "protein"), ("water", SOLVENT))),
+        HistogramRow(
+            system.files,
+            "pairs of atoms of the protein and of water, 4.5 angstrom, ten frames",
+            "`gmx mindist`",
+            least.pairs,
+            stored["contacts"],
+            "distances there are in single precision",
+        ),
+        HistogramRow(
+            "bulk",
+            "pairs in bins up to 7.9 angstrom: oxygens of water",
+            "`gmx rdf`",
+            counts[1:-1].reshape(-1, 2).sum(axis=1),
+            stored["rdf-none"][1:, 1] * 213 * len(bulk) * 0.02,
+            why,
+        ),
+        HistogramRow("slab", "atoms in slices of 1 angstrom along z", "`gmx density`", *of_slices, why),
+    ]
+
+
+def gromacs_bonds(system: System, stored: Any, name: str, group: str) -> Row:
+    """Hydrogen bonds of the protein and a group by the criterion of GROMACS."""
+    atoms = f"(protein or {SOLVENT}) and element"
+    bonds = kn.analysis.HydrogenBondAnalysis(
+        system.ours,
+        hydrogens_sel=f"{atoms} H and bonded element N O",
+        acceptors_sel=f"{atoms} N O",
+        between=["protein", group],
+        criterion="gromacs",
+    )
+    ours = of_frames(bonds.run(stop=1).results, "donor", "hydrogen", "acceptor")
+    theirs = {(0, *row) for row in stored[f"hbond-{name}-0"].tolist()}
+    what = f'hydrogen bonds of the protein and {"itself" if group == "protein" else "water"}, criterion="gromacs"'
+    return Row(system.files, what, "`gmx hbond -nomerge`", ours, theirs, "")
 
 
 def versions() -> str:
