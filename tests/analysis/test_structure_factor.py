@@ -112,20 +112,14 @@ def test_the_same_bits_for_any_number_of_workers(tmp_path: Path) -> None:
 
 
 def test_as_freud(tmp_path: Path) -> None:
-    freud = pytest.importorskip("freud")
-    # freud takes the wave vectors with h, k, l >= 0 alone: the same means if mirror images are there, and bins are so
-    # narrow that all of their wave vectors have equally many of these
-    edge, kmax, nbins = 10.0, 1.85, 300
-    some = np.random.default_rng(4).uniform(-edge / 2, edge / 2, (25, 3))
-    signs = np.array(list(product((-1, 1), repeat=3)))
-    positions = (some * signs[:, None]).reshape(1, -1, 3).astype(np.float32)
-    traj = trajectory(tmp_path, positions, np.eye(3) * edge)
-    found = StructureFactor(traj, kmax=kmax, nbins=nbins).run()
-    direct = freud.diffraction.StaticStructureFactorDirect(bins=nbins, k_max=kmax)
-    direct.compute((freud.box.Box.cube(edge), positions[0]))
+    stored = np.load(Path(__file__).parent.parent / "data" / "freud" / "freud.npz")
+    traj = trajectory(tmp_path, stored["mirrored positions"][None], np.eye(3) * 10.0)
+    found = StructureFactor(traj, kmax=1.85, nbins=300).run()
     known = found.results.wave_vectors > 0
     assert known.sum() == 7
-    np.testing.assert_allclose(found.results.structure_factor[known], direct.S_k[known], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        found.results.structure_factor[known], stored["mirrored S(k)"][known], rtol=1e-4, atol=1e-5
+    )
 
 
 def test_bad_input(tmp_path: Path) -> None:
