@@ -1,4 +1,4 @@
-"""Cross-correlations: against NumPy, and motions with known correlations."""
+"""Cross-correlations: against NumPy and Bio3D, and motions with known correlations."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
+from kinema.analysis.ensembles.pca import rmsip
 from kinema.testing import write_dcd
 
 
@@ -29,6 +30,21 @@ def test_values_are_those_of_numpy(adk: kn.Trajectory) -> None:
     lengths = np.sqrt(np.diag(covariance))
     np.testing.assert_allclose(found.correlation, covariance / np.outer(lengths, lengths), atol=1e-9)
     assert (np.diag(found.correlation) == 1.0).all() and (found.correlation == found.correlation.T).all()
+
+
+def test_maps_and_components_are_those_of_bio3d(adk: kn.Trajectory) -> None:
+    with np.load(Path(__file__).parent.parent / "data" / "bio3d" / "bio3d.npz") as file:
+        stored = dict(file)
+    given: Any = {"select": "name CA", "align": "reference"}
+    found = kn.analysis.CrossCorrelation(adk, **given).run().results
+    np.testing.assert_allclose(found.correlation[::5, ::5], stored["dccm"], atol=1e-6)
+    # theirs divides by one less than the number of frames
+    fluctuations = np.asarray(kn.analysis.RMSF(adk, **given).run().results.rmsf) * np.sqrt(98 / 97)
+    np.testing.assert_allclose(fluctuations, stored["rmsf"], atol=1e-6)
+    first, second = (kn.analysis.PCA(adk, **given).run(start=a, stop=b).results for a, b in ((0, 50), (50, None)))
+    np.testing.assert_allclose(first.variance[:20], stored["variances"], rtol=1e-5)
+    overlap = rmsip(first.p_components, second.p_components, 10)
+    assert overlap == pytest.approx(float(stored["rmsip"]), abs=5e-4)
 
 
 def test_the_diagonal_is_the_square_of_the_rmsf(adk: kn.Trajectory) -> None:
