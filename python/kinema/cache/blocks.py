@@ -18,14 +18,9 @@ _MOST = 1.1
 def amplification(unit: int, block: int, coverage: float = 1.0) -> float:
     """Bytes fetched for each byte used, if a node reads a random share of the units for the first time.
 
-    Parameters
-    ----------
-    unit : int
-        Bytes that are read together: a sample, a frame.
-    block : int
-        Bytes of a block.
-    coverage : float
-        Share of the units that the node reads, above 0 and at most 1.
+    `unit`: bytes that are read together: a sample, a frame.
+    `block`: bytes of a block.
+    `coverage`: share of the units that the node reads, above 0 and at most 1.
 
     Notes
     -----

@@ -22,11 +22,7 @@ class CachedFile(io.RawIOBase):
     `numpy.load`, `zipfile`, `gzip` and h5py can. Several threads may call `pread` at a time, but not methods that move
     the position.
 
-    Attributes
-    ----------
-    name : str
-    size : int
-        Bytes of the file when it was opened.
+    `size`: bytes of the file when it was opened.
     """
 
     def __init__(self, name: str, file: _core.CachedFile) -> None:

@@ -32,16 +32,9 @@ _LONGEST_TEXT = 256
 class Owner:
     """Address at which published files of a node are served.
 
-    Attributes
-    ----------
-    node : str
-        The folder of the node's files, as 16 hexadecimal digits.
-    host : str
-        The node's name.
-    address : str
-    port : int
-    boot : str
-        Differs for each boot of the node.
+    `node`: the folder of the node's files, as 16 hexadecimal digits.
+    `host`: the node's name.
+    `boot`: differs for each boot of the node.
     """
 
     node: str
@@ -65,15 +58,8 @@ class Owner:
 class Marker:
     """Content of a marker.
 
-    Attributes
-    ----------
-    size : int
-        Bytes of the file.
-    xxh3 : str
-        XXH3-64 of the file's content, 16 hexadecimal digits.
-    frames : int or None
-    id : str
-    owner : Owner or None
+    `size`: bytes of the file.
+    `xxh3`: XXH3-64 of the file's content, 16 hexadecimal digits.
     """
 
     size: int

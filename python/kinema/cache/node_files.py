@@ -42,10 +42,7 @@ _MOST_ANNOUNCED = 1 << 20
 class NodeFiles:
     """The folder `root`, which is created with mode 0700 if it does not exist.
 
-    Parameters
-    ----------
-    root : path
-        On a disk of this node.
+    `root`: on a disk of this node.
 
     Raises
     ------

@@ -29,20 +29,12 @@ _LOCAL = frozenset("bcachefs btrfs ext2 ext3 ext4 f2fs jfs overlay ramfs reiserf
 class Watch:
     """Waits for events in the folders of files. A context manager.
 
-    Parameters
-    ----------
-    paths : names of files, or patterns of names
-    poll : float
-        Seconds between two polls if there are no events.
-    events : bool
-        False: inotify is not used.
-    contents : bool
-        False: waits for names that appear or vanish, not for writes to files.
+    `paths`: names of files, or patterns of names.
+    `poll`: seconds between two polls if there are no events.
+    `events`: False: inotify is not used.
+    `contents`: False: waits for names that appear or vanish, not for writes to files.
 
-    Attributes
-    ----------
-    uses_events : bool
-        Whether inotify reports events.
+    `uses_events`: whether inotify reports events.
     """
 
     def __init__(self, paths: Iterable[str], poll: float = POLL, *, events: bool = True, contents: bool = True) -> None:

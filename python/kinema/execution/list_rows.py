@@ -36,14 +36,9 @@ _TABLE, _COUNTS = "rows_of_leaves", "rows_of_frames"
 class ListRows:
     """The rows of one analysis.
 
-    Parameters
-    ----------
-    file : ResultFile
-        Open for writing.
-    dataset : ResultDataset
-        With `lists`.
-    n_frames, leaf_frames : int
-        Number of frames of the run, and of a leaf.
+    `file`: open for writing.
+    `dataset`: with `lists`.
+    `n_frames`, `leaf_frames`: number of frames of the run, and of a leaf.
     """
 
     def __init__(self, file: ResultFile, dataset: ResultDataset, n_frames: int, leaf_frames: int) -> None:

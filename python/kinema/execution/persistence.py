@@ -50,18 +50,11 @@ def check_outputs(
 class Persistence:
     """The checkpoint and the file of results of a run; either may be missing.
 
-    Parameters
-    ----------
-    analyses : list of Analysis
-    frames : the frames of the run
-    checkpoint : Checkpoint, optional
-    out : path, optional
-        File for results per frame.
+    `frames`: the frames of the run.
+    `out`: file for results per frame.
 
-    Raises
-    ------
-    ArgumentError
-        For an analysis without results per frame, or a checkpoint of another run. Also raises as `CheckpointManager`.
+    Raises ArgumentError for an analysis without results per frame, or a checkpoint of another run. Also raises as
+    `CheckpointManager`.
     """
 
     def __init__(

@@ -21,12 +21,7 @@ class ResultArray:
 
     Indices are those of h5py; the file is open only during a read.
 
-    Attributes
-    ----------
-    path, name : str
-        The file and the data set.
-    shape : tuple of int
-    dtype : numpy.dtype
+    `path`, `name`: the file and the data set.
     """
 
     def __init__(self, path: str, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:

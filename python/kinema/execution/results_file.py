@@ -107,23 +107,13 @@ def check_result_path(
 class ResultFile:
     """The file of a run; made by `create`, or by `resume` from the file of a killed run.
 
-    Parameters
-    ----------
-    path : str
-        Its name when it is complete.
-    frames : the frames of the run
-    datasets : list of ResultDataset
-        One for each analysis.
-    leaf_frames : int
-        Number of frames of a leaf.
-    run : str
-        Identity of the run: only the same run continues a file.
+    `path`: its name when it is complete.
+    `frames`: the frames of the run.
+    `datasets`: one for each analysis.
+    `leaf_frames`: number of frames of a leaf.
+    `run`: identity of the run: only the same run continues a file.
 
-    Attributes
-    ----------
-    path : str
-    part : str
-        Its name until it is complete; "" before `create` and `resume`.
+    `part`: its name until it is complete; "" before `create` and `resume`.
     """
 
     def __init__(

@@ -12,14 +12,9 @@ from numpy.typing import NDArray
 class FrameLayoutLike(Protocol):
     """Layout of the record of a frame.
 
-    Attributes
-    ----------
-    bytes : int
-        Size of the record.
-    pieces : list of (offset in the record, bytes)
-        Bytes that belong to no atom.
-    planes : list of (offset in the record, width)
-        The atom in slot s has `width` bytes at offset + s * width.
+    `bytes`: size of the record.
+    `pieces`: list of (offset in the record, bytes); bytes that belong to no atom.
+    `planes`: list of (offset in the record, width); the atom in slot s has `width` bytes at offset + s * width.
     """
 
     @property

@@ -25,10 +25,7 @@ VECTORS, VECTOR_BYTES = 3, 24
 class AtomBatch:
     """A batch of each owner's atoms, batch `number` of the frame.
 
-    Attributes
-    ----------
-    atoms : range
-        Atoms of this rank.
+    `atoms`: atoms of this rank.
     """
 
     def __init__(self, route: Route, number: int, atoms: range, batch_atoms: int, shared: NodeMemory | None) -> None:

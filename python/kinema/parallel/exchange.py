@@ -84,11 +84,7 @@ def gathering_ranks(n_ranks: int, n_writers: int | None) -> list[int]:
 class Exchange:
     """Exchanges atoms among the ranks of an agreement.
 
-    Parameters
-    ----------
-    agreement : Agreement
-    n_atoms : int
-        Number of atoms in each frame, over all ranks.
+    `n_atoms`: number of atoms in each frame, over all ranks.
     """
 
     def __init__(self, agreement: Agreement, n_atoms: int) -> None:

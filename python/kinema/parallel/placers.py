@@ -53,10 +53,8 @@ class _WritebackThread:
 class Placer(Protocol):
     """An open file that this rank writes into. Messages call it `name`.
 
-    Attributes
-    ----------
-    is_collective : bool
-        Whether all ranks write together: then all of them make each call of `write_at`, perhaps with no bytes.
+    `is_collective`: whether all ranks write together: then all of them make each call of `write_at`, perhaps with no
+        bytes.
     """
 
     is_collective: bool
@@ -77,16 +75,10 @@ class Placer(Protocol):
 class FilePlacer:
     """A placer by pwrite, independent on each rank: for the strategies "serial", "direct" and "gather".
 
-    Parameters
-    ----------
-    path : str
-        The file, which exists.
-    name : str
-        Name of the file in messages.
+    `path`: the file, which exists.
+    `name`: name of the file in messages.
 
-    Raises
-    ------
-    FileNotFound, FileAccessError, FileIOError
+    Raises FileNotFound, FileAccessError, FileIOError.
     """
 
     is_collective = False
@@ -145,18 +137,12 @@ class MpiPlacer:
 
     All ranks of `comm` make, sync and close it together.
 
-    Parameters
-    ----------
-    comm : intracommunicator
-    path, name : as `FilePlacer`
-    collective : bool
-        Whether `write_at` is collective.
-    hints : {name: value}
-        Hints for MPI.Info.
+    `comm`: intracommunicator.
+    `path`, `name`: as `FilePlacer`.
+    `collective`: whether `write_at` is collective.
+    `hints`: {name: value}; hints for MPI.Info.
 
-    Raises
-    ------
-    FileIOError
+    Raises FileIOError.
     """
 
     def __init__(

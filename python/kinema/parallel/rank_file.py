@@ -55,10 +55,7 @@ class FileState:
 class RankFile:
     """A file of one strategy. All methods except `abort` are collective, and raise the same error on all ranks.
 
-    Attributes
-    ----------
-    state : FileState
-        The same on all ranks.
+    `state`: the same on all ranks.
     """
 
     state: FileState

@@ -24,12 +24,8 @@ T = TypeVar("T")
 class SerialFile(RankFile):
     """Rank 0's ordinary writer. With `buffer_frames` it writes in a thread while the program computes.
 
-    Attributes
-    ----------
-    verified_by : str
-        Description, for users, of the way in which `found` verifies.
-    writer_class : type
-        Class of rank 0's writer.
+    `verified_by`: description, for users, of the way in which `found` verifies.
+    `writer_class`: type; class of rank 0's writer.
     """
 
     verified_by = ""

@@ -36,10 +36,7 @@ class Region:
 class Verification:
     """Data that this rank has written since the last check. Made and used by all ranks.
 
-    Attributes
-    ----------
-    words : str
-        Description of the method for users.
+    `words`: description of the method for users.
     """
 
     def __init__(self, agreement: Agreement, request: FileRequest) -> None:

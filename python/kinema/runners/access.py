@@ -21,22 +21,14 @@ if TYPE_CHECKING:
 class AccessMethod:
     """One way to read the frames of a run.
 
-    Attributes
-    ----------
-    name : str
-    description : str
-        A few words for plans.
-    loads_pieces : bool
-        All frames of a piece of work are in memory before the first of them is computed; such a piece is never cut.
-    collective : bool
-        All ranks take part in each read, so no rank can take work ahead of the others.
-    runner, format : str, optional
-        The only runner and the only file format that it works with; None for any.
-    check_packages : function, optional
-        Called with the name if runner and format fit; raises ArgumentError if a package is missing.
-    rank_reader : str, optional
-        "module:class" of the `kinema.runners.mpi.reading.RankReader` that replaces the core's reads on MPI ranks; it
-        decodes whole frames itself. None: the core reads.
+    `description`: a few words for plans.
+    `loads_pieces`: all frames of a piece of work are in memory before the first of them is computed; such a piece is
+        never cut.
+    `collective`: all ranks take part in each read, so no rank can take work ahead of the others.
+    `runner`, `format`: the only runner and the only file format that it works with; None for any.
+    `check_packages`: called with the name if runner and format fit; raises ArgumentError if a package is missing.
+    `rank_reader`: "module:class" of the `kinema.runners.mpi.reading.RankReader` that replaces the core's reads on MPI
+        ranks; it decodes whole frames itself. None: the core reads.
     """
 
     name: str

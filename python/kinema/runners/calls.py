@@ -47,12 +47,7 @@ class CalledFunction:
     several threads of a worker call it at the same time. A function with `may_run_in_caller = True` may also be called
     in the caller's process while workers start.
 
-    Parameters
-    ----------
-    packed : bytes
-    threads : int
-        Threads that thread pools of libraries may use during calls.
-    once : bool
+    `threads`: threads that thread pools of libraries may use during calls.
     """
 
     def __init__(self, packed: bytes, threads: int, once: bool, trace: TraceOfRun | None = None) -> None:
@@ -108,15 +103,10 @@ def unpacked_value(packed: bytes) -> Any:
 class CallValues:
     """Collects the values of the computations of one call as they arrive.
 
-    Parameters
-    ----------
-    total : int
-        Number of computations.
-    progress, receive : function, optional
-        As in `Runner.map`.
-    ahead : int, optional
-        A computation may begin if its number is less than `ahead` after the first whose value has not arrived; None:
-        any may begin.
+    `total`: number of computations.
+    `progress`, `receive`: as in `Runner.map`.
+    `ahead`: a computation may begin if its number is less than `ahead` after the first whose value has not arrived;
+        None: any may begin.
     """
 
     def __init__(
@@ -165,13 +155,8 @@ class CallValues:
 class PlacedInOrder:
     """Places the values of an `OrderedWork` function, which have come to this process, one after the other.
 
-    Parameters
-    ----------
-    function : OrderedWork
-    offset : int
-        File offset of the first value.
-    received : function
-        As in `Runner.write_in_order`.
+    `offset`: file offset of the first value.
+    `received`: as in `Runner.write_in_order`.
     """
 
     def __init__(self, function: OrderedWork, offset: int, received: Received) -> None:

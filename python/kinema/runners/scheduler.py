@@ -90,21 +90,13 @@ class SchedulePolicy:
 class WorkPlan:
     """Division of a pass, sent to every worker so that all make the same plan. It holds no handle.
 
-    Attributes
-    ----------
-    frames : the frames of the pass
-    n_leaves : int
-    missing : list of (start, stop)
-        Leaves to be run.
-    workers, threads : int
-        Workers that get leaves, and the threads of each.
-    memory : int
-        Bytes of one worker.
-    access : str
-        Access method of plans (`AccessMethod.plan_access`).
-    n_pieces : int
-        Pieces for all threads of the requested workers; it determines how much "in-memory" loads at a time.
-    schedule, oversubscribe : as in `Scheduler`
+    `frames`: the frames of the pass.
+    `missing`: list of (start, stop); leaves to be run.
+    `workers`, `threads`: workers that get leaves, and the threads of each.
+    `memory`: bytes of one worker.
+    `access`: access method of plans (`AccessMethod.plan_access`).
+    `n_pieces`: pieces for all threads of the requested workers; it determines how much "in-memory" loads at a time.
+    `schedule`, `oversubscribe`: as in `Scheduler`.
     """
 
     frames: FrameSelection
@@ -171,37 +163,21 @@ class Scheduler:
     chunks than half the workers, several workers decode the same chunk, because that takes no longer. With "static" a
     share is one piece if cuts may cost something.
 
-    Parameters
-    ----------
-    n_leaves : int
-        Leaves of the whole plan.
-    missing : list of (start, stop)
-        Leaves to be run.
-    n_workers : int
-    schedule : {"dynamic", "static"}
-    oversubscribe : int
-        Least number of pieces for each worker, if there are enough leaves and chunks.
-    ahead : int
-        Pieces that a worker holds at a time: a slow worker keeps all of them.
-    limit : PieceLimit, optional
-        Limits on the work that a worker may do before it sends its nodes.
-    least_seconds : float
-        Least time that a piece of "dynamic" should take, estimated from earlier pieces: for workers that are slow to
-        communicate with. Each worker still gets a piece, as long as there are enough.
-    cuts : Partition, optional
-        Cost of a cut before each leaf, from `Plan.partition`; without it all cuts are alike.
-    threads : int
-        Threads of a worker, which share a piece.
-    whole : bool
-        Pieces are not cut to single subtrees, nor by `limit`, nor moved to cheap ends: each is loaded into memory as a
-        whole, and the plan assumes pieces of equal size.
+    `n_leaves`: leaves of the whole plan.
+    `missing`: list of (start, stop); leaves to be run.
+    `schedule`: {"dynamic", "static"}.
+    `oversubscribe`: least number of pieces for each worker, if there are enough leaves and chunks.
+    `ahead`: pieces that a worker holds at a time: a slow worker keeps all of them.
+    `limit`: limits on the work that a worker may do before it sends its nodes.
+    `least_seconds`: least time that a piece of "dynamic" should take, estimated from earlier pieces: for workers that
+        are slow to communicate with. Each worker still gets a piece, as long as there are enough.
+    `cuts`: cost of a cut before each leaf, from `Plan.partition`; without it all cuts are alike.
+    `threads`: threads of a worker, which share a piece.
+    `whole`: pieces are not cut to single subtrees, nor by `limit`, nor moved to cheap ends: each is loaded into memory
+        as a whole, and the plan assumes pieces of equal size.
 
-    Attributes
-    ----------
-    left : int
-        Leaves that are not assigned yet.
-    decoded_twice : int
-        Frames that are decoded again because chunks lie across the ends of the pieces so far.
+    `left`: leaves that are not assigned yet.
+    `decoded_twice`: frames that are decoded again because chunks lie across the ends of the pieces so far.
     """
 
     def __init__(

@@ -35,12 +35,7 @@ def activity(pid: int | None) -> Activity | None:
 
 
 class Stall:
-    """Counts the time for which one worker has made no progress although it had work.
-
-    Attributes
-    ----------
-    seconds : float
-    """
+    """Counts the time for which one worker has made no progress although it had work."""
 
     def __init__(self) -> None:
         self.progressed()
@@ -54,13 +49,8 @@ class Stall:
     def is_due(self, seconds: float, pid: int | None = None, *, reports: bool = True) -> bool:
         """Adds seconds without a report of progress; whether a note is due.
 
-        Parameters
-        ----------
-        seconds : float
-        pid : int, optional
-            The worker's process, if it runs on this machine.
-        reports : bool
-            Whether the worker reports progress at all. If not, use of CPU time counts as progress.
+        `pid`: the worker's process, if it runs on this machine.
+        `reports`: whether the worker reports progress at all. If not, use of CPU time counts as progress.
         """
         self.seconds += seconds
         self._unlooked += seconds

@@ -42,22 +42,15 @@ class WorkerTimer:
 
     A worker with several threads counts thread seconds: each of its times is up to `threads` times the wall time.
 
-    Attributes
-    ----------
-    start : float or None
-        Seconds until the worker existed, beyond the planning of the leading process; None if it never did.
-    plan, opening : float
-        Seconds of planning, in the leading process and then in the worker; of opening before the first piece.
-    waited : float or None
-        Seconds that the worker waited, if it has a clock for waiting; time that no clock measured is then unaccounted.
-        None if it has no such clock: all time outside its pieces counts as waiting.
-    done_at : float or None
-        Seconds from the beginning of the pass after which the worker only waited.
-    received : float
-        Seconds in which another process has received the results. Sending took as long: it is a part of what the worker
-        waited, as far as it did not work meanwhile.
-    faults : set
-        Oddities of the frames that the worker has read.
+    `start`: seconds until the worker existed, beyond the planning of the leading process; None if it never did.
+    `plan`, `opening`: seconds of planning, in the leading process and then in the worker; of opening before the first
+        piece.
+    `waited`: seconds that the worker waited, if it has a clock for waiting; time that no clock measured is then
+        unaccounted. None if it has no such clock: all time outside its pieces counts as waiting.
+    `done_at`: seconds from the beginning of the pass after which the worker only waited.
+    `received`: seconds in which another process has received the results. Sending took as long: it is a part of what
+        the worker waited, as far as it did not work meanwhile.
+    `faults`: oddities of the frames that the worker has read.
     """
 
     def __init__(self, worker: int, threads: int = 1, node: str = "") -> None:

@@ -22,14 +22,8 @@ T = TypeVar("T")
 class CallWorkers:
     """The workers of a call.
 
-    Attributes
-    ----------
-    runner : Runner
-    workers : int, optional
-        Default: as many as there are.
-    strategy : str
-        Strategy by which they write one file, as the caller has named it.
-    hints : mapping, optional
+    `workers`: by default as many as there are.
+    `strategy`: strategy by which they write one file, as the caller has named it.
     """
 
     runner: Runner

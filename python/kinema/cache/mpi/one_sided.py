@@ -53,19 +53,11 @@ Place = tuple[int, int]
 class OneSided:
     """One-sided transfers of blocks between ranks; making and closing are collective.
 
-    Parameters
-    ----------
-    comm : mpi4py communicator
-        A duplicate is used.
-    step : float
-        Seconds that another rank may take to read a block, and that each piece of the block may take to arrive.
-    most : int
-        Most bytes of blocks that this rank maps for the others.
+    `comm`: mpi4py communicator; a duplicate is used.
+    `step`: seconds that another rank may take to read a block, and that each piece of the block may take to arrive.
+    `most`: most bytes of blocks that this rank maps for the others.
 
-    Raises
-    ------
-    WorkerError
-        On all ranks, if MPI was not started with MPI_THREAD_MULTIPLE on one of them.
+    Raises WorkerError on all ranks, if MPI was not started with MPI_THREAD_MULTIPLE on one of them.
     """
 
     def __init__(self, comm: Any, step: float, most: int) -> None:

@@ -81,14 +81,9 @@ CheckpointChoice: TypeAlias = "str | os.PathLike[str] | Checkpoint | None"
 class Checkpoint:
     """File and interval at which a run is saved.
 
-    Attributes
-    ----------
-    path : str
-        The file; saved under a temporary name in the same folder, then synced and renamed.
-    interval : float
-        Seconds between two saves; longer if a save takes more than a twentieth of it.
-    keep : bool
-        Whether the file stays after the run. A run that finds a finished checkpoint reads no frame again.
+    `path`: the file; saved under a temporary name in the same folder, then synced and renamed.
+    `interval`: seconds between two saves; longer if a save takes more than a twentieth of it.
+    `keep`: whether the file stays after the run. A run that finds a finished checkpoint reads no frame again.
     """
 
     path: str | os.PathLike[str]
@@ -179,12 +174,8 @@ class Content:
 class CheckpointWriter:
     """Writes records, in the order of the layout.
 
-    Attributes
-    ----------
-    n_nodes : int
-        Nodes written so far, of all passes.
-    is_pickled : bool
-        Whether one of their partials is pickled: then the file is signed with the user's key.
+    `n_nodes`: nodes written so far, of all passes.
+    `is_pickled`: whether one of their partials is pickled: then the file is signed with the user's key.
     """
 
     def __init__(self, file: IO[bytes]) -> None:

@@ -43,32 +43,17 @@ class SavesBytes(Protocol):
 class CheckpointManager:
     """The checkpoint of a run, pass by pass.
 
-    Parameters
-    ----------
-    checkpoint : Checkpoint
-    items : list of Item
-        All facts that decide the results of the run.
+    `items`: all facts that decide the results of the run.
 
-    Attributes
-    ----------
-    path : str
-    before_save : function or None
-        Called before a file is renamed: all data that the saved nodes rely on must be on disk after it.
-    rows_file : str or None
-        The temporary file of results that the nodes rely on.
-    counted : function or None
-        Returns, by file name, the runs of bytes that the saved nodes, given by level and index, rely on.
-    is_running : bool
-        Whether the run continues from the file: it was found to be complete and of this run.
+    `before_save`: called before a file is renamed: all data that the saved nodes rely on must be on disk after it.
+    `rows_file`: the temporary file of results that the nodes rely on.
+    `counted`: returns, by file name, the runs of bytes that the saved nodes, given by level and index, rely on.
+    `is_running`: whether the run continues from the file: it was found to be complete and of this run.
 
-    Raises
-    ------
-    ArgumentError
-        If the checkpoint belongs to another run; the message says what differs.
-    CorruptFileError, TruncatedFileError, UnsupportedFormatError
-        If the file is damaged or not a checkpoint.
-    FileNotFound, FileAccessError, FileIOError
-        If the folder cannot be written, or the disk is full; FileAccessError also for pickled values without a proof.
+    Raises ArgumentError if the checkpoint belongs to another run; the message says what differs.
+    Raises CorruptFileError, TruncatedFileError, UnsupportedFormatError if the file is damaged or not a checkpoint.
+    Raises FileNotFound, FileAccessError, FileIOError if the folder cannot be written, or the disk is full;
+    FileAccessError also for pickled values without a proof.
     """
 
     def __init__(self, checkpoint: Checkpoint, items: Sequence[IdentityItem]) -> None:

@@ -32,10 +32,8 @@ _TAG = 7
 class ChunkRow:
     """Frames of one row of chunks; the same on all ranks except `values`, which only the aggregator has.
 
-    Attributes
-    ----------
-    first : the file row of its first frame
-    values : {"positions": [(atoms, 3), ...], ...}
+    `first`: the file row of its first frame.
+    `values`: {"positions": [(atoms, 3), ...], ...}.
     """
 
     first: int

@@ -67,11 +67,8 @@ def first_arrays(frame: RankFrame, step: int) -> FrameArrays:
 class Hdf5File(SerialFile):
     """A file that rank 0's writer makes and ends; a strategy brings the values of fields into it.
 
-    Attributes
-    ----------
-    encoders : {"positions": ChunkEncoder, ...}, on all ranks
-    kinds : {"positions": dtype, ...}
-        Types of the last frame's values.
+    `encoders`: {"positions": ChunkEncoder, ...}, on all ranks.
+    `kinds`: {"positions": dtype, ...}; types of the last frame's values.
     """
 
     # class by which ranks verify each other's data

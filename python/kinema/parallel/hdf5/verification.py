@@ -41,10 +41,7 @@ class RowVerification:
     Checksums are taken of values in the units and type of the file, so that chunks which are rewritten with more rows
     can be compared too.
 
-    Attributes
-    ----------
-    words : str
-        Description of the method for users.
+    `words`: description of the method for users.
     """
 
     def __init__(self, agreement: Agreement, request: FileRequest) -> None:

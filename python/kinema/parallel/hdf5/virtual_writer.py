@@ -20,10 +20,7 @@ class VirtualFieldsWriter(H5mdWriter):
     Readers use as many frames as there are steps. So the frames flushed here can be read at any moment, if the other
     files were flushed before.
 
-    Attributes
-    ----------
-    parts : {name: runs of atoms}
-        As in `make_growing_fields`; to be set before the first frame of a new file.
+    `parts`: {name: runs of atoms}; as in `make_growing_fields`; to be set before the first frame of a new file.
     """
 
     parts: Mapping[str, Sequence[tuple[int, int]]] = {}

@@ -25,11 +25,8 @@ class RecordStrategy(Protocol):
 class RecordsFile(RankFile):
     """See the module.
 
-    Parameters
-    ----------
-    request, agreement : as `RankFile`
-    strategy : callable
-        Makes the strategy for the file.
+    `request`, `agreement`: as `RankFile`.
+    `strategy`: makes the strategy for the file.
     """
 
     def __init__(

@@ -22,11 +22,7 @@ MakeRecords = Callable[[tuple[str, ...], RankFrame, Stamp], AtomRecordsLike]
 class FieldRecords:
     """The encoders of one file; a TRR file has records with different fields.
 
-    Parameters
-    ----------
-    file : SharedRecords
-    make : callable, optional
-        Makes the records for the fields of a frame, instead of the format's own.
+    `make`: makes the records for the fields of a frame, instead of the format's own.
     """
 
     def __init__(self, file: SharedRecords, make: MakeRecords | None = None) -> None:

@@ -28,10 +28,8 @@ FIELDS = ("positions",)
 class GatheredFrame:
     """A frame on the rank that writes it; the other ranks have only its stamp.
 
-    Attributes
-    ----------
-    positions : (n_atoms, 3), or None
-    losses : losses of the frame, and whether they concern its step, time or cell
+    `positions`: (n_atoms, 3), or None.
+    `losses`: losses of the frame, and whether they concern its step, time or cell.
     """
 
     stamp: Stamp

@@ -26,16 +26,12 @@ from kinema.trajectory import Trajectory, opening
 class OpenedRecords:
     """Facts about the file that all ranks learn.
 
-    Attributes
-    ----------
-    written_path : str
-        The current name of the file.
-    end : int
-        The byte after its last record; 0 for a new file.
-    first, last : steps and times (ps) of the first and the last two frames
-    cell : (3, 3) of the first frame; None if there is no frame
-    fields, dtype, precision, kinds : of a file that is continued
-    trajectory : the frames of such a file
+    `written_path`: the current name of the file.
+    `end`: the byte after its last record; 0 for a new file.
+    `first`, `last`: steps and times (ps) of the first and the last two frames.
+    `cell`: (3, 3) of the first frame; None if there is no frame.
+    `fields`, `dtype`, `precision`, `kinds`: of a file that is continued.
+    `trajectory`: the frames of such a file.
     """
 
     written_path: str

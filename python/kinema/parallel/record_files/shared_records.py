@@ -32,22 +32,13 @@ class SharedRecords:
 
     All methods are collective except `announce`, `put`, `put_on_root`, `cut` and `abort`.
 
-    Attributes
-    ----------
-    state : FileState
-        The same on all ranks.
-    end : int
-        The byte after the last taken record; the same on all ranks.
-    placer : Placer
-        This rank's placer for the file.
-    behind : WriteBehind or None
-        The thread that writes for this rank.
-    gathering : list of int
-        The ranks that take turns gathering whole frames.
-    codes : (n_atoms,) or None
-        The kind of each atom.
-    marker : callable
-        Offset and bytes of the marker that the file holds n frames; None if the format has no marker.
+    `state`: the same on all ranks.
+    `end`: the byte after the last taken record; the same on all ranks.
+    `placer`: this rank's placer for the file.
+    `behind`: the thread that writes for this rank.
+    `gathering`: the ranks that take turns gathering whole frames.
+    `codes`: (n_atoms,) or None; the kind of each atom.
+    `marker`: offset and bytes of the marker that the file holds n frames; None if the format has no marker.
     """
 
     def __init__(self, request: FileRequest, agreement: Agreement) -> None:

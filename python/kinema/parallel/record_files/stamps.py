@@ -31,9 +31,7 @@ class Stamp:
 class FrameStamps:
     """Gives each frame its step and time; if it has none, they follow from the frames before it.
 
-    Parameters
-    ----------
-    first, last : steps and times (ps) of the first and the last two frames of the file, if there are any
+    `first`, `last`: steps and times (ps) of the first and the last two frames of the file, if there are any.
     """
 
     def __init__(self, first: Columns, last: Columns) -> None:
@@ -64,12 +62,8 @@ class FrameStamps:
 class NotedLosses:
     """Notes each loss once, in the same way on all ranks.
 
-    Parameters
-    ----------
-    path : str
-        Losses begin with it.
-    state : FileState
-        Keeps notes and losses.
+    `path`: losses begin with it.
+    `state`: keeps notes and losses.
     """
 
     def __init__(self, path: str, state: FileState) -> None:

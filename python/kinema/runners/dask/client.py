@@ -184,21 +184,12 @@ def _connection_errors(client: Client) -> Iterator[None]:
 class DaskWorkers:
     """The workers of a pass.
 
-    Attributes
-    ----------
-    client : distributed.Client
-    slots : dict of str to int
-        Tasks that a worker runs at a time, by its address.
-    limited : bool
-        Whether only these workers of the cluster are used, and not workers that join later.
-    hosts : dict of str to str
-        Names of machines by address.
-    threads : int
-        Threads of a task.
-    label : str
-        Name of the cluster in messages.
-    processes : sequence of Popen
-        The worker processes, if the run has its own cluster.
+    `slots`: tasks that a worker runs at a time, by its address.
+    `limited`: whether only these workers of the cluster are used, and not workers that join later.
+    `hosts`: names of machines by address.
+    `threads`: threads of a task.
+    `label`: name of the cluster in messages.
+    `processes`: the worker processes, if the run has its own cluster.
     """
 
     client: Client
@@ -238,12 +229,9 @@ class DaskWorkers:
 def find_workers(client: Client, wanted: int | None, threads: int, label: str, patience: float) -> DaskWorkers:
     """Waits for a first worker and returns the workers of a cluster.
 
-    Raises
-    ------
-    ArgumentError
-        If a worker or the scheduler has another version of Kinema, or fewer than the `wanted` tasks run at a time.
-    WorkerError
-        If a worker has not answered after `patience` seconds, or no worker has stayed within that time.
+    Raises ArgumentError if a worker or the scheduler has another version of Kinema, or fewer than the `wanted` tasks
+    run at a time; WorkerError if a worker has not answered after `patience` seconds, or no worker has stayed within
+    that time.
     """
     until = time.monotonic() + patience
     # workers may leave before they answer: an adaptive cluster retires workers without a task

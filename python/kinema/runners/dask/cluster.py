@@ -39,13 +39,7 @@ _JOINING = 120.0
 
 
 class OwnCluster:
-    """Starts workers of one thread each; leaving the context kills them.
-
-    Attributes
-    ----------
-    client : distributed.Client
-    processes : list of Popen
-    """
+    """Starts workers of one thread each; leaving the context kills them."""
 
     client: Client
 

@@ -76,17 +76,10 @@ class _Piece:
 class OrderedTasks:
     """The pieces of one call of `write_in_order`.
 
-    Parameters
-    ----------
-    submitter : TaskSubmitter
-        Submits `make_bytes` tasks.
-    packed : list of bytes
-        The pickled computations.
-    offset : int
-    most : int
-        Most pieces that are in progress at a time.
-    received : function
-        As in `Runner.write_in_order`.
+    `submitter`: submits `make_bytes` tasks.
+    `packed`: the pickled computations.
+    `most`: most pieces that are in progress at a time.
+    `received`: as in `Runner.write_in_order`.
     """
 
     def __init__(

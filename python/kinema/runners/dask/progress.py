@@ -37,11 +37,7 @@ def reporting_frames(worker: Any) -> Iterator[Callable[[int], None]]:
 class FramesInProgress:
     """Frames that the running tasks of a pass have done, by worker; polled once a second.
 
-    Parameters
-    ----------
-    client : distributed.Client
-    prefix : str
-        Prefix of the tasks' keys.
+    `prefix`: prefix of the tasks' keys.
     """
 
     def __init__(self, client: Client, prefix: str) -> None:

@@ -43,10 +43,7 @@ class Transitions(SchedulerPlugin):  # type: ignore[misc]
 class Recording:
     """The plugin of one pass: registered with the scheduler, read, and removed again.
 
-    Attributes
-    ----------
-    refused : str
-        Why nothing was recorded, or "".
+    `refused`: why nothing was recorded, or "".
     """
 
     def __init__(self, client: Client, prefix: str) -> None:

@@ -73,27 +73,14 @@ class TaskSubmitter:
 
     Leaving the context cancels tasks that have not completed, and releases `shared`.
 
-    Parameters
-    ----------
-    client : distributed.Client
-    prefix : str
-        Prefix of the keys of all tasks.
-    function : callable
-        A function of a module that workers can import.
-    shared : object
-    lasting_results : sequence of SharedResult
-        Objects that tasks share beyond this context.
-    processes : sequence of Popen
-        The workers of the run's own cluster: if all have ended, the submitter does not wait for others.
-    addresses : list of str or None
-        Workers to use as long as any of them is left; None: all workers, including those that join later.
-    patience : float
-        Seconds without any worker until `completed` raises.
+    `prefix`: prefix of the keys of all tasks.
+    `function`: a function of a module that workers can import.
+    `lasting_results`: objects that tasks share beyond this context.
+    `processes`: the workers of the run's own cluster: if all have ended, the submitter does not wait for others.
+    `addresses`: workers to use as long as any of them is left; None: all workers, including those that join later.
+    `patience`: seconds without any worker until `completed` raises.
 
-    Attributes
-    ----------
-    threads : dict of str to int
-        Threads of each worker, by its address, at the last poll.
+    `threads`: threads of each worker, by its address, at the last poll.
     """
 
     def __init__(
@@ -197,10 +184,8 @@ class TaskSubmitter:
     def completed(self, timeout: float) -> list[tuple[Any, Any]]:
         """Arguments and results of tasks completed since the last call; waits at most `timeout` seconds.
 
-        Raises
-        ------
-        WorkerError
-            If the workers of a task were lost several times, if Dask cannot run a task, or if the cluster is lost.
+        Raises WorkerError if the workers of a task were lost several times, if Dask cannot run a task, or if the
+        cluster is lost.
         """
         arrived: list[tuple[str, Any, Exception | None]] = []
         with contextlib.suppress(queue.Empty):

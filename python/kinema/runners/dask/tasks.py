@@ -84,10 +84,7 @@ class SharedFiles:
     When the run ends or the client is lost, the scheduler releases the object, and with it the opened trajectory.
     Workers that are threads of one process share one object.
 
-    Parameters
-    ----------
-    snapshot : bytes
-        Serialized `TrajectorySnapshot` and its data.
+    `snapshot`: serialized `TrajectorySnapshot` and its data.
     """
 
     def __init__(self, snapshot: bytes) -> None:
@@ -113,18 +110,11 @@ class SharedFiles:
 class SharedSetup:
     """The setup of a pass; shared by its tasks, and kept in the worker's data during the pass.
 
-    Parameters
-    ----------
-    payload : bytes
-        A pickled `WorkerSetup`. Tasks unpickle it, because they can report an error.
-    threads : int
-        Threads of a task.
-    limits : dict of str to int
-        Tasks that a worker runs at a time, by its address; others run as many as they have threads for.
-    heard : bool
-        Whether running tasks report the frames that they have done.
-    version : str
-        Version of the client's Kinema.
+    `payload`: a pickled `WorkerSetup`. Tasks unpickle it, because they can report an error.
+    `threads`: threads of a task.
+    `limits`: tasks that a worker runs at a time, by its address; others run as many as they have threads for.
+    `heard`: whether running tasks report the frames that they have done.
+    `version`: version of the client's Kinema.
     """
 
     def __init__(

@@ -188,12 +188,8 @@ class PassWorkers:
 class WorkerPool:
     """The processes of a pass, or of all passes of a session; leaving the context ends them, whatever they are doing.
 
-    Parameters
-    ----------
-    threads : int
-        Threads of each process.
-    server : WorkerServer, optional
-        Server that forks the processes; without it each process is a fresh interpreter.
+    `threads`: threads of each process.
+    `server`: server that forks the processes; without it each process is a fresh interpreter.
     """
 
     def __init__(self, threads: int = 1, server: WorkerServer | None = None) -> None:

@@ -82,16 +82,10 @@ def _is_place(note: str) -> bool:
 class Ranks:
     """A duplicate of the user's communicator, and communicators derived from it. Making and freeing are collective.
 
-    Attributes
-    ----------
-    comm, node : communicators
-        All ranks, and the ranks of this node, in the same order.
-    leaders : communicator or None
-        The first rank of each node; MPI's null on other ranks.
-    counter : Counter
-    silent : set of int or None
-        Ranks that have not answered after a signal, so that collective calls are no longer possible; empty if these
-        ranks are not known. None: all answer.
+    `comm`, `node`: all ranks, and the ranks of this node, in the same order.
+    `leaders`: the first rank of each node; MPI's null on other ranks.
+    `silent`: ranks that have not answered after a signal, so that collective calls are no longer possible; empty if
+        these ranks are not known. None: all answer.
     """
 
     def __init__(self, comm: MPI.Intracomm) -> None:

@@ -44,23 +44,12 @@ class GlobalRows:
 
     All ranks make the rows together, with `MPISession.new_rows`.
 
-    Parameters
-    ----------
-    ranks : Ranks
-    number : int
-        The same on all ranks.
-    frames : the frames of the run
-        Each has one row.
-    values : numpy.dtype
-        Type and shape of the values of a row.
+    `number`: the same on all ranks.
+    `frames`: the frames of the run; each has one row.
+    `values`: type and shape of the values of a row.
 
-    Attributes
-    ----------
-    number : int
-    record : numpy.dtype
-        Type of a row: "time", "values".
-    own : range
-        The rows in this rank's memory.
+    `record`: type of a row: "time", "values".
+    `own`: the rows in this rank's memory.
     """
 
     def __init__(self, ranks: Ranks, number: int, frames: FrameSelection, values: np.dtype[Any]) -> None:
@@ -238,12 +227,8 @@ class GlobalArray:
     def __getitem__(self, key: Any) -> Any:
         """Rows by number or slice; further indices as in numpy.
 
-        Raises
-        ------
-        OutOfRangeError
-            For a row that does not exist.
-        ArgumentError
-            For a list or mask of rows, and after `free`.
+        Raises OutOfRangeError for a row that does not exist; ArgumentError for a list or mask of rows, and after
+        `free`.
         """
         rows, rest = (key[0], key[1:]) if isinstance(key, tuple) and key else (key, ())
         if rows is Ellipsis:

@@ -13,9 +13,7 @@ class NodeBytes:
     """Bytes of rank 0 in memory that the ranks of a node share, sent to each node once. Making and freeing are
     collective.
 
-    Attributes
-    ----------
-    array : (size,) uint8
+    `array`: (size,) uint8.
     """
 
     def __init__(self, ranks: Ranks, size: int, data: NDArray[np.uint8] | None) -> None:

@@ -62,14 +62,9 @@ def open_on_ranks(
 ) -> tuple[Trajectory, Callable[[], None]]:
     """Opens and scans a trajectory on the first rank, and returns it on all ranks of a communicator; collective.
 
-    Parameters
-    ----------
-    comm : mpi4py intracommunicator
-        It is duplicated; the returned function frees the duplicate.
-    open_on_root : callable
-        Opens the trajectory; called only on the first rank.
-    access : str
-        Access method by which ranks read.
+    `comm`: it is duplicated; the returned function frees the duplicate.
+    `open_on_root`: opens the trajectory; called only on the first rank.
+    `access`: access method by which ranks read.
 
     Returns
     -------

@@ -43,26 +43,15 @@ _REPORTS = 0.2
 class PassSetup:
     """Message of rank 0 that begins a pass on all ranks. It holds no handle.
 
-    Attributes
-    ----------
-    files : TrajectorySnapshot or None
-        None: the snapshot of an earlier pass of the run is used.
-    jobs : bytes
-        Pickled separately: if a rank cannot unpickle them, the pass fails with an error.
-    access : str
-        The name of the access method.
-    streamed : bool
-        Nodes are sent as they are made, because rank 0 saves them; otherwise all are sent at the end.
-    reported : bool
-        Ranks report the frames that are done.
-    tree_from : int
-        Least bytes of all ranks together for which partials that do not grow are merged on a tree of ranks.
-    rows : list of Rows or None
-        Jobs whose rows are put in their place as they are made; empty for none.
-    retain_rows : bool
-        Rows stay distributed after the pass.
-    before : float
-        Seconds of the pass before this message was sent, in which rank 0 has planned it.
+    `files`: if None, the snapshot of an earlier pass of the run is used.
+    `jobs`: pickled separately: if a rank cannot unpickle them, the pass fails with an error.
+    `access`: the name of the access method.
+    `streamed`: nodes are sent as they are made, because rank 0 saves them; otherwise all are sent at the end.
+    `reported`: ranks report the frames that are done.
+    `tree_from`: least bytes of all ranks together for which partials that do not grow are merged on a tree of ranks.
+    `rows`: jobs whose rows are put in their place as they are made; empty for none.
+    `retain_rows`: rows stay distributed after the pass.
+    `before`: seconds of the pass before this message was sent, in which rank 0 has planned it.
     """
 
     files: TrajectorySnapshot | None
@@ -116,12 +105,7 @@ class Stopped(Exception):
 
 
 class PassRank(ABC):
-    """A rank in a pass, which takes pieces and runs them; subclasses handle the nodes.
-
-    Attributes
-    ----------
-    worker_timer : WorkerTimer
-    """
+    """A rank in a pass, which takes pieces and runs them; subclasses handle the nodes."""
 
     def __init__(
         self,
@@ -231,11 +215,7 @@ class PassRank(ABC):
 class WorkerRank(PassRank):
     """A rank other than 0.
 
-    Attributes
-    ----------
-    tree : MergeTree or None
-        The nodes of this rank, if they are not sent during the pass.
-    kernels : list of Kernel
+    `tree`: the nodes of this rank, if they are not sent during the pass.
     """
 
     def __init__(

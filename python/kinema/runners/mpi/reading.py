@@ -21,18 +21,10 @@ class RankReader:
 
     Access methods name subclasses (`AccessMethod.rank_reader`); each rank that takes part in a pass makes a reader.
 
-    Parameters
-    ----------
-    ranks : Ranks
-    n_ranks : int
-        The first `n_ranks` ranks take part.
-    own : _core.Trajectory, optional
-        A trajectory that this rank already has open.
+    `n_ranks`: the first `n_ranks` ranks take part.
+    `own`: a trajectory that this rank already has open.
 
-    Attributes
-    ----------
-    describe : function, optional
-        Changes the descriptions of HDF5 files before they are sent to the ranks; None: they stay as they are.
+    `describe`: changes the descriptions of HDF5 files before they are sent to the ranks; None: they stay as they are.
     """
 
     describe: Callable[[Any], Any] | None = None

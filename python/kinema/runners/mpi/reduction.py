@@ -87,24 +87,14 @@ def _gather_nodes(
 ) -> None:
     """Moves the nodes of all ranks into the tree of rank 0; collective.
 
-    Parameters
-    ----------
-    tree_from : int
-        Least bytes of all ranks together for which partials that do not grow are merged on the way, on a binomial tree
-        of ranks.
-    kernels : list of Kernel
-        Empty on ranks without leaves.
-    own : MergeTree or None
-        The nodes of this rank; None if there are none, and on rank 0.
-    into : MergeTree or None
-        The tree of rank 0.
-    worker_timer : WorkerTimer
-        Messages, packing and unpacking count as communicating; waiting for slower ranks is counted apart.
+    `tree_from`: least bytes of all ranks together for which partials that do not grow are merged on the way, on a
+        binomial tree of ranks.
+    `kernels`: empty on ranks without leaves.
+    `own`: the nodes of this rank; None if there are none, and on rank 0.
+    `into`: the tree of rank 0.
+    `worker_timer`: messages, packing and unpacking count as communicating; waiting for slower ranks is counted apart.
 
-    Raises
-    ------
-    Exception
-        On rank 0, the error of any rank; other ranks return.
+    On rank 0 the error of any rank is raised; other ranks return.
     """
     failed: RemoteError | None = None
     nodes: list[_core.Node] = []

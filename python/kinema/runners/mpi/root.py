@@ -45,20 +45,8 @@ _TICK = 0.1
 class RootRank(PassRank):
     """Rank 0 in a pass.
 
-    Parameters
-    ----------
-    ranks : Ranks
-    setup : Setup
-    rows : RowsOfPass
-    reader : RankReader
-    plan : Plan
-    reduction : Reduction
-        Its tree takes the nodes of this rank, and nodes that other ranks send during the pass.
-    kernels : list of Kernel
-    progress : function, optional
-    worker_timer : WorkerTimer
-    began : float
-        The `time.monotonic` value at the beginning of the pass.
+    `reduction`: its tree takes the nodes of this rank, and nodes that other ranks send during the pass.
+    `began`: the `time.monotonic` value at the beginning of the pass.
     """
 
     def __init__(
@@ -211,11 +199,7 @@ class RootRank(PassRank):
 class _RankStalls:
     """The last report of each rank in a pass, and its time.
 
-    Parameters
-    ----------
-    ranks : Ranks
-    describe : function
-        Returns words for leaves.
+    `describe`: returns words for leaves.
     """
 
     def __init__(self, ranks: Ranks, describe: Callable[[Leaves], str]) -> None:

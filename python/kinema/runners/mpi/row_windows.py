@@ -30,12 +30,8 @@ class RowsOfPass:
 
     Leaving the context frees the rows, unless they are retained.
 
-    Parameters
-    ----------
-    session : MPISession
-    frames : the frames of the pass
-    rows : list of Rows or None
-        One for each job; empty if no rows are put.
+    `frames`: the frames of the pass.
+    `rows`: one for each job; empty if no rows are put.
     """
 
     def __init__(self, session: MPISession, frames: FrameSelection, rows: Sequence[Rows | None]) -> None:

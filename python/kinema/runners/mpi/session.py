@@ -43,10 +43,7 @@ class RunSnapshot:
 class MPISession(Ranks):
     """The ranks of a run or of a block of the runner. Making and freeing are collective.
 
-    Attributes
-    ----------
-    arrays : list of GlobalRows
-        All rows that were made, in the same order on all ranks.
+    `arrays`: all rows that were made, in the same order on all ranks.
     """
 
     def __init__(self, comm: MPI.Intracomm) -> None:
@@ -69,11 +66,8 @@ class MPISession(Ranks):
     ) -> RunSnapshot:
         """The snapshot sent with this pass, else that of an earlier pass of the run; collective.
 
-        Parameters
-        ----------
-        sent : TrajectorySnapshot or None
-            None: an earlier pass has brought it.
-        run, data : only on rank 0
+        `sent`: if None, an earlier pass has brought it.
+        `run`, `data`: only on rank 0.
         """
         if sent is not None:
             if self._files is not None:
