@@ -30,14 +30,9 @@ LEAST_REPEATS = 5
 class Comparison(Generic[K]):
     """Result of a comparison.
 
-    Attributes
-    ----------
-    leaders : tuple
-        The way with the least median time, and those that it is not faster than.
-    beaten : tuple
-        Ways that every leader is faster than.
-    repeats : int
-        The most repeats of any way.
+    `leaders`: the way with the least median time, and those that it is not faster than.
+    `beaten`: ways that every leader is faster than.
+    `repeats`: the most repeats of any way.
     """
 
     leaders: tuple[K, ...]

@@ -21,10 +21,7 @@ class Prefetcher(Generic[Request, Result]):
     One request is computed at a time, so objects that `compute` uses need no lock. The thread begins with the first
     `start` and ends with `close`, or with the object. A forked process has its own thread.
 
-    Parameters
-    ----------
-    compute : function of a request
-        Requests are compared with ==.
+    `compute`: function of a request; requests are compared with ==.
     """
 
     def __init__(self, compute: Callable[[Request], Result]) -> None:

@@ -150,20 +150,12 @@ class TaskTimes:
     The publication on Dask's scheduler measured 43.6 s by own timers, 104.3 s by the scheduler's account, and
     105.1 s for the job (Khoshlessan et al., Proc. 16th Python in Science Conf., 2017): the loss hid between the two.
 
-    Attributes
-    ----------
-    job : float, seconds
-        Wall time of the pass for the client.
-    workers : tuple of WorkerTaskTimes
-        `task` and `transfer` are 0 if nothing was recorded.
-    transitions : tuple of Transition
-        Every change of state of every task, in order; empty if the scheduler does not allow plugins.
-    lost_workers : tuple of str
-        Addresses of workers that left during the pass; their leaves were run again.
-    redone : int
-        Number of times that a task was assigned again.
-    note : str
-        Why nothing was recorded, or "".
+    `job`: seconds; wall time of the pass for the client.
+    `workers`: `task` and `transfer` are 0 if nothing was recorded.
+    `transitions`: every change of state of every task, in order; empty if the scheduler does not allow plugins.
+    `lost_workers`: addresses of workers that left during the pass; their leaves were run again.
+    `redone`: number of times that a task was assigned again.
+    `note`: why nothing was recorded, or "".
     """
 
     job: float

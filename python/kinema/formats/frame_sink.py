@@ -16,16 +16,11 @@ from kinema.formats.given_frames import EncodedRows, FrameArrays
 class StoredFrames:
     """Frames whose values come as bytes of the file, or were written into it by others.
 
-    Attributes
-    ----------
-    n_frames : int
-    kinds : {"positions": dtype, ...}
-        Types of the values that the bytes were made from.
-    cells, steps, times : (frames, ...) or None
-    chunks : tuple of {"positions": EncodedRows, ...}
-        Bytes of these frames and of some after them; empty if others have written the values.
-    not_finite : int or None
-        The first frame of the file with a position that is NaN or infinite, if it is one of these.
+    `kinds`: {"positions": dtype, ...}; types of the values that the bytes were made from.
+    `cells`, `steps`, `times`: (frames, ...) or None.
+    `chunks`: tuple of {"positions": EncodedRows, ...}; bytes of these frames and of some after them; empty if others
+        have written the values.
+    `not_finite`: the first frame of the file with a position that is NaN or infinite, if it is one of these.
     """
 
     n_frames: int

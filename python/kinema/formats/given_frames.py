@@ -23,17 +23,10 @@ EncodedChunk = tuple[tuple[int, ...], Any, int]
 class EncodedRows:
     """Rows of a data set in HDF5 whose whole chunks another process has encoded.
 
-    Attributes
-    ----------
-    first, n_rows : int
-        Number of the first row in the data set, and number of rows.
-    dtype : dtype
-        Type of the values before encoding.
-    head, tail : (rows, ...)
-        Values, as given, of the rows before the first whole chunk and after the last one.
-    chunks : list of (offset, bytes, filter mask)
-        Offsets count from the first row after `head`.
-    chunk_rows : int
+    `first`, `n_rows`: number of the first row in the data set, and number of rows.
+    `dtype`: type of the values before encoding.
+    `head`, `tail`: (rows, ...); values, as given, of the rows before the first whole chunk and after the last one.
+    `chunks`: list of (offset, bytes, filter mask); offsets count from the first row after `head`.
     """
 
     first: int
@@ -63,15 +56,12 @@ class AnnouncedRows:
 class FrameArrays:
     """Frames as they were given.
 
-    Attributes
-    ----------
-    fields : {"positions": (frames, atoms, 3), ...}, only those that were given
-    cells : (frames, 3, 3) or None; zeros: no box
-    steps : (frames,) int64 or None
-    times : (frames,) float64 in ps, or None; NaN: unknown
-    absent : {"velocities": (frames,) bool, ...}
-        Frames of a `Block` that lack a field although others have it.
-    numbers : (frames,) of a `Block`, their numbers in its trajectory; or None
+    `fields`: {"positions": (frames, atoms, 3), ...}, only those that were given.
+    `cells`: (frames, 3, 3) or None; zeros: no box.
+    `steps`: (frames,) int64 or None.
+    `times`: (frames,) float64 in ps, or None; NaN: unknown.
+    `absent`: {"velocities": (frames,) bool, ...}; frames of a `Block` that lack a field although others have it.
+    `numbers`: (frames,) of a `Block`, their numbers in its trajectory; or None.
     """
 
     fields: dict[str, NDArray[Any]]
@@ -198,15 +188,10 @@ def counted_steps(last: int, stride: int, n_frames: int) -> NDArray[np.int64]:
 def check_cells_kept(given: NDArray[Any], found: NDArray[Any], *, first: int, share: float = 1e-6) -> None:
     """Raises UnsupportedFormatError for the first cell that a reader of the file would not give back.
 
-    Parameters
-    ----------
-    given : (frames, 3, 3), angstrom
-    found : (frames, 3, 3)
-        The cells that a reader makes of what is written; NaN if it finds no cell.
-    first : int
-        Number of the first frame.
-    share : float
-        Relative tolerance for the rounding of lengths and cosines.
+    `given`: (frames, 3, 3), angstrom.
+    `found`: (frames, 3, 3); the cells that a reader makes of what is written; NaN if it finds no cell.
+    `first`: number of the first frame.
+    `share`: relative tolerance for the rounding of lengths and cosines.
     """
     wrong = _core.first_cell_not_kept(_doubles(given), _doubles(found), share)
     if wrong is not None:

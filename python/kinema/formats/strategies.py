@@ -51,15 +51,10 @@ _OF_ROMIO = (
 class Hints:
     """Hints with ROMIO's names.
 
-    Attributes
-    ----------
-    writers : int or None
-        cb_nodes: ranks that write, or gather whole frames; None: all ranks.
-    batch_bytes : int
-        cb_buffer_size: bytes that a rank encodes and writes at a time.
-    info : {name: value}
-        All hints, for MPI.Info.
-    unused : names that the strategy does not follow
+    `writers`: cb_nodes: ranks that write, or gather whole frames; None: all ranks.
+    `batch_bytes`: cb_buffer_size: bytes that a rank encodes and writes at a time.
+    `info`: {name: value}; all hints, for MPI.Info.
+    `unused`: names that the strategy does not follow.
     """
 
     writers: int | None = None

@@ -36,12 +36,8 @@ class PairsOfFrame(NamedTuple):
 class FrameAtoms:
     """The atoms of a trajectory whose vectors frames have, in their order.
 
-    Attributes
-    ----------
-    indices : (n,) uint32, or None
-        Atoms of the trajectory; None: all of them.
-    n_atoms : int
-        Number of atoms of the trajectory.
+    `indices`: (n,) uint32, or None; atoms of the trajectory; None: all of them.
+    `n_atoms`: number of atoms of the trajectory.
     """
 
     def __init__(self, indices: NDArray[np.uint32] | None, n_atoms: int, topology: Topology | None) -> None:

@@ -83,11 +83,7 @@ class _Warning(NamedTuple):
 class StoredTopology:
     """The records of one topology file.
 
-    Parameters
-    ----------
-    path : str
-    index : {"auto", "rebuild", "memory"}
-        As of `kinema.open`.
+    `index`: {"auto", "rebuild", "memory"}; as of `kinema.open`.
     """
 
     def __init__(self, path: str, index: str) -> None:

@@ -150,10 +150,7 @@ def options_of_universe(universe: Any) -> dict[str, Any]:
 
     They include arguments that only MDAnalysis has, such as `sub`, if their values change what the reader gives.
 
-    Raises
-    ------
-    ArgumentError
-        For a format, stated by the user, that Kinema does not read.
+    Raises ArgumentError for a format, stated by the user, that Kinema does not read.
     """
     chain = _reader_of(universe)
     readers = getattr(chain, "readers", None)

@@ -40,13 +40,9 @@ _FRAME_NAMES = ("offsets", "lengths", "sums")
 class FrameChecksums:
     """Checksums of the frames of a file, from the first frame on.
 
-    Attributes
-    ----------
-    offsets, lengths, sums : (frames,) uint64
-    identity : FileIdentity
-        Identity of the file when the checksums were stored.
-    modified, made : int
-        The file's time of modification and the time of storing, in nanoseconds since 1970.
+    `offsets`, `lengths`, `sums`: (frames,) uint64.
+    `identity`: identity of the file when the checksums were stored.
+    `modified`, `made`: the file's time of modification and the time of storing, in nanoseconds since 1970.
     """
 
     offsets: NDArray[np.uint64]

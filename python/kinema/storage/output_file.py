@@ -52,12 +52,7 @@ class OutputFile:
     after `keep`; only a killed process leaves it. Its mode follows the umask, as for any new file. As a context manager
     it commits at the end of the block, and removes the file if the block raises.
 
-    Attributes
-    ----------
-    path : str
-    temporary : str
-    protected_name : str
-        The value of `temporary` after `protect`.
+    `protected_name`: the value of `temporary` after `protect`.
     """
 
     def __init__(
@@ -69,18 +64,11 @@ class OutputFile:
     ) -> None:
         """Creates the empty file, and removes or notes files that earlier runs have left.
 
-        Parameters
-        ----------
-        path : path
-        alone : bool
-            Raise ArgumentError if another run, visibly alive, writes the same output. Use this before anything is
+        `alone`: raise ArgumentError if another run, visibly alive, writes the same output. Use this before anything is
             computed.
-        resumed : str, optional
-            A temporary file that this run continues: it is not noted.
+        `resumed`: a temporary file that this run continues: it is not noted.
 
-        Raises
-        ------
-        ArgumentError, FileNotFound, FileAccessError, FileIOError
+        Raises ArgumentError, FileNotFound, FileAccessError, FileIOError.
         """
         self.path = os.fspath(path)
         remove_leftovers(self.path, but=resumed)

@@ -65,23 +65,13 @@ def now() -> str:
 class Provenance:
     """Origin of a result.
 
-    Attributes
-    ----------
-    version : str
-        Kinema's version.
-    call : str
-        The command line, or the Python call.
-    inputs : tuple of Input
-    selection : str
-        Description and number of atoms.
-    frames : str
-        The frames that were used.
-    parameters : mapping of str to str
-        All other parameters that decided the values.
-    notes : tuple of str
-        Notes for a reader of the result (`kinema.base.notes`).
-    date : str
-        End of the run, or else the time when this object was made: ISO 8601, UTC; "" if the same call must give the
+    `version`: kinema's version.
+    `call`: the command line, or the Python call.
+    `selection`: description and number of atoms.
+    `frames`: the frames that were used.
+    `parameters`: all other parameters that decided the values.
+    `notes`: notes for a reader of the result (`kinema.base.notes`).
+    `date`: end of the run, or else the time when this object was made: ISO 8601, UTC; "" if the same call must give the
         same bytes.
     """
 

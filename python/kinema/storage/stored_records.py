@@ -64,17 +64,12 @@ class Record:
 class RecordFolder:
     """The records of one kind.
 
-    Parameters
-    ----------
-    kind : str
-        Name of the folder within the cache folder, and in messages: "chunk-maps".
-    index : {"auto", "rebuild", "memory"}
-        As in `kinema.open`: "auto" uses and stores records, "rebuild" only stores them, "memory" does neither.
-    most, most_of_all : int
-        Most bytes of a record, and of all records of this kind: those used longest ago are removed.
-    look_every : int
-        All records are checked for that at every `look_every`-th store of this process, as there may be thousands of
-        small ones.
+    `kind`: name of the folder within the cache folder, and in messages: "chunk-maps".
+    `index`: {"auto", "rebuild", "memory"}; as in `kinema.open`: "auto" uses and stores records, "rebuild" only stores
+        them, "memory" does neither.
+    `most`, `most_of_all`: most bytes of a record, and of all records of this kind: those used longest ago are removed.
+    `look_every`: all records are checked for that at every `look_every`-th store of this process, as there may be
+        thousands of small ones.
     """
 
     def __init__(

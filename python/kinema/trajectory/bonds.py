@@ -46,14 +46,9 @@ _PLACED = (
 class Bonds(NamedTuple):
     """Bonds and their origin.
 
-    Attributes
-    ----------
-    pairs : (n_bonds, 2) uint32
-        Atoms, counted from 0.
-    notes : tuple of str
-        Notes for the user.
-    known : bool
-        Whether a topology states them.
+    `pairs`: (n_bonds, 2) uint32; atoms, counted from 0.
+    `notes`: notes for the user.
+    `known`: whether a topology states them.
     """
 
     pairs: NDArray[np.uint32]
@@ -64,17 +59,12 @@ class Bonds(NamedTuple):
 def bonds_of(trajectory: Trajectory, bonds: Any = None) -> Bonds:
     """The bonds of a trajectory's atoms.
 
-    Parameters
-    ----------
-    trajectory : Trajectory
-    bonds : None, "guess", a file, or (n_bonds, 2) pairs of atoms
-        None: the topology's bonds. "guess": by distances in the first frame, as MDAnalysis guesses them, but within
-        each water from its first atom to the others. A file: a topology of the same atoms that has bonds.
+    `bonds`: None, "guess", a file, or (n_bonds, 2) pairs of atoms if None, the topology's bonds. "guess": by distances
+        in the first frame, as MDAnalysis guesses them, but within each water from its first atom to the others. A file:
+        a topology of the same atoms that has bonds.
 
-    Raises
-    ------
-    ArgumentError
-        For a file without bonds or of other atoms, invalid pairs, and if residues are needed but not known.
+    Raises ArgumentError for a file without bonds or of other atoms, invalid pairs, and if residues are needed but not
+    known.
     """
     if bonds is None:
         table = None if trajectory.topology is None else trajectory.atoms

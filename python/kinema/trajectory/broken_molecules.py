@@ -29,20 +29,12 @@ _AS_IN_THE_FIRST_FRAME = {"nojump", "displacement"}
 class BrokenMolecules:
     """The findings of a look at frames.
 
-    Attributes
-    ----------
-    frame : int
-        The first frame with a broken molecule.
-    broken : int
-        Number of broken molecules in that frame.
-    frames : int
-        Number of frames with broken molecules.
-    seen : int
-        Number of frames looked at.
-    most : int
-        Largest number of broken molecules in a frame.
-    guessed : bool
-        Whether bonds were guessed for the look, by distance.
+    `frame`: the first frame with a broken molecule.
+    `broken`: number of broken molecules in that frame.
+    `frames`: number of frames with broken molecules.
+    `seen`: number of frames looked at.
+    `most`: largest number of broken molecules in a frame.
+    `guessed`: whether bonds were guessed for the look, by distance.
     """
 
     frame: int
@@ -72,12 +64,8 @@ class BrokenMolecules:
 class NobodyLooked:
     """Why nobody looked for broken molecules in frames with a periodic cell.
 
-    Attributes
-    ----------
-    why : str
-        The missing information.
-    has_atoms : bool
-        Whether a topology names the atoms, so that `bonds="guess"` can be asked for.
+    `why`: the missing information.
+    `has_atoms`: whether a topology names the atoms, so that `bonds="guess"` can be asked for.
     """
 
     why: str
@@ -93,10 +81,7 @@ class NobodyLooked:
 class MoleculeSearch:
     """Counts broken molecules that have a selected atom, in the frames given to `add`.
 
-    Attributes
-    ----------
-    atoms : (n,) uint32 or None
-        The atoms to give to `add`; None: all.
+    `atoms`: (n,) uint32 or None; the atoms to give to `add`; None: all.
     """
 
     def __init__(self, n_atoms: int, bonds: Bonds, selection: Selection | None, *, all_atoms: bool = False) -> None:

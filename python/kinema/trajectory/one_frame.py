@@ -17,22 +17,15 @@ from kinema.model.selection.frames import FrameSelection
 class OneFrame:
     """The frame of an MDAnalysis Universe, as a trajectory that transforms can be bound to.
 
-    Parameters
-    ----------
-    n_atoms : int
-    vectors : mapping of (n_atoms, 3) float32
-        Positions, and velocities and forces if there are any. The arrays are neither copied nor changed.
-    cell : (3, 3) float64
-    periodic : three bool
-    step, time : of the frame
-    paths : tuple of str
-        The files, for messages.
-    number, n_frames : int
-        Number of the frame, and number of frames in the trajectory.
-    transforms : tuple of _core.Transform
-        The transforms applied to the frame already.
-    label : str
-        The transform that needs the frame, for messages.
+    `vectors`: mapping of (n_atoms, 3) float32; positions, and velocities and forces if there are any. The arrays are
+        neither copied nor changed.
+    `cell`: (3, 3) float64.
+    `periodic`: three bool.
+    `step`, `time`: of the frame.
+    `paths`: the files, for messages.
+    `number`, `n_frames`: number of the frame, and number of frames in the trajectory.
+    `transforms`: the transforms applied to the frame already.
+    `label`: the transform that needs the frame, for messages.
     """
 
     format = "MDAnalysis"

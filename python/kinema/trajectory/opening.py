@@ -440,10 +440,7 @@ def _check_times(dt: float | None, time_offset: float | None, t0: float | None) 
 def _transforms_of(universe: Any) -> list[Transform | Callable[[Frame], Frame]]:
     """The changes that a Universe's trajectory makes to its frames, for `Trajectory.with_transform`.
 
-    Raises
-    ------
-    ArgumentError
-        For transformations of MDAnalysis and functions of time steps; the error names them.
+    Raises ArgumentError for transformations of MDAnalysis and functions of time steps; the error names them.
     """
     reader = universe.trajectory
     parts = getattr(reader, "readers", None) or []

@@ -145,20 +145,13 @@ def _window(begin: float | None, end: float | None) -> str:
 def frames_listed(trajectory: Trajectory, text: str) -> FrameSelection:
     """The frames of a list, in its order.
 
-    Parameters
-    ----------
-    text : str
-        Frame numbers from 0, and ranges that include both ends: "1,5,9-20". Otherwise the name of a file with numbers,
-        separated by spaces, commas or ends of lines; text after # or ; is ignored. If all are whole numbers, they are
-        frames; if each has a decimal point, they are times in ps, compared within the rounding of float32.
+    `text`: frame numbers from 0, and ranges that include both ends: "1,5,9-20". Otherwise the name of a file with
+        numbers, separated by spaces, commas or ends of lines; text after # or ; is ignored. If all are whole numbers,
+        they are frames; if each has a decimal point, they are times in ps, compared within the rounding of float32.
 
-    Raises
-    ------
-    FileNotFound, FileAccessError
-    CorruptFileError
-        For words of a file that are not such numbers; the error names the line.
-    OutOfRangeError
-        For frames that do not exist, and times that no frame has.
+    Raises FileNotFound, FileAccessError.
+    Raises CorruptFileError for words of a file that are not such numbers; the error names the line.
+    Raises OutOfRangeError for frames that do not exist, and times that no frame has.
     """
     if _LIST.match(text):
         ends = [[int(end) for end in part.split("-")] for part in text.split(",")]

@@ -18,13 +18,9 @@ from kinema.model.topology import Topology
 class AtomsOf:
     """Atoms of one structure.
 
-    Attributes
-    ----------
-    indices : (n,) numbers of the atoms in their file, from 0
-    topology : Topology or None
-        Source of names and masses.
-    label : str
-        Name of the structure in messages.
+    `indices`: (n,) numbers of the atoms in their file, from 0.
+    `topology`: source of names and masses.
+    `label`: name of the structure in messages.
     """
 
     indices: NDArray[np.integer[Any]]

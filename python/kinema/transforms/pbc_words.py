@@ -41,23 +41,14 @@ WORDS = ("whole", "nojump", "displacement", "cluster", *_WRAPS)
 class Asked:
     """The options of the command line.
 
-    Attributes
-    ----------
-    pbc : str or None
-        Words of `WORDS`, separated by commas; words that wrap residues or molecules, or keep molecules together, make
-        molecules whole first.
-    nojump_count : str or None
-        As `count` of `nojump`.
-    nojump_reference : str or None
-        "first" or the name of a structure.
-    ur, bonds, centers : as in `wrap`, `whole`, and `of` in `centers`
-    fit : str or None
-        As `mode` of `superpose`, or "progressive".
-    center : bool
-    cluster_group, center_group, fit_group : str or None
-        Selections, or names of groups.
-    fit_reference : str or None
-        File of the structure to superpose on; without it, the first frame.
+    `pbc`: words of `WORDS`, separated by commas; words that wrap residues or molecules, or keep molecules together,
+        make molecules whole first.
+    `nojump_count`: as `count` of `nojump`.
+    `nojump_reference`: "first" or the name of a structure.
+    `ur`, `bonds`, `centers`: as in `wrap`, `whole`, and `of` in `centers`.
+    `fit`: as `mode` of `superpose`, or "progressive".
+    `cluster_group`, `center_group`, `fit_group`: selections, or names of groups.
+    `fit_reference`: file of the structure to superpose on; without it, the first frame.
     """
 
     pbc: str | None = None

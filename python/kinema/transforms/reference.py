@@ -44,17 +44,11 @@ class Reference:
     as `nojump`, leave it as it is. Transforms that a reference Trajectory already has are not applied twice. An array
     is used as it is.
 
-    Parameters
-    ----------
-    trajectory : Trajectory
-        The analysed trajectory.
-    ref_frame : int
-        Frame of the reference trajectory; may be negative.
-    reference : Trajectory, Universe, AtomGroup, path, (atoms, 3) array in angstrom, or None for `trajectory` itself
-    match : {"masses", "names", "order"}
-        Property that `check` compares.
-    tol_mass : float
-        Largest accepted difference of masses, u.
+    `trajectory`: the analysed trajectory.
+    `ref_frame`: frame of the reference trajectory; may be negative.
+    `reference`: Trajectory, Universe, AtomGroup, path, (atoms, 3) array in angstrom, or None for `trajectory` itself.
+    `match`: {"masses", "names", "order"}; property that `check` compares.
+    `tol_mass`: largest accepted difference of masses, u.
     """
 
     def __init__(

@@ -45,14 +45,8 @@ class FrameOfFile:
 class BoundTransform(Transform):
     """A transform bound to a Universe: a callable for `add_transformations` that can be pickled with its reader.
 
-    Parameters
-    ----------
-    transform : Transform
-    core : _core.Transform
-        The transform, bound to the atoms.
-    n_atoms : int
-    paths : tuple of str
-        The files that it was bound to.
+    `core`: the transform, bound to the atoms.
+    `paths`: the files that it was bound to.
     """
 
     def __init__(self, transform: Transform, core: _core.Transform, n_atoms: int, paths: Sequence[str]) -> None:

@@ -28,14 +28,9 @@ _NO_SPAN: AbstractContextManager[Any] = nullcontext()
 class Trace:
     """A trace that is recorded, from the call of `kinema.trace` to the end of its `with` block or `stop`.
 
-    Attributes
-    ----------
-    folder : str
-        Folder of the files of all processes.
-    path : str or None
-        The file of this process, after the trace has ended; None if nothing happened.
-    events, lost : int
-        Events of this process that are in the file, and events that could not be written.
+    `folder`: folder of the files of all processes.
+    `path`: the file of this process, after the trace has ended; None if nothing happened.
+    `events`, `lost`: events of this process that are in the file, and events that could not be written.
     """
 
     def __init__(self, folder: str | os.PathLike[str], compress: bool = False) -> None:

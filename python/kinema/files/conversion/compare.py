@@ -40,28 +40,16 @@ _MASKS, _DIFFERENCES = 3, 24
 class ComparedFile:
     """A written file, and how closely it must match its source.
 
-    Attributes
-    ----------
-    source : SourceFrames
-    name, format : str
-        The file's name in messages, and its format.
-    fields : tuple of str
-        Per-atom fields in the file.
-    dtype : {"float32", "float64"}
-    scales : tuple, or None
-        Units of the compared values; None: angstrom and ps.
-    largest_rounding : float
-        Largest rounding of positions in these units, besides that to float32.
-    same_bits : bool
-        Whether values, cells included, must be equal to the bit apart from this rounding.
-    same_cells : bool
-        Whether cells must be equal to the bit; otherwise formats may rotate them.
-    steps : (frames,), or None
-        Steps that the file must have; None: steps are not compared.
-    same_times : bool
-        Whether times must equal the source's to the bit.
-    source_scales : tuple, or None
-        Units of the source, if its times come in another unit and are divided.
+    `name`, `format`: the file's name in messages, and its format.
+    `fields`: per-atom fields in the file.
+    `dtype`: {"float32", "float64"}.
+    `scales`: units of the compared values; None: angstrom and ps.
+    `largest_rounding`: largest rounding of positions in these units, besides that to float32.
+    `same_bits`: whether values, cells included, must be equal to the bit apart from this rounding.
+    `same_cells`: whether cells must be equal to the bit; otherwise formats may rotate them.
+    `steps`: (frames,), or None; steps that the file must have; None: steps are not compared.
+    `same_times`: whether times must equal the source's to the bit.
+    `source_scales`: units of the source, if its times come in another unit and are divided.
     """
 
     source: SourceFrames

@@ -27,17 +27,10 @@ _STATED_TIMES = frozenset({"dt", "t0", "time_offset"})
 class FileContent:
     """Content that a file takes from its source.
 
-    Attributes
-    ----------
-    format : str
-    fields : tuple of str
-    dtype : {"float32", "float64"}
-    units : FileUnits, or the convention of a NetCDF file
-    scales : tuple
-        Units of the blocks: the file's units, except that stated times are in ps.
-    steps, times : whether the source's are kept
-    has_cells : bool
-    losses : tuple of str
+    `dtype`: {"float32", "float64"}.
+    `units`: FileUnits, or the convention of a NetCDF file.
+    `scales`: units of the blocks: the file's units, except that stated times are in ps.
+    `steps`, `times`: whether the source's are kept.
     """
 
     format: str

@@ -188,18 +188,11 @@ def write_from_workers(
 ) -> dict[str, float]:
     """Gives a sink all frames after those it already has; returns seconds by phase, summed over the workers.
 
-    Parameters
-    ----------
-    encode : bool
-        Whether workers encode chunks; otherwise they give values.
-    run : int
-        Frames that threads of one process would give it at a time.
-    in_runs : bool
-        Give the sink as many frames at a time, so that the file has the same bytes.
-    memory : int
-        In bytes; 0: the default.
-    taken : function
-        Called after frames were given.
+    `encode`: whether workers encode chunks; otherwise they give values.
+    `run`: frames that threads of one process would give it at a time.
+    `in_runs`: give the sink as many frames at a time, so that the file has the same bytes.
+    `memory`: in bytes; 0: the default.
+    `taken`: called after frames were given.
     """
     first = sink.n_frames
     encoders = sink.begin(first_frame(source, stored))

@@ -177,11 +177,7 @@ def _resumed(name: str, manager: CheckpointManager, kind: type[T]) -> Iterator[T
 class RecordFile:
     """A file that is written in one call.
 
-    Attributes
-    ----------
-    temporary : str
-    n_restored : int
-        Number of frames that an earlier call has written.
+    `n_restored`: number of frames that an earlier call has written.
     """
 
     def __init__(self, temporary: str, name: str) -> None:
@@ -216,11 +212,7 @@ class RecordFile:
 class _ResumableFile:
     """A file that a checkpoint names: started by one call, continued by another.
 
-    Attributes
-    ----------
-    temporary : str
-    n_restored : int
-        Number of frames that earlier calls have written.
+    `n_restored`: number of frames that earlier calls have written.
     """
 
     def __init__(self, name: str, manager: CheckpointManager) -> None:

@@ -25,16 +25,11 @@ _REGULAR = ("XTC", "DCD", "NetCDF", "DL_POLY HISTORY", "DL_POLY CONFIG")
 class SourceFrames:
     """The selected data of a trajectory, in the order of the new file.
 
-    Attributes
-    ----------
-    trajectory : Trajectory
-    frames : FrameSelection
-        Numbers in the whole trajectory.
-    atoms : (n_atoms,) uint32, or None for all
-    fields : tuple of str, or None
-        As the caller has named them; None: the format chooses.
-    steps : (frames,) int64
-    times : (frames,) float64 in ps; NaN where the source has none
+    `frames`: numbers in the whole trajectory.
+    `atoms`: (n_atoms,) uint32, or None for all.
+    `fields`: as the caller has named them; None: the format chooses.
+    `steps`: (frames,) int64.
+    `times`: (frames,) float64 in ps; NaN where the source has none.
     """
 
     trajectory: Trajectory

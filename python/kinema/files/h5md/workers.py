@@ -118,19 +118,11 @@ class EncodedTile:
 class TileReader:
     """Reads tiles of a data set on a worker, which opens the file once.
 
-    Parameters
-    ----------
-    path, name : str
-        The file that holds it, and its path in the file.
-    first_row : int
-    columns : (n,) int64, or None for all
-    rounding : Rounding, optional
-    chunks : tuple, or None
-        Shape of the new data set's chunks; None: values are not encoded.
-    filters : as for `encode_chunks`
-    memory, threads : int
-    checksums_alone : bool
-        Whether only checksums are returned.
+    `path`, `name`: the file that holds it, and its path in the file.
+    `columns`: (n,) int64, or None for all.
+    `chunks`: shape of the new data set's chunks; None: values are not encoded.
+    `filters`: as for `encode_chunks`.
+    `checksums_alone`: whether only checksums are returned.
     """
 
     unpickled_once = True

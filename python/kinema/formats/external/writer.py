@@ -61,15 +61,9 @@ class AtomsAsText:
 
     Writers that get it as `atoms` write one after the other: each puts its frames into the one Universe.
 
-    Attributes
-    ----------
-    table : Atoms
-    universe : MDAnalysis.Universe
-        The atoms, with one frame in memory, into which each frame is put.
-    chains : dict
-        The letters of chains that are named after segments, by segment; empty unless the format has chains.
-    ending : str or None
-        CONECT and END of a PDB file of these atoms, once a file has been written.
+    `universe`: the atoms, with one frame in memory, into which each frame is put.
+    `chains`: the letters of chains that are named after segments, by segment; empty unless the format has chains.
+    `ending`: CONECT and END of a PDB file of these atoms, once a file has been written.
     """
 
     def __init__(self, table: Atoms, format: str) -> None:

@@ -41,15 +41,12 @@ def describe(
     H5MD, MDTraj's own .h5, NetCDF-4 of AMBER and DL_POLY, and with `H5mdOptions.dataset` a bare data set of any file.
     `index`: whether stored chunk maps are used and stored, see `kinema.open`.
 
-    Raises
-    ------
-    FileNotFound, FileAccessError, TruncatedFileError, CorruptFileError
-        For the file, or for the source of a virtual data set.
-    UnsupportedFormatError
-        For HDF5 files without a known structure, dimensions other than 3, external storage, unavailable filters.
-    ArgumentError
-        For options that do not fit the file: a missing group, or several groups and no choice; units that are missing
-        or of another dimension.
+    Raises FileNotFound, FileAccessError, TruncatedFileError, CorruptFileError for the file, or for the source of a
+    virtual data set.
+    Raises UnsupportedFormatError for HDF5 files without a known structure, dimensions other than 3, external storage,
+    unavailable filters.
+    Raises ArgumentError for options that do not fit the file: a missing group, or several groups and no choice; units
+    that are missing or of another dimension.
     """
     from kinema.formats.h5md.read.describe import describe_file
 

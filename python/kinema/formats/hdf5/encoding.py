@@ -89,11 +89,7 @@ class Preparation:
 class ChunkEncoder:
     """Encoder of the rows of one data set into stored chunks.
 
-    Attributes
-    ----------
-    storage : Storage
-        Type, chunks and filters of the data set, with the client values that HDF5 has stored.
-    preparation : Preparation
+    `storage`: type, chunks and filters of the data set, with the client values that HDF5 has stored.
     """
 
     storage: Storage

@@ -30,12 +30,7 @@ _UNITS = {"time": ("picosecond", "ps"), "cell": ("angstrom",), LENGTHS: ("angstr
 class ExistingNetcdf:
     """Description of an existing file, for continuing it.
 
-    Attributes
-    ----------
-    convention : Convention
-    n_atoms : int
-    fields : tuple of str
-    dtype : of the first field
+    `dtype`: of the first field.
     """
 
     def __init__(self, root: h5py.File, path: str, *, native: bool = False) -> None:

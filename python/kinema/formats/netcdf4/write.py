@@ -48,14 +48,11 @@ class NetcdfOptions:
 class FrameVariables:
     """The variables that frames are written into.
 
-    Attributes
-    ----------
-    convention : Convention
-    fields : {"positions": Series, ...}
-    others : {"time": Series, ...}, by the names of variables
-    frame : the dimension scale of the frames
-    rows : int, frames taken
-    last_step, last_time : of the last frame; None without frames, or without times
+    `fields`: {"positions": Series, ...}.
+    `others`: {"time": Series, ...}, by the names of variables.
+    `frame`: the dimension scale of the frames.
+    `rows`: frames taken.
+    `last_step`, `last_time`: of the last frame; None without frames, or without times.
     """
 
     convention: Convention

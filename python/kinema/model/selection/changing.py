@@ -24,12 +24,8 @@ __all__ = ["ChangingSelection", "resolve"]
 class ChangingSelection(Selection):
     """Atoms of a trajectory that change with the frame.
 
-    Attributes
-    ----------
-    indices : (n,) uint32, read-only
-        The atoms that can be in it.
-    expression : tuple
-        The argument `group` of kernels, as `_core.ChangingGroup` takes it.
+    `indices`: (n,) uint32, read-only; the atoms that can be in it.
+    `expression`: the argument `group` of kernels, as `_core.ChangingGroup` takes it.
     """
 
     def count(self, n_atoms: int) -> str:

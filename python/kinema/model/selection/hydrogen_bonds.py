@@ -31,13 +31,9 @@ _TOLERANCE = 0.1
 class BondingAtoms:
     """Atoms that can take part in hydrogen bonds, counted from 0 in the trajectory.
 
-    Attributes
-    ----------
-    hydrogens, acceptors : (n,) int64
-    donors : (n,) int64
-        Atoms that are donors if a hydrogen is near; without `pairs`.
-    pairs : (n, 2) int64 or None
-        Donor and hydrogen, the same in all frames; None: those that are near each other.
+    `hydrogens`, `acceptors`: (n,) int64.
+    `donors`: (n,) int64; atoms that are donors if a hydrogen is near; without `pairs`.
+    `pairs`: (n, 2) int64 or None; donor and hydrogen, the same in all frames; None: those that are near each other.
     """
 
     hydrogens: NDArray[np.int64]

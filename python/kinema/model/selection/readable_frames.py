@@ -40,13 +40,8 @@ class DamagedFrame:
 class DecodedFrames:
     """Result of decoding some frames of a trajectory.
 
-    Attributes
-    ----------
-    frames : FrameSelection
-    damaged : tuple of DamagedFrame
-        Frames that cannot be decoded, in the order of `frames`, each once.
-    not_finite : tuple of int
-        Numbers of frames that can be decoded but have infinite or NaN coordinates.
+    `damaged`: frames that cannot be decoded, in the order of `frames`, each once.
+    `not_finite`: numbers of frames that can be decoded but have infinite or NaN coordinates.
     """
 
     frames: FrameSelection

@@ -32,15 +32,9 @@ _MARKERS = (".end", ".ready")
 class Following:
     """An iterator over frames, or blocks of frames, as they are completed; made by `Trajectory.follow`.
 
-    Attributes
-    ----------
-    n_frames : int
-        Number of frames yielded since the last start.
-    restarts : int
-        Number of restarts, with `on_rewind="restart"`.
-    ended : str or None
-        Why it has ended, in words; None before.
-    notes : tuple of str
+    `n_frames`: number of frames yielded since the last start.
+    `restarts`: number of restarts, with `on_rewind="restart"`.
+    `ended`: why it has ended, in words; None before.
     """
 
     def __init__(

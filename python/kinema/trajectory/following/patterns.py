@@ -25,11 +25,7 @@ class GivenFiles:
     If a name has no file, but a marker says that another node keeps it (`kinema.cache.publish(local=)`), the name
     stands for a copy on this node, which is fetched once.
 
-    Attributes
-    ----------
-    given : tuple of str
-    local : str or None
-        The folder of this node for fetched files.
+    `local`: the folder of this node for fetched files.
     """
 
     given: tuple[str, ...]

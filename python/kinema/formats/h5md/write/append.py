@@ -33,13 +33,7 @@ from kinema.storage.hdf5.storage import Storage, write_dataset
 class ExistingFile:
     """Description of an existing H5MD file, for continuing it.
 
-    Attributes
-    ----------
-    group : str, name of the particles group
-    n_atoms : int
-    units : FileUnits
-    dialect : Dialect
-    bound : Bound or None
+    `group`: name of the particles group.
     """
 
     def __init__(

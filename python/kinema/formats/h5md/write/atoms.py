@@ -32,15 +32,9 @@ _MOST_SPECIES = 500
 class FileAtoms:
     """The atoms of a file.
 
-    Attributes
-    ----------
-    atoms : Atoms
-    species : (n_atoms,) whole numbers or names instead of elements and types, or None
+    `species`: (n_atoms,) whole numbers or names instead of elements and types, or None.
 
-    Raises
-    ------
-    ArgumentError
-        For text that HDF5 cannot hold.
+    Raises ArgumentError for text that HDF5 cannot hold.
     """
 
     atoms: Atoms

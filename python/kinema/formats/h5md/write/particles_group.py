@@ -30,15 +30,12 @@ from kinema.storage.hdf5.storage import Storage, create_dataset, series_storage,
 class TrajectoryGroup:
     """A particles group that frames are written into.
 
-    Attributes
-    ----------
-    fields : {"positions": Series, ...}
-    edges : Series of (frames, 3, 3), or None
-    fixed_cell : (3, 3) in angstrom if the box does not change, or None; with `edges` it is written for each frame
-    axis : StepAxis
-    bound : Bound of positions, or None
-    rows : int, frames taken
-    last_step, last_time : of the last frame, in ps; None without frames, or without times
+    `fields`: {"positions": Series, ...}.
+    `edges`: Series of (frames, 3, 3), or None.
+    `fixed_cell`: (3, 3) in angstrom if the box does not change, or None; with `edges` it is written for each frame.
+    `bound`: Bound of positions, or None.
+    `rows`: frames taken.
+    `last_step`, `last_time`: of the last frame, in ps; None without frames, or without times.
     """
 
     fields: dict[str, Series | CountedRows]

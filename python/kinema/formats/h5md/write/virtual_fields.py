@@ -31,13 +31,8 @@ VIRTUAL_LIBVER = ("v108", "v110")
 class VirtualPart:
     """Another file, with the frames and atoms that it has, in their order.
 
-    Attributes
-    ----------
-    name : str
-        As libhdf5 finds it from the folder of the virtual file.
-    first_frame, n_frames : int
-    atoms : list of (first, stop)
-        Runs of neighbouring atoms.
+    `name`: as libhdf5 finds it from the folder of the virtual file.
+    `atoms`: list of (first, stop); runs of neighbouring atoms.
     """
 
     name: str
@@ -53,11 +48,7 @@ _NAME = re.compile(r"part(?P<number>\d{4,})-(?P<tag>[0-9a-f]{8})\.h5md")
 class SubfileNames:
     """Names of the files below a virtual one: `NAME.d/partNNNN-TAG.h5md`, with a tag of its own for each virtual file.
 
-    Attributes
-    ----------
-    path : str
-        Path of the virtual file.
-    tag : str
+    `path`: path of the virtual file.
     """
 
     path: str
