@@ -231,12 +231,7 @@ class Dataset(ABC):
 
 
 class DatasetOverAnother(Dataset):
-    """A data set built on another data set, from which it takes all that it does not override.
-
-    Attributes
-    ----------
-    dataset : Dataset
-    """
+    """A data set built on another data set, from which it takes all that it does not override."""
 
     dataset: Dataset
 

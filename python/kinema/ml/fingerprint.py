@@ -52,15 +52,11 @@ def _fingerprint(whole: SampleDataset | FrameDataset, contents: Iterable[str], *
 class DataIdentity:
     """The samples of a data set, with its files, so that a difference can be named. Copies of files count as the same.
 
-    Attributes
-    ----------
-    fingerprint : str
-        As `fingerprint` returns it, but without atoms, transforms and labels of frames.
-    samples : str or None
-        Fingerprint of the samples of a `Subset`, as from `samples_fingerprint`; None for a whole data set.
-    files : pairs of path and content, in their order
-    fields : tuple of str or None
-        Arrays of archives, whose rows are the samples; None for frames, which are the same whatever is read of them.
+    `fingerprint`: as `fingerprint` returns it, but without atoms, transforms and labels of frames.
+    `samples`: fingerprint of the samples of a `Subset`, as from `samples_fingerprint`; None for a whole data set.
+    `files`: pairs of path and content, in their order.
+    `fields`: arrays of archives, whose rows are the samples; None for frames, which are the same whatever is read of
+        them.
     """
 
     fingerprint: str

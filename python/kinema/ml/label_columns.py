@@ -18,10 +18,7 @@ class LabelColumns(dict[str, Any]):
 
     A column "energy (eV)", as in tables of results, is also found as "energy", unless another column has that name.
 
-    Attributes
-    ----------
-    units : mapping of str to str
-        Units of the columns that have one.
+    `units`: units of the columns that have one.
     """
 
     def __init__(self, columns: Mapping[str, Any], units: Mapping[str, str | None] | None = None) -> None:

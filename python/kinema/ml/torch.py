@@ -44,12 +44,8 @@ def collate(samples: SingleSamples | Batch) -> TensorBatch:
 class OrderSampler(Sampler[int]):  # type: ignore[misc]
     """Samples of one rank in the order of an `Order`, for `sampler=` of torch's loaders: the same on every rank count.
 
-    Parameters
-    ----------
-    order : Order
-    rank, ranks : int
-        Rank r has the positions r, r + ranks, ... Every rank has the same number: if positions are missing at the end
-        of an epoch, they are filled from its beginning, or the last ones are left out with `drop_last`.
+    `rank`, `ranks`: rank r has the positions r, r + ranks, ... Every rank has the same number: if positions are missing
+        at the end of an epoch, they are filled from its beginning, or the last ones are left out with `drop_last`.
     """
 
     def __init__(self, order: Order, rank: int = 0, ranks: int = 1, drop_last: bool = False) -> None:

@@ -47,15 +47,9 @@ class WrittenSamples(NamedTuple):
 class WritePass:
     """Writes the samples from the sources into the archive.
 
-    Attributes
-    ----------
-    restored : int
-        Samples that are already there; they are read again only if a checksum of a whole member needs them.
-    written : list of WrittenSamples
-    n_bytes : int
-        Bytes of samples of the archive that are done.
-    reading, writing : float
-        Seconds of all workers.
+    `restored`: samples that are already there; they are read again only if a checksum of a whole member needs them.
+    `n_bytes`: bytes of samples of the archive that are done.
+    `reading`, `writing`: seconds of all workers.
     """
 
     def __init__(self, plan: ConversionPlan, *, checksums: bool) -> None:
@@ -196,10 +190,7 @@ class ReadBack:
 
     By checksums, or, if an earlier call has written the samples, with the sources.
 
-    Attributes
-    ----------
-    n_bytes : int
-        Bytes compared so far.
+    `n_bytes`: bytes compared so far.
     """
 
     def __init__(self, plan: ConversionPlan, written: WritePass, path: str, name: str) -> None:

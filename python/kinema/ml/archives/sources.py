@@ -27,10 +27,7 @@ Room = Callable[[int], NDArray[np.uint8]]
 class Conversion:
     """Converts rows of bytes, as stored in a source, to those of the archive: type and byte order.
 
-    Attributes
-    ----------
-    largest_change : float
-        Largest change of a value by a type of fewer digits.
+    `largest_change`: largest change of a value by a type of fewer digits.
     """
 
     def __init__(self, one: SampleFile, dtype: np.dtype[Any]) -> None:
@@ -89,10 +86,7 @@ class ReadRows:
 class Sources:
     """Files of samples, and the conversion of their arrays to those of the archive.
 
-    Parameters
-    ----------
-    dataset : SampleDataset
-    dtypes : types in the archive, by array
+    `dtypes`: types in the archive, by array.
     """
 
     def __init__(self, dataset: SampleDataset, dtypes: Mapping[str, np.dtype[Any]]) -> None:

@@ -67,15 +67,10 @@ class _Archive:
 class PlacedArchive(_Archive):
     """Writes samples to their places, from any thread, in any order.
 
-    Parameters
-    ----------
-    path : str
-        The file with the structure, closed.
-    name : str
-        Name of the archive in messages.
-    fields : names of the arrays
-    first : int
-        Number of samples at the front that are already there.
+    `path`: the file with the structure, closed.
+    `name`: name of the archive in messages.
+    `fields`: names of the arrays.
+    `first`: number of samples at the front that are already there.
     """
 
     def __init__(self, path: str, name: str, fields: Sequence[str], first: int = 0) -> None:

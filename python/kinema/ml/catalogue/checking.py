@@ -29,13 +29,8 @@ _SHOWN = 10
 class ChangedEntry:
     """A trajectory that has changed.
 
-    Attributes
-    ----------
-    name : str
-    kind : {"changed", "grown", "gone", "unreadable"}
-        Grown: the catalogue still has the earlier frames only. Unreadable: its files cannot be accessed, or are not a
-        trajectory any more.
-    message : str
+    `kind`: {"changed", "grown", "gone", "unreadable"}; grown: the catalogue still has the earlier frames only.
+        Unreadable: its files cannot be accessed, or are not a trajectory any more.
     """
 
     name: str
@@ -47,14 +42,8 @@ class ChangedEntry:
 class CatalogueCheck:
     """The result of `check_catalogue`.
 
-    Attributes
-    ----------
-    path : str
-    trajectories : int
-    problems : tuple of ChangedEntry
-        Problems that remain after the call.
-    renewed : tuple of str
-        Names of entries that were renewed.
+    `problems`: problems that remain after the call.
+    `renewed`: names of entries that were renewed.
     """
 
     path: str

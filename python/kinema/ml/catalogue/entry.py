@@ -123,20 +123,11 @@ class Snapshot:
 class Entry:
     """An entry that was read: `FrameDataset` takes it as it is.
 
-    Attributes
-    ----------
-    name : str
-    paths : tuple of str
-        The files, in order, with the paths that are opened here.
-    format : str
-        Format of the first file.
-    n_frames, n_atoms : int
-    stated : mapping
-        Arguments given when the files were opened: `particles`, `dt`, ...
-    topology : str or None
-        The topology file that was given; "" if its own file describes its atoms.
-    grown : tuple of str
-        Files that have become longer; the trajectory still has the earlier frames only.
+    `paths`: the files, in order, with the paths that are opened here.
+    `format`: format of the first file.
+    `stated`: arguments given when the files were opened: `particles`, `dt`, ...
+    `topology`: the topology file that was given; "" if its own file describes its atoms.
+    `grown`: files that have become longer; the trajectory still has the earlier frames only.
     """
 
     name: str

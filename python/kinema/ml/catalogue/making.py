@@ -64,20 +64,11 @@ _UNREADABLE_ERRORS = (
 class CatalogueMade:
     """The result of `make_catalogue` and `extend_catalogue`.
 
-    Attributes
-    ----------
-    path : str
-    trajectories : int
-        Entries that the catalogue has now.
-    added : int
-        Entries that this call has added.
-    n_frames : int
-        Frames of all entries.
-    n_bytes : int
-        Size of the catalogue.
-    unreadable : tuple of str
-        Errors of files that were left out.
-    notes : tuple of str
+    `trajectories`: entries that the catalogue has now.
+    `added`: entries that this call has added.
+    `n_frames`: frames of all entries.
+    `n_bytes`: size of the catalogue.
+    `unreadable`: errors of files that were left out.
     """
 
     path: str
@@ -100,18 +91,11 @@ class CatalogueMade:
 class _Scan:
     """The work of a worker on the files of one trajectory, or on one file with several. Picklable.
 
-    Attributes
-    ----------
-    folder : str
-        Folder of the catalogue.
-    opening : mapping
-        Arguments of `kinema.open`.
-    particles : str or None
-        Name or pattern of the groups to include; None: all.
-    threads : int
-        Threads that look for the frames of a file.
-    leaves_out : bool
-        Whether a file that cannot be opened is left out.
+    `folder`: folder of the catalogue.
+    `opening`: arguments of `kinema.open`.
+    `particles`: name or pattern of the groups to include; None: all.
+    `threads`: threads that look for the frames of a file.
+    `leaves_out`: whether a file that cannot be opened is left out.
     """
 
     folder: str

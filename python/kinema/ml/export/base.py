@@ -15,15 +15,9 @@ from kinema.ml.export.source import ExportSource, Run
 class ExportFormat(ABC):
     """Makes the files of one format. It is pickled for workers.
 
-    Attributes
-    ----------
-    name : str
-    suffix : str
-        Ending of its files; an output with this ending is one file. "" if the output is always a folder.
-    factor : float
-        Bytes of memory that a block takes, for each byte of its arrays.
-    units : mapping
-        Units of the values that are written.
+    `suffix`: ending of its files; an output with this ending is one file. "" if the output is always a folder.
+    `factor`: bytes of memory that a block takes, for each byte of its arrays.
+    `units`: units of the values that are written.
     """
 
     name: str

@@ -49,12 +49,7 @@ class Run:
 
 @dataclass(frozen=True)
 class ExportSource:
-    """The samples of a data set, or of a part of one.
-
-    Attributes
-    ----------
-    dataset : Dataset
-    """
+    """The samples of a data set, or of a part of one."""
 
     dataset: Dataset
 

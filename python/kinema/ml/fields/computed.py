@@ -57,10 +57,7 @@ class _Field:
 class ComputedFields:
     """Values of analyses for frames of the trajectories of a data set: the same bits as by `run`, in any order.
 
-    Attributes
-    ----------
-    names : tuple of str
-        The command of each analysis, "dihedrals"; a second one of the name is "dihedrals_2".
+    `names`: the command of each analysis, "dihedrals"; a second one of the name is "dihedrals_2".
     """
 
     def __init__(self, unbound: Sequence[UnboundAnalysis], opened: Sequence[tuple[System, Trajectory]]) -> None:
@@ -148,13 +145,9 @@ class ComputedFields:
     ) -> None:
         """Computes frames of a trajectory, in any order, repeats allowed, into `rows` of the arrays `out`.
 
-        Parameters
-        ----------
-        number : int
-            The trajectory, from 0.
-        core : _core.Trajectory
-            As it is open in this process.
-        frames : (n,) numbers in the whole trajectory
+        `number`: the trajectory, from 0.
+        `core`: as it is open in this process.
+        `frames`: (n,) numbers in the whole trajectory.
         """
         fields = self._fields[number]
         chosen, place = np.unique(frames, return_inverse=True)

@@ -77,14 +77,10 @@ class NodePrefetch:
     Prefetching is a hint: what is missing when it is read is fetched then, and the error of a file is raised by the
     reader.
 
-    Parameters
-    ----------
-    dataset : Dataset
-        With a `node_cache`.
-    batches : iterator of lists of Gather
-        The reads of the ranks of this node, in their order: one for each rank at each position of the epoch.
-    ahead : int
-        Bytes that are fetched before they are read.
+    `dataset`: with a `node_cache`.
+    `batches`: iterator of lists of Gather; the reads of the ranks of this node, in their order: one for each rank at
+        each position of the epoch.
+    `ahead`: bytes that are fetched before they are read.
     """
 
     def __init__(self, dataset: Dataset, batches: Iterator[list[Gather]], ahead: int) -> None:

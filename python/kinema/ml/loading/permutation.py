@@ -51,16 +51,10 @@ def permuted(
 ) -> NDArray[np.int64]:
     """The images of `numbers` in the permutation of range(limit) that `key` decides.
 
-    Parameters
-    ----------
-    numbers : int64, any number of them
-        From 0 to limit - 1; not checked.
-    limit : int
-        From 1 to 2^62.
-    key : int
-        64 bits, of `derived_key`.
-    tweaks : uint64, as many as numbers, optional
-        Numbers with different tweaks are put through different permutations.
+    `numbers`: int64, any number of them; from 0 to limit - 1; not checked.
+    `limit`: from 1 to 2^62.
+    `key`: 64 bits, of `derived_key`.
+    `tweaks`: uint64, as many as numbers; numbers with different tweaks are put through different permutations.
     """
     result = np.empty(len(numbers), np.int64)
     assert len(numbers) == 0 or 1 <= limit <= _LARGEST

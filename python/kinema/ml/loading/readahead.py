@@ -130,18 +130,11 @@ class Readahead(Generic[Task, Result]):
     with `close`, with the object, and at the end of the interpreter. In a forked process the object is of no use:
     `is_alive` is False.
 
-    Parameters
-    ----------
-    work : callable
-        Returns the result of a task; called by several threads at once if there are several.
-    tasks : iterator of (task, bytes)
-        With the expected bytes of the result. The threads advance it, one at a time.
-    limit : int
-        Bytes of results at a time, including the last result that `take` returned; one result is always computed,
+    `work`: returns the result of a task; called by several threads at once if there are several.
+    `tasks`: iterator of (task, bytes); with the expected bytes of the result. The threads advance it, one at a time.
+    `limit`: bytes of results at a time, including the last result that `take` returned; one result is always computed,
         whatever its size.
-    size : callable
-        Bytes of a result.
-    threads : int
+    `size`: bytes of a result.
     """
 
     def __init__(

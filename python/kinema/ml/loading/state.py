@@ -16,12 +16,8 @@ from kinema.ml.loading.order import Order
 class LoaderState:
     """A position in an epoch.
 
-    Attributes
-    ----------
-    order : Order
-        The order of the epoch.
-    place : int
-    data : identity of the data set; None if it is not known, as in states of earlier versions
+    `order`: the order of the epoch.
+    `data`: identity of the data set; None if it is not known, as in states of earlier versions.
     """
 
     order: Order

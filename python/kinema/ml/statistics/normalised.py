@@ -15,11 +15,7 @@ from kinema.ml.statistics.statistics import Statistics
 class Normalised(DatasetOverAnother):
     """A data set with arrays normalised by statistics; `Loader(normalise=)` makes it.
 
-    Parameters
-    ----------
-    dataset : Dataset
-    statistics : Statistics
-        Raises ArgumentError if they are neither of this data set nor of a part of it.
+    `statistics`: raises ArgumentError if they are neither of this data set nor of a part of it.
     """
 
     def __init__(self, dataset: Dataset, statistics: Statistics) -> None:

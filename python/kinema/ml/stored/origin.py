@@ -32,11 +32,7 @@ _EMPTY_FILES = 1 << 20
 class SampleOrigin:
     """Origin of samples.
 
-    Attributes
-    ----------
-    files : tuple of str
-    ranges : (m, 3) int64
-        See the module.
+    `ranges`: (m, 3) int64; see the module.
     """
 
     files: tuple[str, ...]

@@ -32,15 +32,9 @@ _SAMPLES = "file_is_sample=True (--file-is-sample)"
 class SampleFiles:
     """Files of samples whose headers were read.
 
-    Attributes
-    ----------
-    paths : list of str
-        In the order of the samples.
-    statuses : (files, 9) array
-        Status of each file before its header was read (`_core.file_status`).
-    arrays : list of lists of SampleFile
-        Arrays of each file, in the order of the names that were asked for.
-    file_is_sample : bool
+    `paths`: in the order of the samples.
+    `statuses`: (files, 9) array; status of each file before its header was read (`_core.file_status`).
+    `arrays`: list of lists of SampleFile; arrays of each file, in the order of the names that were asked for.
     """
 
     paths: list[str]
