@@ -105,15 +105,9 @@ class Option:
 class Argument:
     """An argument of an analysis as data.
 
-    Attributes
-    ----------
-    name : str
-        Name in Python and in job files.
-    kind : str
-        Kind of value (`Kind`).
-    default : any
-        The Python value if it is not given; `inspect.Parameter.empty` if it is required.
-    option : Option
+    `name`: name in Python and in job files.
+    `kind`: kind of value (`Kind`).
+    `default`: the Python value if it is not given; `inspect.Parameter.empty` if it is required.
     """
 
     name: str

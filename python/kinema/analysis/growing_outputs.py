@@ -29,18 +29,11 @@ _REST = 5.0
 class GrowingOutputs:
     """Writer of a growing analysis; call `update` whenever there are new results.
 
-    Parameters
-    ----------
-    values, plot : path, optional
-        The table, to a file or as rows to a stream; the picture.
-    format : {"csv", "xvg", "dat"}, optional
-        Format of the table, as in `Analysis.save`.
-    output_unit, output_time_unit, overwrite : as in `Analysis.save`
+    `values`, `plot`: the table, to a file or as rows to a stream; the picture.
+    `format`: {"csv", "xvg", "dat"}; format of the table, as in `Analysis.save`.
+    `output_unit`, `output_time_unit`, `overwrite`: as in `Analysis.save`.
 
-    Attributes
-    ----------
-    times : int
-        Number of times that the files were written.
+    `times`: number of times that the files were written.
     """
 
     def __init__(

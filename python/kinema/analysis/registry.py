@@ -20,10 +20,7 @@ _LINE = re.compile(r"^from (kinema\.analysis\.\w+\.)(\w+) import (\w+) as \3$", 
 class AnalysisRegistry(Mapping[str, "type[DeclaredAnalysis]"]):
     """Classes of analyses by their command, as "end-to-end": all names are known, and a class is imported for its own.
 
-    Attributes
-    ----------
-    class_names : dict of str to str
-        The command of each class.
+    `class_names`: the command of each class.
     """
 
     def __init__(self, lines: str) -> None:

@@ -34,21 +34,12 @@ WITH_MANY_VALUES = {"-f", "--trajectory"}
 class Command:
     """One call of `kinema`.
 
-    Attributes
-    ----------
-    typed : str
-        The command line.
-    arguments : list of str
-        The words that typer parses.
-    debug, json, quiet : bool
-    trace : str or None
-        The folder of `--trace`.
-    ranks : MPIRunner or None
-        The MPI ranks that work for it, if a launcher has started several.
-    notes : list of str
-        The notes so far (`kinema.base.notes`).
-    counted : CacheCounts
-        The counts of this process's node caches before the call.
+    `typed`: the command line.
+    `arguments`: the words that typer parses.
+    `trace`: the folder of `--trace`.
+    `ranks`: the MPI ranks that work for it, if a launcher has started several.
+    `notes`: the notes so far (`kinema.base.notes`).
+    `counted`: the counts of this process's node caches before the call.
     """
 
     typed: str

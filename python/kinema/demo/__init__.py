@@ -37,14 +37,7 @@ _TRIES = 3
 class Row:
     """One line of the table.
 
-    Attributes
-    ----------
-    program, format : str
-    cores, frames : int
-    frames_per_second : float
-    peak_memory : int, bytes
-    difference : float or None
-        Largest difference of an RMSD value from MDAnalysis', angstrom.
+    `difference`: largest difference of an RMSD value from MDAnalysis', angstrom.
     """
 
     program: str

@@ -41,14 +41,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class LongTrajectory:
-    """A measured file.
-
-    Attributes
-    ----------
-    format : str
-    path : Path
-    n_frames : int
-    """
+    """A measured file."""
 
     format: str
     path: Path
@@ -59,18 +52,11 @@ class LongTrajectory:
 class Case:
     """Files of the benchmark.
 
-    Attributes
-    ----------
-    topology, source : Path
-        The real PSF and DCD of 98 frames from MDAnalysisTests.
-    xtc, dcd : Path
-        The long trajectories.
-    index_file, group : Path, str
-        The C-alpha atoms as an index file, for runs without a topology.
-    n_frames : int
-        Number of frames of XTC and DCD.
-    others : tuple of LongTrajectory
-        The first frames in other formats.
+    `topology`, `source`: the real PSF and DCD of 98 frames from MDAnalysisTests.
+    `xtc`, `dcd`: the long trajectories.
+    `index_file`, `group`: the C-alpha atoms as an index file, for runs without a topology.
+    `n_frames`: number of frames of XTC and DCD.
+    `others`: the first frames in other formats.
     """
 
     topology: Path
@@ -94,23 +80,13 @@ def make_case(
 ) -> Case:
     """Makes the case in `folder`, or reuses the files of an earlier call.
 
-    Parameters
-    ----------
-    folder : Path
-        Made if it does not exist.
-    frames : int
-        Largest number of frames; whole repetitions of the 98 frames are written, fewer if the disk is small.
-    progress : function, optional
-        Called with bytes written and bytes in all.
-    overwrite : bool
-        Replace long trajectories of another number of frames.
+    `folder`: made if it does not exist.
+    `frames`: largest number of frames; whole repetitions of the 98 frames are written, fewer if the disk is small.
+    `progress`: called with bytes written and bytes in all.
+    `overwrite`: replace long trajectories of another number of frames.
 
-    Raises
-    ------
-    FileNotFound
-        Without MDAnalysisTests.
-    ArgumentError
-        For fewer than 98 frames, a disk without space for 98, and long trajectories of another number of frames.
+    Raises FileNotFound without MDAnalysisTests; ArgumentError for fewer than 98 frames, a disk without space for 98,
+    and long trajectories of another number of frames.
     """
     topology, source = real_files()
     folder.mkdir(parents=True, exist_ok=True)

@@ -57,11 +57,8 @@ QUANTITY_WORDS: Mapping[str, str] = {
 class Statistic:
     """A quantity on one number of ranks, in seconds.
 
-    Attributes
-    ----------
-    mean, deviation : mean over ranks; its mean and deviation (n - 1) over repeats
-    largest, largest_deviation : the same of the largest value of any rank; NaN if it is not known
-    repeats : int
+    `mean`, `deviation`: mean over ranks; its mean and deviation (n - 1) over repeats.
+    `largest`, `largest_deviation`: the same of the largest value of any rank; NaN if it is not known.
     """
 
     mean: float
@@ -123,15 +120,11 @@ class SlowRank:
 class RankTable:
     """Seconds of every rank of every run of one series.
 
-    Attributes
-    ----------
-    label : str
-    runs : {(ranks, repeat): {name: (ranks,) seconds}}
-    phases : names whose sum is a rank's time, except for a small rest
-    total : name of the rank's whole time
-    origin : SeriesOrigin
-    bytes_read : {(ranks, repeat): bytes}, if they are known
-    gaps : runs that have no time
+    `runs`: {(ranks, repeat): {name: (ranks,) seconds}}.
+    `phases`: names whose sum is a rank's time, except for a small rest.
+    `total`: name of the rank's whole time.
+    `bytes_read`: {(ranks, repeat): bytes}, if they are known.
+    `gaps`: runs that have no time.
     """
 
     label: str
@@ -221,17 +214,10 @@ class RankTable:
 class RankSeries:
     """A line of a figure.
 
-    Attributes
-    ----------
-    label : str
-    values : {quantity: {ranks: Statistic}}
-    origin : SeriesOrigin
-    table : RankTable or None
-        The values of single ranks, if they are known.
-    theory : float or None
-        R_comp/IO that the publication expects of this workload.
-    gaps : tuple of RankGap
-        Runs that have no time. A series may have nothing else.
+    `values`: {quantity: {ranks: Statistic}}.
+    `table`: the values of single ranks, if they are known.
+    `theory`: R_comp/IO that the publication expects of this workload.
+    `gaps`: runs that have no time. A series may have nothing else.
     """
 
     label: str

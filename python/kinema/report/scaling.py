@@ -334,12 +334,9 @@ def scaling_points(
 ) -> tuple[ScalingPoint, ...]:
     """Points of times by number of workers, in ascending order, against the smallest number.
 
-    Parameters
-    ----------
-    times : {number: times of the repeats}
-    ranks : {number: times of all ranks of all repeats}, optional
-    frames : {number: frames of all repeats}, optional
-        With `ranks`.
+    `times`: {number: times of the repeats}.
+    `ranks`: {number: times of all ranks of all repeats}, optional.
+    `frames`: {number: frames of all repeats}; with `ranks`.
     """
     base = min(times)
     first, first_deviation = mean_and_deviation(times[base])

@@ -30,14 +30,9 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 class Mount:
     """A line of the table of mounts.
 
-    Attributes
-    ----------
-    type, device : str
-        "ext4", "/dev/sda1".
-    options : str
-        Options of the mount and of the file system, with commas between.
-    number : str
-        Major and minor number of the device, "8:1".
+    `type`, `device`: "ext4", "/dev/sda1".
+    `options`: options of the mount and of the file system, with commas between.
+    `number`: major and minor number of the device, "8:1".
     """
 
     type: str

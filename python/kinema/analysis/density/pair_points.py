@@ -52,18 +52,10 @@ def check_rules(given: Mapping[str, Any], selections: Sequence[Selection] = ()) 
 class PairPoints:
     """Two groups of atoms, or one, and the arguments of the kernel for their pairs.
 
-    Attributes
-    ----------
-    first : Selection
-    other : Selection or None
-        None: pairs within the first group.
-    labels : list of str
-        Names of the columns: "rdf", or pairs of types.
-    n_first : (columns,) int
-        Points of the first group, of each column.
-    arguments : dict
-        Arguments of the kernel.
-    notes : list of str
+    `other`: if None, pairs within the first group.
+    `labels`: names of the columns: "rdf", or pairs of types.
+    `n_first`: (columns,) int; points of the first group, of each column.
+    `arguments`: arguments of the kernel.
     """
 
     def __init__(

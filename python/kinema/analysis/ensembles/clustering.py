@@ -42,15 +42,10 @@ _ATTEMPTS = 10
 class Partition:
     """Things divided into clusters.
 
-    Attributes
-    ----------
-    labels : (n,) int64
-        Cluster of each thing, from 0 by falling size; the cluster of the earlier thing comes first if sizes are equal.
-        -1: in no cluster.
-    most_neighbors : (clusters,) int64, or None
-        The thing of each cluster around which it was found.
-    linkage : (n - 1, 4) float64, or None
-        Merged clusters, as `scipy.cluster.hierarchy.linkage` gives them.
+    `labels`: (n,) int64; cluster of each thing, from 0 by falling size; the cluster of the earlier thing comes first if
+        sizes are equal. -1: in no cluster.
+    `most_neighbors`: (clusters,) int64, or None; the thing of each cluster around which it was found.
+    `linkage`: (n - 1, 4) float64, or None; merged clusters, as `scipy.cluster.hierarchy.linkage` gives them.
     """
 
     labels: NDArray[np.int64]

@@ -89,13 +89,10 @@ def eigenvectors_of_rows(
     eigenvectors w_k of the (n, n) products of rows, X X^T w_k = (n - 1) l_k w_k, as u_k = X^T w_k / |X^T w_k|: C is
     never made.
 
-    Parameters
-    ----------
-    rows : (n, columns)
-    origin : (columns,)
-    scale : (columns,), optional
-    n_components : int, optional
-        None: as many as there are columns.
+    `rows`: (n, columns).
+    `origin`: (columns,).
+    `scale`: (columns,), optional.
+    `n_components`: if None, as many as there are columns.
     """
     from threadpoolctl import threadpool_limits
 

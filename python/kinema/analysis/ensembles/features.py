@@ -235,10 +235,7 @@ def checked_feature(analysis: Any) -> PerFrameAnalysis:
 class Encoding:
     """The features of the columns of an analysis.
 
-    Attributes
-    ----------
-    columns : list of (name, name with atoms from 1, unit)
-        One for each feature.
+    `columns`: list of (name, name with atoms from 1, unit); one for each feature.
     """
 
     def __init__(self, columns: Sequence[tuple[str, Quantity]], from_one: Sequence[str], circular: bool) -> None:

@@ -18,14 +18,9 @@ from kinema.model.frame_atoms import cell_of
 class FunctionOfContacts(PythonKernel):
     """Calls `function(r, r0, **kwargs)` for each group of contacts in each frame.
 
-    Parameters
-    ----------
-    function : callable
-        Takes distances in the frame and in the reference, (n,) float64 in angstrom, and returns a number.
-    kwargs : dict
-    contacts : list of pairs and distances
-        For each column the pairs (n, 2), as places among the kernel's atoms, and their distances in the reference.
-    minimum_image : bool
+    `function`: takes distances in the frame and in the reference, (n,) float64 in angstrom, and returns a number.
+    `contacts`: list of pairs and distances; for each column the pairs (n, 2), as places among the kernel's atoms, and
+        their distances in the reference.
     """
 
     def __init__(

@@ -25,14 +25,9 @@ if TYPE_CHECKING:
 class Alignment:
     """How frames are superposed before an analysis; `passes` takes the averages that this needs.
 
-    Attributes
-    ----------
-    arguments : dict
-        Arguments that affect results, for provenance.
-    n_passes : int or None
-        Number of passes with the one that follows; None if it depends on the frames.
-    files : tuple of str
-        Files that the reference is read from, except the trajectory's own.
+    `arguments`: arguments that affect results, for provenance.
+    `n_passes`: number of passes with the one that follows; None if it depends on the frames.
+    `files`: files that the reference is read from, except the trajectory's own.
     """
 
     def __init__(

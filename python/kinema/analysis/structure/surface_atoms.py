@@ -43,12 +43,8 @@ NPoints = Annotated[int, Option("--n-points", "Points on the sphere of each atom
 class SurfaceAtoms:
     """Atoms that make a surface.
 
-    Attributes
-    ----------
-    atoms : (n,) uint32, ascending
-        Atoms with a radius.
-    radii : (n,) float64, angstrom
-        With the probe.
+    `atoms`: (n,) uint32, ascending; atoms with a radius.
+    `radii`: (n,) float64, angstrom; with the probe.
     """
 
     def __init__(

@@ -27,14 +27,9 @@ _MOST_ANALYSES = 1000
 class JobAnalysis:
     """One [[analysis]].
 
-    Attributes
-    ----------
-    number : int
-        From 0, as in the file.
-    name : str
-    analysis : class
-    given : dict
-        Values from the file, as options and arguments take them.
+    `number`: from 0, as in the file.
+    `analysis`: class.
+    `given`: values from the file, as options and arguments take them.
     """
 
     number: int
@@ -47,12 +42,7 @@ class JobAnalysis:
 class Job:
     """A job.
 
-    Attributes
-    ----------
-    text : JobText
-    trajectory, run : dict
-        Values from these tables, as options take them.
-    analyses : list of JobAnalysis
+    `trajectory`, `run`: values from these tables, as options take them.
     """
 
     text: JobText

@@ -34,17 +34,9 @@ _SELECTED = ((Inputs, ("select", "group")),)
 class Key:
     """A key of a table.
 
-    Attributes
-    ----------
-    name : str
-    convert : function
-        Returns the value for the option or argument; raises typer.BadParameter for an unsuitable value.
-    help : str
-    example : any
-        A value that the key takes, for templates; the default if there is one.
-    required : bool
-    argument : Argument, optional
-        The analysis's argument, if the key is one.
+    `convert`: returns the value for the option or argument; raises typer.BadParameter for an unsuitable value.
+    `example`: a value that the key takes, for templates; the default if there is one.
+    `argument`: the analysis's argument, if the key is one.
     """
 
     name: str

@@ -31,14 +31,9 @@ Place = tuple[str | int, ...]
 class JobText:
     """A parsed job file, not checked yet.
 
-    Attributes
-    ----------
-    name : str
-        The file, or "stdin".
-    data : dict
-        Its tables.
-    settings : set
-        Keys whose values `--set` gave, as the words that lead to them: ("analysis", 0, "select").
+    `name`: the file, or "stdin".
+    `data`: its tables.
+    `settings`: keys whose values `--set` gave, as the words that lead to them: ("analysis", 0, "select").
     """
 
     name: str

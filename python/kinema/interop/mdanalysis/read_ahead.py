@@ -28,18 +28,10 @@ class ReadAhead:
     The frames to prefetch are announced (`expect`), or predicted if frame numbers rise or fall by the same step. The
     next block is read while the frames of the current one are used. In any other order, frames are read one by one.
 
-    Parameters
-    ----------
-    core : _core.Trajectory
-    n_frames : int
-    atoms : (n,) uint32 or None
-        Atoms to read; None: all.
-    fields : names of 3-vector fields
-    native : bool
-        The file's own units.
-    workers : int
-    memory : int
-        Bytes that two blocks may take, the current one and the next; a block has at least one frame.
+    `atoms`: (n,) uint32 or None; atoms to read; None: all.
+    `fields`: names of 3-vector fields.
+    `native`: the file's own units.
+    `memory`: bytes that two blocks may take, the current one and the next; a block has at least one frame.
     """
 
     def __init__(

@@ -37,15 +37,12 @@ _APART = 0.02
 class Speeds:
     """Speeds of one method on one platform, in MB/s, which are 1e6 bytes.
 
-    Attributes
-    ----------
-    platform : machine, file system, ranks a node
-    method : way of reading or writing
-    records : what was read or written; a panel for each
-    points : {processors: (median, slowest, fastest)}
-    gaps : {processors: why there is no result}
-    repeats : int
-    kind : MEASURED or EMULATED, of `kinema.report.ranks`
+    `platform`: machine, file system, ranks a node.
+    `method`: way of reading or writing.
+    `records`: what was read or written; a panel for each.
+    `points`: {processors: (median, slowest, fastest)}.
+    `gaps`: {processors: why there is no result}.
+    `kind`: MEASURED or EMULATED, of `kinema.report.ranks`.
     """
 
     platform: str

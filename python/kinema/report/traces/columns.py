@@ -25,10 +25,7 @@ Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 class TraceColumns:
     """Several summaries, of the same work done in several ways for example. `print(columns)` shows them.
 
-    Attributes
-    ----------
-    summaries : tuple of TraceSummary
-        Summaries with different labels.
+    `summaries`: summaries with different labels.
     """
 
     summaries: tuple[TraceSummary, ...]

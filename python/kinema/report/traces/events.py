@@ -21,13 +21,8 @@ from kinema.report.traces.parsing import COLUMNS, FileEvents, read_file
 class TracedFunction:
     """The function, or activity, of an event.
 
-    Attributes
-    ----------
-    category, name : str
-    kind : str
-        One of `kinds.KINDS`.
-    operation : str
-        One of `kinds.OPERATIONS`, or "".
+    `kind`: one of `kinds.KINDS`.
+    `operation`: one of `kinds.OPERATIONS`, or "".
     """
 
     category: str
@@ -38,13 +33,7 @@ class TracedFunction:
 
 @dataclass(frozen=True)
 class TracedProcess:
-    """A process, or a command of which several processes were recorded together.
-
-    Attributes
-    ----------
-    host : str
-    pid : int
-    """
+    """A process, or a command of which several processes were recorded together."""
 
     host: str
     pid: int
@@ -54,21 +43,13 @@ class TracedProcess:
 class TraceEvents:
     """Events as columns of numbers.
 
-    Attributes
-    ----------
-    paths : tuple of str
-        The files they are from.
-    functions, processes, files : tuple
-        By the numbers in the columns.
-    threads : tuple of (process, thread id)
-    columns : dict of (n,) int64
-        "function", "thread", "process"; "file", -1 if there is none; "start", ns since 1970, and "duration", ns;
-        "size", bytes, -1 if there are none; "offset", "epoch", "step", "frames", -1 if there are none; "result", below
-        0 for calls that failed.
-    commands : tuple of str
-    sources : tuple of str
-        Recorders: "kinema", "strace", "other".
-    notes : tuple of str
+    `paths`: the files they are from.
+    `functions`, `processes`, `files`: by the numbers in the columns.
+    `threads`: tuple of (process, thread id).
+    `columns`: dict of (n,) int64; "function", "thread", "process"; "file", -1 if there is none; "start", ns since 1970,
+        and "duration", ns; "size", bytes, -1 if there are none; "offset", "epoch", "step", "frames", -1 if there are
+        none; "result", below 0 for calls that failed.
+    `sources`: recorders: "kinema", "strace", "other".
     """
 
     paths: tuple[str, ...]

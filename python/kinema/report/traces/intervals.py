@@ -16,9 +16,7 @@ Whole = NDArray[np.int64]
 class Spans:
     """Times of an activity: ordered intervals that neither overlap nor touch.
 
-    Attributes
-    ----------
-    begins, ends : (n,) int64, ns
+    `begins`, `ends`: (n,) int64, ns.
     """
 
     begins: Whole

@@ -50,19 +50,12 @@ class _Numbers(dict[Any, int]):
 class FileEvents:
     """The events of one file.
 
-    Attributes
-    ----------
-    path : str
-    columns : dict of (n,) int64, as `COLUMNS`
-    functions : list of (category, name)
-    threads : list of (host hash, process id, thread id)
-    files : list of str
-        Paths, or hashes of which no path is known.
-    hosts : dict
-        Names by hash.
-    process : dict or None
-        The file's facts about the process that wrote it; "source" is the recorder: "kinema", "strace".
-    notes : list of str
+    `columns`: dict of (n,) int64, as `COLUMNS`.
+    `functions`: list of (category, name).
+    `threads`: list of (host hash, process id, thread id).
+    `files`: paths, or hashes of which no path is known.
+    `hosts`: names by hash.
+    `process`: the file's facts about the process that wrote it; "source" is the recorder: "kinema", "strace".
     """
 
     path: str

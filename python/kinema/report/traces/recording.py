@@ -37,15 +37,8 @@ _WAKE = 100
 class RecordedCommand:
     """A recorded command.
 
-    Attributes
-    ----------
-    folder : str
-    path : str
-        The trace of strace.
-    code : int
-        The command's exit code; 128 and the number of a signal that ended it.
-    events : int
-    notes : tuple of str
+    `path`: the trace of strace.
+    `code`: the command's exit code; 128 and the number of a signal that ended it.
     """
 
     folder: str

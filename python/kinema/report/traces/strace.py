@@ -62,12 +62,8 @@ _NO_FILES = re.compile(r"/(dev(?!/shm/)|proc|sys)(/|$)")
 class Imported:
     """The contents of a log.
 
-    Attributes
-    ----------
-    events : int
-        Events in the trace.
-    left_out : Counter
-        Calls left out, by reason: not on a file, on a file not asked for, or not ended.
+    `events`: events in the trace.
+    `left_out`: calls left out, by reason: not on a file, on a file not asked for, or not ended.
     """
 
     events: int = 0
@@ -90,16 +86,9 @@ def import_log(
 ) -> Imported:
     """Writes the calls of a log on files as a trace in Chrome's dialect.
 
-    Parameters
-    ----------
-    log : str
-    out : file
-    host, command : str
-        Where it ran, and what.
-    data : tuple of str, optional
-        Folders and files: only calls on these, and on what is in them, are kept.
-    without : tuple of str
-        Calls on these are left out.
+    `host`, `command`: where it ran, and what.
+    `data`: folders and files: only calls on these, and on what is in them, are kept.
+    `without`: calls on these are left out.
 
     Raises CorruptFileError for a line that does not belong to such a log; the last line may be cut.
     """

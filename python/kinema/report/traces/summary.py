@@ -98,37 +98,17 @@ class TimeSplit:
 class TraceSummary:
     """The behaviour of a traced program. `print(summary)` shows it; `kinema report` makes it.
 
-    Attributes
-    ----------
-    label : str
-    paths : tuple of str
-        The trace's files.
-    commands, sources, hosts : tuple of str
-        Commands, if the trace names them; recorders ("kinema", "strace", "other"); nodes.
-    processes, threads, compute_threads, io_threads : int
-        With any events; with computing; with I/O.
-    events : int
-    kinds : mapping
-        Numbers of events by kind.
-    job, in_processes : TimeSplit
-    functions : tuple of FunctionRow
-        By time, longest first.
-    operations : mapping
-        OperationRow of "read", "write", "metadata", "sync", "map": POSIX calls.
-    transfers : mapping
-        By "read" and "write" the numbers and bytes of POSIX transfers by size.
-    bandwidth : Bandwidth
-    epochs : tuple of EpochRow
-    n_files : int
-        Files of POSIX calls; if none are traced, of application-level I/O.
-    files : tuple of FileRow
-        The files with most bytes.
-    cache : CacheUse or None
-    activity : mapping
-        By kind (120,), the share of each part of the time in which the kind was active.
-    overlap : mapping
-        The same for "unoverlapped_io", "overlapped" and "unoverlapped_compute", which are as in `TimeSplit`.
-    notes : tuple of str
+    `paths`: the trace's files.
+    `commands`, `sources`, `hosts`: commands, if the trace names them; recorders ("kinema", "strace", "other"); nodes.
+    `processes`, `threads`, `compute_threads`, `io_threads`: with any events; with computing; with I/O.
+    `kinds`: numbers of events by kind.
+    `functions`: by time, longest first.
+    `operations`: OperationRow of "read", "write", "metadata", "sync", "map": POSIX calls.
+    `transfers`: by "read" and "write" the numbers and bytes of POSIX transfers by size.
+    `n_files`: files of POSIX calls; if none are traced, of application-level I/O.
+    `files`: the files with most bytes.
+    `activity`: by kind (120,), the share of each part of the time in which the kind was active.
+    `overlap`: the same for "unoverlapped_io", "overlapped" and "unoverlapped_compute", which are as in `TimeSplit`.
     """
 
     label: str

@@ -35,17 +35,9 @@ class Distribution:
 class FunctionRow:
     """All events of one function.
 
-    Attributes
-    ----------
-    category, name, kind : str
-    count, failed : int
-    time : int
-        Sum of durations, ns: what several threads do at once counts for each.
-    durations : Distribution
-        ns.
-    bytes : int
-    sizes : Distribution or None
-        Sizes of the events that have one.
+    `time`: sum of durations, ns: what several threads do at once counts for each.
+    `durations`: ns.
+    `sizes`: sizes of the events that have one.
     """
 
     category: str
@@ -81,16 +73,10 @@ class OperationRow:
 class Bandwidth:
     """Bytes over time, in equal parts of the whole.
 
-    Attributes
-    ----------
-    of : {"posix", "application"}
-        Origin of the transfers: application-level if there are no POSIX events.
-    part : int
-        Length of a part, ns.
-    read, write : tuple of float
-        Bytes of each part; the bytes of a transfer are spread evenly over its duration.
-    read_size, write_size : tuple of float
-        Mean size of the transfers under way in each part, bytes; 0 if there are none.
+    `of`: {"posix", "application"}; origin of the transfers: application-level if there are no POSIX events.
+    `part`: length of a part, ns.
+    `read`, `write`: bytes of each part; the bytes of a transfer are spread evenly over its duration.
+    `read_size`, `write_size`: mean size of the transfers under way in each part, bytes; 0 if there are none.
     """
 
     of: str

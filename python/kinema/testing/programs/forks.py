@@ -52,12 +52,8 @@ class ForkedProgram:
 class Forks:
     """Starts programs by forks of a process that has imported their modules. Closing it ends them.
 
-    Parameters
-    ----------
-    modules : sequence of str
-        Modules with a function `main` of `click`. Importing them starts no thread.
-    environment : dict
-        The process imports with it: libraries that read variables at import read these, for all programs.
+    `modules`: modules with a function `main` of `click`. Importing them starts no thread.
+    `environment`: the process imports with it: libraries that read variables at import read these, for all programs.
     """
 
     def __init__(self, modules: Sequence[str], environment: dict[str, str]) -> None:

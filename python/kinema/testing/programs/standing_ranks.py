@@ -37,13 +37,8 @@ _SECONDS, _AFTER_A_FAILURE = 180.0, 10.0
 class StandingRanks:
     """Ranks in an `mpiexec` of their own, started when they are first needed, and again if they are lost.
 
-    Parameters
-    ----------
-    n_ranks : int
-    launcher : str
-        Path of `mpiexec`.
-    environment : mapping
-        Environment in which ranks start.
+    `launcher`: path of `mpiexec`.
+    `environment`: environment in which ranks start.
     """
 
     def __init__(self, n_ranks: int, launcher: str, environment: Mapping[str, str]) -> None:

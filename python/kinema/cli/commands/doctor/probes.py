@@ -31,14 +31,9 @@ State = Literal["ok", "absent", "trouble"]
 class ProbeResult:
     """One line of the report.
 
-    Attributes
-    ----------
-    name : str
-    state : "ok", "absent" (an optional part that is not installed) or "trouble"
-    value : str
-        A version, a number, or what went wrong.
-    remedy : str
-        Advice; empty if nothing is to be done.
+    `state`: "ok", "absent" (an optional part that is not installed) or "trouble".
+    `value`: a version, a number, or what went wrong.
+    `remedy`: advice; empty if nothing is to be done.
     """
 
     name: str
