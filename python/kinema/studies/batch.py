@@ -90,10 +90,7 @@ class BatchJob:
 class BatchResults:
     """The reports of all jobs.
 
-    Attributes
-    ----------
-    reports : tuple of Report
-    gaps_by_workers : largest number of workers of each job that has fewer reports than runs; which job, and why
+    `gaps_by_workers`: largest number of workers of each job that has fewer reports than runs; which job, and why.
     """
 
     reports: tuple[Report, ...]

@@ -59,12 +59,9 @@ def kept_frames(design: Design, n_atoms: int, n_frames: int, processes: int) -> 
 class RunFiles:
     """The files of an experiment.
 
-    Parameters
-    ----------
-    design : Design
-    scratch : folder of the files, unless the series names a storage
-    notify : gets a line for each file that is written
-    stack : removes the files of other folders at the end
+    `scratch`: folder of the files, unless the series names a storage.
+    `notify`: gets a line for each file that is written.
+    `stack`: removes the files of other folders at the end.
     """
 
     def __init__(self, design: Design, scratch: Path, notify: Callable[[str], None], stack: ExitStack) -> None:

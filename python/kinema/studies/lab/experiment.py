@@ -46,16 +46,10 @@ OWN = "auto"
 class Laboratory:
     """The emulated cluster of an experiment.
 
-    Attributes
-    ----------
-    platform : Platform
-    nodes : int or None
-        Number of nodes for all numbers of ranks; None: as few as have a core for each rank.
-    cost : str
-        CPU time of a frame: "measured", "paper", or "DECODE,COMPUTE" in microseconds, as `calibration.frame_cost`.
-    recorded : str
-        Folder with the trace of a real run on as many ranks, which is replayed instead of the plan; "auto": real runs
-        are made here and recorded, on up to 128 ranks; "" for the plan.
+    `nodes`: number of nodes for all numbers of ranks; None: as few as have a core for each rank.
+    `cost`: CPU time of a frame: "measured", "paper", or "DECODE,COMPUTE" in microseconds, as `calibration.frame_cost`.
+    `recorded`: folder with the trace of a real run on as many ranks, which is replayed instead of the plan; "auto":
+        real runs are made here and recorded, on up to 128 ranks; "" for the plan.
     """
 
     platform: Platform

@@ -108,11 +108,7 @@ class _Rank:
 class EmulatedMachine:
     """Runs one program on ranks.
 
-    Parameters
-    ----------
-    platform : Platform
-    nodes : sequence of int
-        The node of each rank, as `place_ranks` gives it.
+    `nodes`: the node of each rank, as `place_ranks` gives it.
     """
 
     def __init__(self, platform: Platform, nodes: Sequence[int]) -> None:

@@ -14,14 +14,8 @@ from typing import Literal, TypeAlias
 class StoredFile:
     """A file on the platform's storage.
 
-    Attributes
-    ----------
-    name : str
-    size : int
-    stripes : int
-        Number of storage targets.
-    start : int
-        Target of its first stripe, modulo the number of targets of the platform.
+    `stripes`: number of storage targets.
+    `start`: target of its first stripe, modulo the number of targets of the platform.
     """
 
     name: str

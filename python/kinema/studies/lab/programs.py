@@ -64,31 +64,19 @@ class FrameFile:
 class AnalysisWork:
     """An analysis of a trajectory on ranks.
 
-    Attributes
-    ----------
-    files : sequence of FrameFile
-        One after the other.
-    frames : range
-        Numbers in the whole trajectory.
-    cost : FrameCost
-    leaf_frames : int
-        Length of the leaves; 0: that of a kernel whose partials are small.
-    reader : str
-        "kinema": rank 0 reads index files and broadcasts them, each rank opens the files of its frames. "mdanalysis":
-        every rank opens files and reads the offsets of all their frames, and has a contiguous share of the frames.
-    opens : str
-        Files that a rank with "mdanalysis" opens: "all", as its chain of files does, or "own": one file for each rank,
-        which is subfiling.
-    gather : str
-        "collective" or "one-sided".
-    schedule : str
-        "dynamic": ranks ask rank 0 for the next piece; "static": a contiguous share.
-    oversubscribe : int
-        Least number of pieces of a rank.
-    workload : int
-        How many times each frame is computed.
-    result_bytes : int
-        Bytes of the result of a frame.
+    `files`: one after the other.
+    `frames`: numbers in the whole trajectory.
+    `leaf_frames`: length of the leaves; 0: that of a kernel whose partials are small.
+    `reader`: "kinema": rank 0 reads index files and broadcasts them, each rank opens the files of its frames.
+        "mdanalysis": every rank opens files and reads the offsets of all their frames, and has a contiguous share of
+        the frames.
+    `opens`: files that a rank with "mdanalysis" opens: "all", as its chain of files does, or "own": one file for each
+        rank, which is subfiling.
+    `gather`: "collective" or "one-sided".
+    `schedule`: "dynamic": ranks ask rank 0 for the next piece; "static": a contiguous share.
+    `oversubscribe`: least number of pieces of a rank.
+    `workload`: how many times each frame is computed.
+    `result_bytes`: bytes of the result of a frame.
     """
 
     files: Sequence[FrameFile]

@@ -33,14 +33,10 @@ MOST_RANKS = 128
 class RealRuns:
     """The recorded runs of an experiment; each is made once, whatever its platform and stripes.
 
-    Parameters
-    ----------
-    design : Design
-    platform : Platform
-    cost : as `Laboratory.cost`
-    folder : gets files, reports and traces
-    notify : gets a line for each run
-    stack : removes the files of other folders at the end
+    `cost`: as `Laboratory.cost`.
+    `folder`: gets files, reports and traces.
+    `notify`: gets a line for each run.
+    `stack`: removes the files of other folders at the end.
     """
 
     def __init__(

@@ -39,11 +39,7 @@ _DECODE = ("decode", "decode")
 class RecordedRun:
     """The operations of all ranks of a run.
 
-    Attributes
-    ----------
-    ranks : tuple of tuple of Operation
-    files : {name: StoredFile}
-        Size: the end of the last byte that any rank has read or written.
+    `files`: {name: StoredFile}; size: the end of the last byte that any rank has read or written.
     """
 
     ranks: tuple[tuple[Operation, ...], ...]
@@ -73,17 +69,12 @@ def recorded_run(
 ) -> RecordedRun:
     """The run that a trace has recorded, with one file for each MPI rank.
 
-    Parameters
-    ----------
-    paths : folder, or trace files
-    stripes : number of storage targets of each file
-    cost : CPU time of a frame; None: recorded times, which count only if each rank had a core of its own
-    result_bytes : bytes of a frame's result, which rank 0 gathers at the end; 0: no gather
+    `paths`: folder, or trace files.
+    `stripes`: number of storage targets of each file.
+    `cost`: CPU time of a frame; None: recorded times, which count only if each rank had a core of its own.
+    `result_bytes`: bytes of a frame's result, which rank 0 gathers at the end; 0: no gather.
 
-    Raises
-    ------
-    ArgumentError
-        If the trace does not have the ranks from 0 on, one file each. Raises as reading traces does.
+    Raises ArgumentError if the trace does not have the ranks from 0 on, one file each. Raises as reading traces does.
     """
     given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     by_rank: dict[int, FileEvents] = {}

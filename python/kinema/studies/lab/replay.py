@@ -27,13 +27,7 @@ _SECOND = 1e9
 class EmulatedRun:
     """Times of all ranks of a run in virtual time.
 
-    Attributes
-    ----------
-    platform : Platform
-    n_nodes : int
-    ranks : sequence of RankTimes
-    seconds : float
-        From the start to the end of the last rank.
+    `seconds`: from the start to the end of the last rank.
     """
 
     platform: Platform

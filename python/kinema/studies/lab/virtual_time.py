@@ -47,12 +47,8 @@ Process: TypeAlias = Generator[int | Signal, None, None]
 class VirtualTime:
     """A clock and the processes that it drives.
 
-    Attributes
-    ----------
-    now : int
-        Nanoseconds since the start.
-    n_waiting : int
-        Processes that wait for a signal.
+    `now`: nanoseconds since the start.
+    `n_waiting`: processes that wait for a signal.
     """
 
     def __init__(self) -> None:
@@ -95,10 +91,7 @@ class FifoQueue:
 
     A server that is idle works ahead, for `ahead` ns at most: the next request finds as much of its work done.
 
-    Attributes
-    ----------
-    busy : int
-        Nanoseconds of service so far, of all servers together.
+    `busy`: nanoseconds of service so far, of all servers together.
     """
 
     __slots__ = ("_ahead", "_free", "_time", "busy")

@@ -36,13 +36,8 @@ _ASCII_ATOM, _BINARY_ATOM = 4 * ASCII.size, 3 * BINARY.size
 class WriteLaboratory:
     """The emulated cluster of an experiment on writing.
 
-    Attributes
-    ----------
-    platform : Platform
-    nodes : int or None
-        Number of nodes for all numbers of ranks; None: as few as have a core for each rank.
-    stripes : int or None
-        Number of storage targets of a file; None: the platform's own.
+    `nodes`: number of nodes for all numbers of ranks; None: as few as have a core for each rank.
+    `stripes`: number of storage targets of a file; None: the platform's own.
     """
 
     platform: Platform

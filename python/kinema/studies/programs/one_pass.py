@@ -33,20 +33,12 @@ def one_pass(
 ) -> Report:
     """The report of a run of `wall` seconds, which contain opening the files.
 
-    Parameters
-    ----------
-    trajectory : Trajectory
-    name : str
-        The work, for tables.
-    wall : float
-    phases : list of {phase: seconds}
-        One for each worker.
-    frames : list of int
-        Frames of each worker.
-    runner : str
-    chosen : the frames of the run; None for all
-    select : as `Trajectory.select`
-    command, extra : as in `Report`
+    `name`: the work, for tables.
+    `phases`: list of {phase: seconds}; one for each worker.
+    `frames`: frames of each worker.
+    `chosen`: the frames of the run; None for all.
+    `select`: as `Trajectory.select`.
+    `command`, `extra`: as in `Report`.
     """
     nothing: dict[str, Any] = dict.fromkeys(("open", "io", "decode", "compute", "wait"), 0.0)
     nothing |= {"total": wall, "cpu": 0.0, "blocks": 0, "bytes_read": 0, "reads": 0}

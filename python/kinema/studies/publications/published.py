@@ -57,9 +57,7 @@ _MOST_BYTES = 64 << 20
 class Published(RankTable):
     """Per-rank tables of one publication, under the publication's own names.
 
-    Attributes
-    ----------
-    of_runs : names for which the publication gives each run's mean and largest value, and the deviation of these
+    `of_runs`: names for which the publication gives each run's mean and largest value, and the deviation of these.
     """
 
     of_runs: tuple[str, ...] = ()

@@ -19,19 +19,12 @@ AS_THEY_ARE = "as they are"
 class SampleLayout:
     """A way to store samples.
 
-    Attributes
-    ----------
-    name : str
-    kind : {"npz", "files", "hdf5"}
-        Archives of many samples each, archives of one sample each, or HDF5.
-    deflated : bool
-        Whether archives are compressed.
-    chunk : int or None
-        Samples per chunk; 0: a batch; None: contiguous.
-    options : mapping
-        Options of h5py's `create_dataset`.
-    convert : str
-        Options of `kinema ml convert` that make it, with {chunk} for the samples per chunk; "" if it cannot make it.
+    `kind`: {"npz", "files", "hdf5"}; archives of many samples each, archives of one sample each, or HDF5.
+    `deflated`: whether archives are compressed.
+    `chunk`: samples per chunk; 0: a batch; None: contiguous.
+    `options`: options of h5py's `create_dataset`.
+    `convert`: options of `kinema ml convert` that make it, with {chunk} for the samples per chunk; "" if it cannot make
+        it.
     """
 
     name: str
@@ -60,29 +53,17 @@ LAYOUTS = (
 class LoadingDesign:
     """Settings of a comparison. Raises ArgumentError for numbers that do not make an experiment.
 
-    Attributes
-    ----------
-    sources : tuple of str
-        Files of samples, or a folder of them, as `kinema.ml.SampleDataset` takes them.
-    fields : tuple of str, optional
-        Arrays; by default all of the first file.
-    file_is_sample : bool, optional
-        As in `kinema.ml.SampleDataset`.
-    batch : int
-        Samples per batch.
-    batches : int, optional
-        Largest number of batches in each loop; by default as many as the time allows.
-    time_limit : float
-        Approximate seconds of a repeat of a loop: its current batch is finished, except one that is read sample by
-        sample.
-    repeats : int
-        Repeats of each loop.
-    size : int
-        Largest number of bytes of samples that are written in each layout.
-    page_cache : {"warm", "drop"}
-        Whether files are dropped from memory before each loop.
-    seed : int
-        Seed for the choice of samples, and for their order.
+    `sources`: files of samples, or a folder of them, as `kinema.ml.SampleDataset` takes them.
+    `fields`: arrays; by default all of the first file.
+    `file_is_sample`: as in `kinema.ml.SampleDataset`.
+    `batch`: samples per batch.
+    `batches`: largest number of batches in each loop; by default as many as the time allows.
+    `time_limit`: approximate seconds of a repeat of a loop: its current batch is finished, except one that is read
+        sample by sample.
+    `repeats`: repeats of each loop.
+    `size`: largest number of bytes of samples that are written in each layout.
+    `page_cache`: {"warm", "drop"}; whether files are dropped from memory before each loop.
+    `seed`: seed for the choice of samples, and for their order.
     """
 
     sources: tuple[str, ...]

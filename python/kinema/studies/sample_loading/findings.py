@@ -21,16 +21,9 @@ _SMALLER = 0.8
 class Recommendation:
     """The layout and order that Kinema's loader reads faster than all others, or a tie.
 
-    Attributes
-    ----------
-    layout, order : str
-        The layout, and the order of Kinema's loader; "" for a tie, and if there are too few repeats.
-    leaders : tuple of (layout, order)
-        The fastest one, or those that are a tie.
-    command : str
-        Command that makes it from the user's files; "" if there is none to recommend.
-    verdict : str
-    reasons : tuple of str
+    `layout`, `order`: the layout, and the order of Kinema's loader; "" for a tie, and if there are too few repeats.
+    `leaders`: tuple of (layout, order); the fastest one, or those that are a tie.
+    `command`: command that makes it from the user's files; "" if there is none to recommend.
     """
 
     layout: str

@@ -29,13 +29,9 @@ Shuffled = Callable[[], Iterator[Taken]]
 class Loop:
     """A loop over the files of a layout.
 
-    Attributes
-    ----------
-    program : str
-    order : {"random", "windowed", "files"}
-        Random over all samples; random within windows; whole files in random order, with their samples in random order.
-    start : function
-        Opens the files, and yields the batches.
+    `order`: {"random", "windowed", "files"}; random over all samples; random within windows; whole files in random
+        order, with their samples in random order.
+    `start`: opens the files, and yields the batches.
     """
 
     program: str

@@ -20,17 +20,10 @@ from kinema.studies.sample_loading.loops import Loop, Taken
 class LoopRun:
     """One repeat of a loop.
 
-    Attributes
-    ----------
-    samples : int
-        Number of samples that the loop has given.
-    seconds : float
-    cpu : float
-        Seconds of all threads.
-    first : float
-        Seconds of the first batch, part of `seconds`.
-    opening : float
-        Seconds before `seconds`, in which files were opened.
+    `samples`: number of samples that the loop has given.
+    `cpu`: seconds of all threads.
+    `first`: seconds of the first batch, part of `seconds`.
+    `opening`: seconds before `seconds`, in which files were opened.
     """
 
     samples: int

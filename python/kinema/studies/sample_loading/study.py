@@ -37,20 +37,9 @@ _BLOCK = 1 << 20
 class LoadingStudy:
     """A finished study.
 
-    Attributes
-    ----------
-    design : LoadingDesign
-    samples : Samples
-    rows : tuple of LoopRow
-    stored : mapping
-        Bytes of the files of each layout.
-    limit : float
-        Samples per second of a plain read of the same bytes, the best of all repeats.
-    recommendation : Recommendation
-    machine : mapping
-    file_system : str
-        File system of the scratch folder.
-    notes : tuple of str
+    `stored`: bytes of the files of each layout.
+    `limit`: samples per second of a plain read of the same bytes, the best of all repeats.
+    `file_system`: file system of the scratch folder.
     """
 
     design: LoadingDesign

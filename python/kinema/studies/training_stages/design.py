@@ -13,16 +13,11 @@ from kinema.studies.sample_loading.design import PAGE_CACHES
 class Stage:
     """One stage.
 
-    Attributes
-    ----------
-    files : {"npz", "h5", "one"}
-        An NPZ for each sample, an HDF5 file for each sample, or one HDF5 file of all.
-    loop : {"NumPy", "h5py", "Kinema", "torch"}
-        The reader: NumPy and h5py on a pool of threads, Kinema's loader, or torch's DataLoader over Kinema's data set.
-    node_cache : bool
-        Whether the files are read through a cache on the node, which is empty before the first epoch.
-    talk : str
-        The stage of the talk whose figures stand beside this one; "" for none.
+    `files`: {"npz", "h5", "one"}; an NPZ for each sample, an HDF5 file for each sample, or one HDF5 file of all.
+    `loop`: {"NumPy", "h5py", "Kinema", "torch"}; the reader: NumPy and h5py on a pool of threads, Kinema's loader, or
+        torch's DataLoader over Kinema's data set.
+    `node_cache`: whether the files are read through a cache on the node, which is empty before the first epoch.
+    `talk`: the stage of the talk whose figures stand beside this one; "" for none.
     """
 
     files: str
@@ -74,20 +69,12 @@ TALK = {
 class StagesDesign:
     """Settings of the stages. Raises ArgumentError for numbers that do not make an experiment.
 
-    Attributes
-    ----------
-    sources, fields, file_is_sample, size, page_cache, seed : as in `LoadingDesign`
-    batch : int
-        Samples per batch of one rank.
-    step : float
-        Seconds of a step of training after each batch: a sleep, as in DLIO, with which the talk measured.
-    epochs : int
-    workers : int
-        Threads that read for a rank; processes of torch's DataLoader.
-    ranks : int
-        Processes that train, each on its share of the samples.
-    limit : float
-        Seconds after which a stage that is not done is ended, as an error.
+    `sources`, `fields`, `file_is_sample`, `size`, `page_cache`, `seed`: as in `LoadingDesign`.
+    `batch`: samples per batch of one rank.
+    `step`: seconds of a step of training after each batch: a sleep, as in DLIO, with which the talk measured.
+    `workers`: threads that read for a rank; processes of torch's DataLoader.
+    `ranks`: processes that train, each on its share of the samples.
+    `limit`: seconds after which a stage that is not done is ended, as an error.
     """
 
     sources: tuple[str, ...]

@@ -19,18 +19,14 @@ _NOTHING = TalkFigures("", "", "", "")
 class StageRow:
     """Times of a stage in seconds, over all its ranks; times that pass at once count once.
 
-    Attributes
-    ----------
-    stage : Stage
-    total : from the first batch to the last
-    application_io : in which samples were read and put together, also by libraries
-    posix_io : within system calls on files
-    unoverlapped_io : with I/O and without a step of training: the most that better I/O could save
-    unoverlapped_compute : with a step of training and without I/O
-    waited : sum of what the ranks waited for batches
-    bytes : read by system calls
-    reads : number of system calls that read
-    mean_read, largest_read : bytes
+    `total`: from the first batch to the last.
+    `application_io`: in which samples were read and put together, also by libraries.
+    `posix_io`: within system calls on files.
+    `unoverlapped_io`: with I/O and without a step of training: the most that better I/O could save.
+    `unoverlapped_compute`: with a step of training and without I/O.
+    `waited`: sum of what the ranks waited for batches.
+    `bytes`: read by system calls.
+    `reads`: number of system calls that read.
     """
 
     stage: Stage

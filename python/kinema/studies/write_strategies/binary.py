@@ -30,13 +30,9 @@ _FIELDS = ("positions", "velocities", "forces")
 class RecordLayout:
     """Places of the parts of a frame's record, as in `_core.FrameLayout`.
 
-    Attributes
-    ----------
-    bytes : int
-        Size of the record.
-    pieces : list of (offset, bytes)
-        Bytes that belong to no atom.
-    planes : list of (offset, width of an atom)
+    `bytes`: size of the record.
+    `pieces`: list of (offset, bytes); bytes that belong to no atom.
+    `planes`: list of (offset, width of an atom).
     """
 
     bytes: int
@@ -48,14 +44,9 @@ class RecordLayout:
 class BinaryRecords:
     """Encodes atoms as native binary records: an `AtomRecordsLike` for one frame.
 
-    Attributes
-    ----------
-    n_atoms : int
-    fields : list of names
-        "positions"; with "velocities"; with "forces" too.
-    names : list of text
-        Distinct names.
-    codes : (n_atoms,) numbers in `names`
+    `fields`: list of names; "positions"; with "velocities"; with "forces" too.
+    `names`: list of text; distinct names.
+    `codes`: (n_atoms,) numbers in `names`.
     """
 
     n_atoms: int

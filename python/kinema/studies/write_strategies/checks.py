@@ -40,10 +40,7 @@ Values = dict[str, NDArray[np.float64]]
 class FileChecks:
     """Checks of an experiment's files: the first of each kind is read back; others of the same bytes are right too.
 
-    Parameters
-    ----------
-    system : Pyrochlore
-    page_cache : "warm" or "drop", as in `WriteDesign`
+    `page_cache`: "warm" or "drop", as in `WriteDesign`.
     """
 
     system: Pyrochlore

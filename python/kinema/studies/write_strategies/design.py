@@ -115,24 +115,20 @@ class WriteSetting:
 class WriteDesign:
     """An experiment.
 
-    Attributes
-    ----------
-    particles : approximate number of atoms; the system consists of whole cells
-    system : of SYSTEMS
-    records : of KINDS
-    strategies : of `kinema.formats.strategies`, "netcdf-library", "pnetcdf"; ("all",) for all that each kind has
-    ranks : numbers of MPI ranks
-    hints : {ROMIO's name: (values,)}; each combination of values is a separate series
-    time_limit : seconds of one program, from its start to its end
-    repeats : number of runs of each cell
-    verify : each rank reads what another has written (`kinema.Writer(verify=True)`), which is timed separately
-    page_cache : state of files when they are read back: "warm", as they lie in memory, or "drop": the system is
-        asked to drop them
-    ranks_per_node : placement by the launcher
-    launcher : words of the program that starts ranks; empty for mpiexec
-    step_time, every : seconds per step of a simulation, and steps between two configurations
-    peers : formatted writes by Fortran and by Python are timed too, and ("all",) strategies include PnetCDF
-    seed : of velocities, displacements, and the order of atoms
+    `particles`: approximate number of atoms; the system consists of whole cells.
+    `strategies`: of `kinema.formats.strategies`, "netcdf-library", "pnetcdf"; ("all",) for all that each kind has.
+    `ranks`: numbers of MPI ranks.
+    `hints`: {ROMIO's name: (values,)}; each combination of values is a separate series.
+    `time_limit`: seconds of one program, from its start to its end.
+    `repeats`: number of runs of each cell.
+    `verify`: each rank reads what another has written (`kinema.Writer(verify=True)`), which is timed separately.
+    `page_cache`: state of files when they are read back: "warm", as they lie in memory, or "drop": the system is asked
+        to drop them.
+    `ranks_per_node`: placement by the launcher.
+    `launcher`: words of the program that starts ranks; empty for mpiexec.
+    `step_time`, `every`: seconds per step of a simulation, and steps between two configurations.
+    `peers`: formatted writes by Fortran and by Python are timed too, and ("all",) strategies include PnetCDF.
+    `seed`: of velocities, displacements, and the order of atoms.
     """
 
     particles: int = 3_773_000

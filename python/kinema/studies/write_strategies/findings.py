@@ -185,16 +185,9 @@ def _verdict(agreeing: list[bool]) -> str:
 class StrategyAdvice:
     """The recommendation for one kind of file on one number of ranks.
 
-    Attributes
-    ----------
-    records : str
-    ranks : int
-    setting : WriteSetting or None
-        The strategy, with the hints that have an effect; None for a tie, or if it cannot be judged.
-    verdict : str
-        In words: the fastest, a tie, or why it is not judged.
-    notes : tuple of str
-        Hints without an effect.
+    `setting`: the strategy, with the hints that have an effect; None for a tie, or if it cannot be judged.
+    `verdict`: in words: the fastest, a tie, or why it is not judged.
+    `notes`: hints without an effect.
     """
 
     records: str

@@ -35,23 +35,18 @@ class RankMemory:
 class WriteRun:
     """One run.
 
-    Attributes
-    ----------
-    setting : WriteSetting
-    repeat : int
-    reason : str
-        Why there is no time; "" if there is one.
-    missing : bool
-        Whether the reason is an optional library that is not installed or cannot be used: no result, and no failure.
-    job_seconds : of the program from start to end; 0 if none was started
-    seconds : from the moment at which all ranks had their atoms until all had closed the synced file
-    bytes : size of the file
-    cpu : processor seconds of all ranks, including the system's work for them
-    phases : {phase: seconds}, the most of any rank
-    memory : one for each rank
-    checked : method by which the file was found right
-    roundings : {field: largest difference from the given values}, if the file was read back
-    mpi : name of the library
+    `reason`: why there is no time; "" if there is one.
+    `missing`: whether the reason is an optional library that is not installed or cannot be used: no result, and no
+        failure.
+    `job_seconds`: of the program from start to end; 0 if none was started.
+    `seconds`: from the moment at which all ranks had their atoms until all had closed the synced file.
+    `bytes`: size of the file.
+    `cpu`: processor seconds of all ranks, including the system's work for them.
+    `phases`: {phase: seconds}, the most of any rank.
+    `memory`: one for each rank.
+    `checked`: method by which the file was found right.
+    `roundings`: {field: largest difference from the given values}, if the file was read back.
+    `mpi`: name of the library.
     """
 
     setting: WriteSetting

@@ -32,11 +32,8 @@ _PICTURE, _REPORT, _RESULTS = "bandwidth.png", "report.md", "results.json"
 class StudyFiles:
     """A finished study and its files.
 
-    Attributes
-    ----------
-    study : WriteStudy
-    text : the report
-    file_names : names in the folder
+    `text`: the report.
+    `file_names`: names in the folder.
     """
 
     study: WriteStudy

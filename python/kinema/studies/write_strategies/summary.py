@@ -137,14 +137,10 @@ class Lost:
 class WriteStudy:
     """A finished experiment.
 
-    Attributes
-    ----------
-    design : WriteDesign
-    system : Pyrochlore
-    runs : in the order in which they were carried out
-    peers : formatted writes by other programs
-    machine : `kinema.report.machine_facts`; of the laboratory, with the platform as "emulated"
-    file_system : of the folder
+    `runs`: in the order in which they were carried out.
+    `peers`: formatted writes by other programs.
+    `machine`: `kinema.report.machine_facts`; of the laboratory, with the platform as "emulated".
+    `file_system`: of the folder.
     """
 
     design: WriteDesign
