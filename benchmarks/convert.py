@@ -18,8 +18,6 @@ import kinema as kn
 from cases import LARGE_ATOMS, SMALL_ATOMS, Goal
 from kinema.demo import run_json
 
-__all__ = ["convert"]
-
 HERE = Path(__file__).resolve().parent
 # source and target, peers
 PAIRS = (

@@ -22,8 +22,6 @@ from cases import Goal
 from kinema.ml import SampleDataset, convert
 from kinema.ml.stored.samples import Deflated
 
-__all__ = ["ml_convert"]
-
 FEATURES = 8691
 BLOCK, PIECE = 8 << 20, 1 << 20
 WORKERS = 2

@@ -18,8 +18,6 @@ import kinema as kn
 from cases import Goal, selected_atoms
 from kinema.base.notes import collected
 
-__all__ = ["netcdf"]
-
 HERE = Path(__file__).resolve().parent
 # MDAnalysis gets as many frames as it does in about a second
 _PEER_FRAMES = 200

@@ -30,8 +30,6 @@ from kinema.cache.node_cache import VERIFY
 from kinema.ml import Loader, SampleDataset
 from kinema.ml.processes import file_pool, replace_pool
 
-__all__ = ["node_cache"]
-
 FEATURES, BATCH = 8691, 64
 RATE = 100_000_000
 BLOCK = 4 << 20

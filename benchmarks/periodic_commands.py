@@ -27,8 +27,6 @@ import kinema as kn
 from kinema import _core, transforms
 from repeats import timed
 
-__all__ = ["commands"]
-
 SELECT = "protein and name CA"
 COPIES = 8
 # bytes that frames are read into at a time

@@ -18,8 +18,6 @@ from kinema.demo import run_json
 from kinema.testing import random_walk, write_dcd
 from kinema.testing.h5md_files import write_small_chunks
 
-__all__ = ["pipeline"]
-
 HERE = Path(__file__).resolve().parent
 # of MDAnalysis' loop
 _LOOP_FRAMES = 4900

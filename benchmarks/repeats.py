@@ -10,8 +10,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["LEAST_SECONDS", "drop_pages", "timed"]
-
 LEAST_SECONDS = 0.3
 """Wall time of the timed runs together, at least."""
 

@@ -22,8 +22,6 @@ from rich.table import Table
 from kinema.demo import run_json
 from kinema.testing import random_walk, synthetic, write_dcd, write_h5md
 
-__all__ = ["runners"]
-
 HERE = Path(__file__).resolve().parent
 WORKERS = 2
 RUNNERS = ("serial", "threads", "processes", "dask", "mpi")

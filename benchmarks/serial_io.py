@@ -23,8 +23,6 @@ from numpy.typing import NDArray
 import kinema as kn
 from cases import Files, Goal
 
-__all__ = ["LAYOUTS", "make_h5md", "serial_io"]
-
 # the paper's files: name -> how h5py is told to store positions
 LAYOUTS: dict[str, Callable[[int], dict[str, Any]]] = {
     "automatic": lambda _: {"chunks": True},

@@ -25,8 +25,6 @@ from cases import Goal
 from kinema.demo import run_json
 from kinema.testing import write_dcd
 
-__all__ = ["start"]
-
 COMMAND_GOALS = {
     "without topology": Goal(2.0, at_least=False, source="step 15"),
     "with topology, second": Goal(3.5, at_least=False, source="step 15"),

@@ -22,8 +22,6 @@ from typing import Any
 from attack.trials import Broken, NotTried
 from kinema.base.errors import Error, InternalError
 
-__all__ = ["Outcome", "called", "preload", "traced"]
-
 # calls that change files: by these strace finds the moment of a fault
 CHANGING = "write,pwrite64,writev,pwritev,fsync,fdatasync,ftruncate,rename,renameat,renameat2,link,linkat"
 

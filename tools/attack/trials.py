@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["ATTACKS", "Attack", "Broken", "NotTried", "Row", "attack", "run_trials", "table"]
-
 # what a trial does with its own random numbers, in an empty folder of its own
 Trial = Callable[[random.Random, Path], None]
 

@@ -15,8 +15,6 @@ import kinema as kn
 from attack.children import called
 from attack.trials import Broken
 
-__all__ = ["Work", "drawn"]
-
 # suffix, options of the writer, largest difference of a coordinate in angstrom
 FORMATS: tuple[tuple[str, dict[str, Any], float], ...] = (
     ("dcd", {}, 1e-4),

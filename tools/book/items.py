@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-__all__ = ["ENVIRONMENTS", "KINDS", "Check", "Experiment", "Item", "Plan", "read_plan"]
-
 HERE = Path(__file__).parent
 KINDS = ("measured", "emulated", "published", "described", "not here")
 """measured: runs on this machine; emulated: the laboratory's virtual time; published: drawn from the authors' tables;

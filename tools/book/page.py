@@ -9,8 +9,6 @@ from pathlib import Path
 from book.items import Check, Item, Plan
 from book.running import Runs
 
-__all__ = ["Verdict", "judge", "write_page"]
-
 
 @dataclass(frozen=True)
 class Verdict:

@@ -17,8 +17,6 @@ from typing import Any
 
 from book.items import ENVIRONMENTS, Experiment, Plan
 
-__all__ = ["Done", "Runs", "run_command"]
-
 Run = Callable[[Sequence[str]], subprocess.CompletedProcess[str]]
 # of a program that failed
 _LINES = 3

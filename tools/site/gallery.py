@@ -19,8 +19,6 @@ from MDAnalysisTests import datafiles
 from kinema.analysis.registry import ANALYSES
 from kinema.cli.in_process import call_kinema
 
-__all__ = ["formula", "gallery"]
-
 ROOT = Path(__file__).resolve().parents[2]
 KEPT = ROOT / "dist" / "gallery"
 # options of each analysis; the files come before them

@@ -17,8 +17,6 @@ import nbformat
 from MDAnalysisTests import datafiles
 from nbclient import NotebookClient
 
-__all__ = ["page_of"]
-
 ROOT = Path(__file__).resolve().parents[2]
 KEPT = ROOT / "dist" / "notebooks"
 SECONDS = 120

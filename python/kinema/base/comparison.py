@@ -16,8 +16,6 @@ import numpy as np
 
 from kinema.base.printable import counted
 
-__all__ = ["LEAST_REPEATS", "Comparison", "Times", "compare", "is_faster"]
-
 K = TypeVar("K", bound=Hashable)
 
 Times = Mapping[int, float]

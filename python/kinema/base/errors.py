@@ -8,31 +8,6 @@ from typing import Any
 
 from kinema.base.printable import printable
 
-__all__ = [
-    "ArgumentError",
-    "CancelledError",
-    "CorruptFileError",
-    "Error",
-    "FileAccessError",
-    "FileIOError",
-    "FileNotFound",
-    "InternalError",
-    "MemoryLimitError",
-    "MissingPackageError",
-    "OutOfRangeError",
-    "RewoundError",
-    "TruncatedFileError",
-    "UnsupportedFormatError",
-    "WaitTimeoutError",
-    "WorkerError",
-    "make",
-    "missing_package",
-    "note_worker",
-    "os_errors",
-    "says_enough",
-    "with_name",
-]
-
 
 class Error(Exception):
     """An error that Kinema itself reports; one line, lower case, with its place.

@@ -18,8 +18,6 @@ from typing import Any, ParamSpec, TypeVar
 
 from kinema.base.printable import counted, printable
 
-__all__ = ["Note", "collected", "emit", "emit_once", "merge_file_notes", "recorded", "returns_notes"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
-__all__ = ["Prefetcher", "prefetched"]
-
 Request = TypeVar("Request")
 Result = TypeVar("Result")
 

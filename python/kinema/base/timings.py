@@ -18,23 +18,6 @@ from kinema import _core
 from kinema.base.frozen_dataclass import dataclass
 from kinema.base.printable import align_columns, counted, three_digits
 
-__all__ = [
-    "BLOCK_COLUMNS",
-    "BLOCK_PHASES",
-    "PHASES",
-    "UNACCOUNTED",
-    "PassTimings",
-    "TaskTimes",
-    "Timings",
-    "Transition",
-    "WorkerTaskTimes",
-    "WorkerTimings",
-    "block_column",
-    "format_seconds",
-    "processed_again",
-    "worker_task_times",
-]
-
 # phases of a block, one after the other
 BLOCK_PHASES = ("io", "decode", "compute")
 BLOCK_COLUMNS = ("worker", "position", "frames", "start", *BLOCK_PHASES)

@@ -26,8 +26,6 @@ from kinema.cache.folder_settings import (
 from kinema.cache.node_files import NodeFiles
 from kinema.cache.nodes import attach_nodes
 
-__all__ = ["AUTO", "NodeCache", "NodeCacheChoice", "cache_of", "node_cache_of"]
-
 AUTO = "auto"
 VERIFY = ("never", "first", "always")
 # by its former name

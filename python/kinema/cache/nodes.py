@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from kinema.cache.mpi.one_sided import OneSided
     from kinema.cache.node_cache import NodeCache
 
-__all__ = ["SharedBlocks", "attach_nodes"]
-
 # environment variables of launchers: number of nodes of a job, and the job's name
 _COUNTS = (("SLURM_NNODES", None), ("WORLD_SIZE", "LOCAL_WORLD_SIZE"))
 TRANSFERS = ("tcp", "one-sided")

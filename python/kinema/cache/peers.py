@@ -34,8 +34,6 @@ from kinema.storage.user_key import user_key
 if TYPE_CHECKING:
     from kinema.cache.node_cache import NodeCache
 
-__all__ = ["NodeServer", "fetch"]
-
 # seconds between two checks whether the lock is free
 _LOCK_INTERVAL = 0.1
 # seconds between two attempts to fetch: the first value, doubled each time up to the second value

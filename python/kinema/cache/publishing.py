@@ -36,8 +36,6 @@ from kinema.cache.peers import check_step, fetch
 from kinema.cache.waiting import Watch
 from kinema.storage import output_file
 
-__all__ = ["PublishedFile", "await_ready", "publish", "published"]
-
 # seconds for which a file may look shorter than its marker says: a network file system may report an older size
 _SETTLES = 1.0
 _REPLACED = "replaced"

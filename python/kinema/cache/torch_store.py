@@ -12,8 +12,6 @@ from kinema.base.errors import ArgumentError, CorruptFileError, WaitTimeoutError
 from kinema.cache.markers import Owner
 from kinema.storage.signed_json import checked, signed
 
-__all__ = ["from_store"]
-
 TORCHRUN = "torchrun"
 # number of address exchanges of this process: equal for all processes of a job
 _exchanges = itertools.count()

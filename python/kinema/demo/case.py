@@ -20,8 +20,6 @@ from kinema.files.convert import convert
 from kinema.storage.output_file import write_whole
 from kinema.trajectory.opening import open as open_trajectory
 
-__all__ = ["Case", "LongTrajectory", "make_case", "real_files"]
-
 SELECTION = "protein and name CA"
 _GROUP = "C-alpha"
 # the part of a disk's free space that the demo may fill

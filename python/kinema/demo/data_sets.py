@@ -29,8 +29,6 @@ from kinema.storage.output_checks import check_target
 from kinema.storage.output_file import temporary_folder, write_whole
 from kinema.studies.write_strategies.pyrochlore import CHARGES, MASSES, NAMES, Pyrochlore
 
-__all__ = ["CASES", "DataSet", "choose_data_set", "make_data_set"]
-
 Progress = Callable[[int, int], None]
 Write = Callable[[Path], object]
 

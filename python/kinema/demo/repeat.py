@@ -17,8 +17,6 @@ from kinema import _core
 from kinema.base.errors import ArgumentError
 from kinema.storage.output_file import write_whole
 
-__all__ = ["repeat_dcd", "repeat_xtc", "repeated_size"]
-
 # progress is reported, and signals are handled, after each of these
 _WRITE_BYTES = 32 << 20
 # bytes of an XTC frame of more than nine atoms before the packed coordinates; their length is the last four

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 import kinema as kn
 
-__all__ = ["N_BEADS", "engine", "simulate"]
-
 N_BEADS = 60
 BOND = 3.8  # angstrom
 DT = 0.02  # ps

@@ -26,8 +26,6 @@ from kinema.runners import PassTimings, Timings
 from kinema.trajectory import Trajectory
 from kinema.trajectory.following import Following
 
-__all__ = ["Choose", "follow"]
-
 A = TypeVar("A", bound=Computation)
 # chooses frames among those present; later frames only add to the end
 Choose = Callable[[Trajectory], FrameSelection]

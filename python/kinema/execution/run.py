@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from kinema.execution.checkpoint import Checkpoint, CheckpointChoice
     from kinema.execution.persistence import Persistence
 
-__all__ = ["check_analyses", "run", "run_pass"]
-
 A = TypeVar("A", bound=Computation)
 
 

@@ -29,8 +29,6 @@ from kinema.storage.hdf5.stored_dataset import NOT_STORED, StoredDataset
 from kinema.storage.hdf5.text import text_attribute
 from kinema.storage.hdf5.trust.other_files import drawn_in
 
-__all__ = ["PATTERNS", "FieldLayout", "FileLayout", "GroupLayout", "layout_of"]
-
 ONE_BY_ONE, IN_BLOCKS, SUBSET, ONE_ATOM = "frame by frame", "in blocks", "some atoms", "one atom"
 PATTERNS: Mapping[str, str] = {
     ONE_BY_ONE: "all atoms, one frame after the other, with HDF5's usual cache of 1 MiB",

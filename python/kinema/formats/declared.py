@@ -15,19 +15,6 @@ from typing import Any, ClassVar, TypeVar
 from kinema.base.errors import ArgumentError
 from kinema.base.frozen_dataclass import dataclass
 
-__all__ = [
-    "AxisReading",
-    "RanksWriting",
-    "ReadingOptions",
-    "RecordWriting",
-    "WritingOptions",
-    "chosen",
-    "current_names",
-    "documented",
-    "names_of",
-    "unknown_option",
-]
-
 T = TypeVar("T")
 
 

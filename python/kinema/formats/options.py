@@ -19,17 +19,6 @@ if TYPE_CHECKING:
     from kinema.formats.external.writer import AtomsAsText
     from kinema.model.atom_table import Atoms
 
-__all__ = [
-    "CONVERT_TABLE",
-    "OPEN_DEFAULTS",
-    "OPEN_OLD_NAMES",
-    "OPEN_TABLE",
-    "WRITE_TABLE",
-    "ConvertOptions",
-    "OpenOptions",
-    "WriteOptions",
-]
-
 
 class OpenOptions(TypedDict, total=False):
     """Options of `kinema.open` that formats declare."""

@@ -13,8 +13,6 @@ from numpy.typing import DTypeLike, NDArray
 from kinema.base.errors import ArgumentError
 from kinema.ml.sample_numbers import sample_number
 
-__all__ = ["Batch", "SingleSamples", "batch_of", "row_of"]
-
 Allocate = Callable[[int], NDArray[np.uint8]]
 
 

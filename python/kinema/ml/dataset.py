@@ -16,13 +16,6 @@ from kinema.cache.node_cache import NodeCache
 from kinema.ml.batch import Batch, SingleSamples, batch_of, row_of
 from kinema.ml.sample_numbers import sample_number, sample_numbers
 
-__all__ = [
-    "Dataset",
-    "DatasetOverAnother",
-    "Reading",
-    "Subset",
-]
-
 
 @dataclass(frozen=True)
 class Reading:

@@ -16,8 +16,6 @@ from kinema.ml.dataset import Dataset, Subset
 from kinema.ml.frames import FrameDataset
 from kinema.ml.samples import SampleDataset
 
-__all__ = ["DataIdentity", "fingerprint", "innermost"]
-
 
 def innermost(dataset: Dataset) -> Dataset:
     """The data set at the bottom of nested subsets."""

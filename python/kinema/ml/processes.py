@@ -18,8 +18,6 @@ from kinema import _core
 from kinema.base.resources import shared_open_files
 from kinema.cache.node_cache import NodeCache
 
-__all__ = ["ProcessLocal", "file_pool", "replace_pool"]
-
 T = TypeVar("T")
 
 

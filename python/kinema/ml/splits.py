@@ -38,8 +38,6 @@ from kinema.ml.samples import SampleDataset
 from kinema.storage.output_checks import check_remade
 from kinema.storage.output_file import write_whole
 
-__all__ = ["DataSplit", "split_by_composition", "split_by_time", "split_by_trajectory"]
-
 _VERSION = 1
 _LARGEST = 1 << 30
 # 8 GiB of numbers

@@ -25,8 +25,6 @@ from kinema.model.snapshot import SentTrajectory, TrajectorySnapshot
 from kinema.trajectory import Trajectory
 from kinema.trajectory.opening import open as open_trajectory
 
-__all__ = ["CatalogueSystems", "OpenTrajectories", "System", "TrajectoryEntry", "systems_of"]
-
 # trajectories that a data set keeps open in a process; this does not count files
 _MOST_OPENED = 8192
 

@@ -17,8 +17,6 @@ from kinema.base.errors import ArgumentError, OutOfRangeError
 from kinema.base.frozen_dataclass import dataclass
 from kinema.base.notes import emit
 
-__all__ = ["COLUMNS", "TUPLES", "Atoms"]
-
 T = TypeVar("T", bound=np.generic)
 ColumnSource: TypeAlias = "ArrayLike | Callable[[], Any] | None"
 

@@ -16,8 +16,6 @@ from kinema.base.printable import counted
 from kinema.model.atom_table import Atoms
 from kinema.model.residue_names import NUCLEOTIDES, WATERS, amino_acid
 
-__all__ = ["element_by_name", "elements_of", "named_atoms", "symbols_of"]
-
 # standard atomic weights, u, of elements in molecular simulations, and by how much a stated mass may differ
 _WEIGHTS = {
     "H": 1.008, "D": 2.014, "He": 4.0026, "Li": 6.94, "C": 12.011, "N": 14.007, "O": 15.999, "F": 18.998, "Ne": 20.180,

@@ -19,19 +19,6 @@ if TYPE_CHECKING:
     from kinema.model.selection.atoms import AtomChoice
     from kinema.model.selection.compounds import AtomsOfGroup
 
-__all__ = [
-    "VECTOR_FIELDS",
-    "Block",
-    "Frame",
-    "Gap",
-    "Part",
-    "block_length",
-    "check_out",
-    "float_name",
-    "frame_bytes",
-    "notes_of",
-]
-
 # fields of one vector an atom
 VECTOR_FIELDS = ("positions", "velocities", "forces")
 

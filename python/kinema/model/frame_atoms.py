@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from kinema.model.selection.compounds import AtomsOfGroup
     from kinema.model.topology import Topology
 
-__all__ = ["FrameAtoms", "PairsOfFrame"]
-
 # MDAnalysis reads a topology once, also if several threads ask for it
 _READING = threading.Lock()
 

@@ -16,8 +16,6 @@ from kinema.model.atom_table import Atoms
 from kinema.model.elements import elements_of, named_atoms
 from kinema.model.residue_names import amino_acid
 
-__all__ = ["BONDI", "radii_of"]
-
 BONDI = {
     "H": 1.20, "D": 1.20, "HE": 1.40, "LI": 1.82, "C": 1.70, "N": 1.55, "O": 1.52, "F": 1.47, "NE": 1.54, "NA": 2.27,
     "MG": 1.73, "SI": 2.10, "P": 1.80, "S": 1.80, "CL": 1.75, "AR": 1.88, "K": 2.75, "NI": 1.63, "CU": 1.40,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["AMINO_ACIDS", "NUCLEOTIDES", "WATERS", "amino_acid"]
-
 AMINO_ACIDS: tuple[str, ...] = tuple(
     "ALA ARG ASN ASP CYS GLN GLU GLY HIS ILE LEU LYS MET PHE PRO SER THR TRP TYR VAL".split()
 )

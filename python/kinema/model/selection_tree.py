@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError
 
-__all__ = ["COORDINATES", "GEOMETRIC_KEYWORDS", "NO_LABEL", "Expression", "changing_part", "expression_of", "fixed"]
-
 #: words of the selection language whose atoms depend on coordinates
 GEOMETRIC_KEYWORDS = frozenset({"around", "sphlayer", "isolayer", "sphzone", "cyzone", "cylayer", "point"})
 #: nested tuples, as `_core.ChangingGroup` takes them

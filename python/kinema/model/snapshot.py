@@ -19,17 +19,6 @@ from kinema import _core
 from kinema.base.errors import ArgumentError
 from kinema.base.frozen_dataclass import dataclass
 
-__all__ = [
-    "FETCHED",
-    "NODE",
-    "PUBLISHED",
-    "KeptFile",
-    "SentTrajectory",
-    "TrajectorySnapshot",
-    "fresh_recipe",
-    "opened_again",
-]
-
 # in a folder of `kinema.cache` on a node's disk: folders of files that were published there, or fetched to it, and the
 # file with the node's number
 PUBLISHED, FETCHED, NODE = "published", "fetched", "node"

@@ -27,19 +27,6 @@ from kinema.model.selection_tree import GEOMETRIC_KEYWORDS, Expression, changing
 from kinema.model.stored_topology import StoredTopology
 from kinema.model.universe import import_mdanalysis, universe_of
 
-__all__ = [
-    "BINARY",
-    "CHANGING_HINT",
-    "AtomsSource",
-    "Topology",
-    "TopologySnapshot",
-    "UniverseSource",
-    "has_changing_words",
-    "is_atom_group",
-    "is_universe",
-    "is_updating",
-]
-
 # A topology is read whole, into objects: a file larger than this, or than the machine's memory, is refused. PDB has 81
 # bytes an atom. If a trajectory serves as topology, only its header or first frame is read, whatever its size.
 _MOST_BYTES = 16 << 30

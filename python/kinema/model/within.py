@@ -7,8 +7,6 @@ from typing import Any
 from kinema.base.choices import COMPOUND, check_choice, positive_number
 from kinema.base.frozen_dataclass import dataclass
 
-__all__ = ["Within", "within"]
-
 
 @dataclass(frozen=True, eq=False)
 class Within:

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from kinema.base.errors import ArgumentError, CancelledError
 from kinema.runners.mpi.communicator import RemoteError, broadcast_bytes
 
-__all__ = ["AWAKE_BRIEFLY", "Agreement", "WriterTimings", "wait_for"]
-
 T = TypeVar("T")
 
 # seconds of tests that only yield to other processes before sleeping begins: large messages move in small pieces, one

@@ -15,8 +15,6 @@ from kinema.parallel.node_memory import NodeMemory
 if TYPE_CHECKING:
     from kinema.parallel.exchange import Route
 
-__all__ = ["VECTORS", "VECTOR_BYTES", "AtomBatch", "LocalBatch", "MessageBatch", "SharedBatch", "all_to_all", "joined"]
-
 Ids = NDArray[np.uint32]
 VECTORS, VECTOR_BYTES = 3, 24
 """Bytes of an atom in shared memory: three vectors of float64."""

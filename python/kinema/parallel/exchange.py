@@ -31,8 +31,6 @@ from kinema.parallel.batches import (
 )
 from kinema.parallel.node_memory import NodeMemory, nodes_of
 
-__all__ = ["Exchange", "Owners", "Route", "even_owners", "gathering_ranks"]
-
 Ids = NDArray[np.uint32]
 _ID_TYPES = tuple(np.dtype(name) for name in ("u4", "i8", "i4", "u8"))
 

@@ -16,8 +16,6 @@ from kinema.parallel.rank_file import FileRequest, FileState, RankFile
 from kinema.parallel.rank_frames import RankFrame
 from kinema.parallel.write_behind import WriteBehind
 
-__all__ = ["SerialFile", "whole_vectors"]
-
 T = TypeVar("T")
 
 

@@ -15,8 +15,6 @@ from kinema.parallel.node_memory import nodes_of
 from kinema.parallel.placers import Data, bytes_of
 from kinema.parallel.rank_file import FileRequest
 
-__all__ = ["Verification", "shift_between_nodes"]
-
 # bytes per checksum: the resolution to which damage is located
 _PIECE = 64 << 10
 # shortest run of NULs that counts as bytes that never arrived

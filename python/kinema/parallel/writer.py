@@ -25,8 +25,6 @@ from kinema.parallel.rank_files import check_order, opened_file
 from kinema.parallel.rank_frames import COLUMNS, GivenPart, agreed_frame, given_part
 from kinema.runners.mpi.communicator import check_communicator, check_size
 
-__all__ = ["MOST_BUFFERED", "ParallelWriter"]
-
 ORDERS = ("sorted", "given")
 MOST_BUFFERED = 1024
 """Largest `buffer_frames`: up to this many frames may be unfinished at the end of a file whose ranks were killed."""

@@ -43,8 +43,6 @@ from kinema.report.stragglers import PHASE_NAMES, SlowFile, Straggler
 if TYPE_CHECKING:
     from kinema.report.report import Report
 
-__all__ = ["MOST_BLOCKS", "SCHEMA", "VERSION", "block_summary", "report_as_dict", "report_from_dict"]
-
 R = TypeVar("R")
 
 SCHEMA = "kinema-report"

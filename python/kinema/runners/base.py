@@ -19,8 +19,6 @@ from kinema.runners.access import access_method
 from kinema.runners.calls import CalledFunction, CallValues, OrderedWork, PlacedInOrder, Receive, Received
 from kinema.runners.reduction import Reduction
 
-__all__ = ["Job", "PassRequest", "PassResult", "Rows", "Runner"]
-
 T = TypeVar("T")
 
 # a kernel with the transforms that are applied to each of its frames

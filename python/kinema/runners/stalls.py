@@ -6,8 +6,6 @@ from pathlib import Path
 
 from kinema.base.frozen_dataclass import dataclass
 
-__all__ = ["Activity", "Stall", "activity"]
-
 # seconds without progress, for a worker that has work, before a note
 NO_PROGRESS = 10.0
 # share of these seconds between two looks at the worker's process

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from kinema import _core
 from kinema.base.timings import BLOCK_COLUMNS, PassTimings, WorkerTimings, block_column
 
-__all__ = ["WorkerTimer", "pass_timings"]
-
 Counted = Literal["plan", "opening", "calls", "waited", "communicate", "put", "get", "gather", "close"]
 
 # counts and times that add up over the pieces of a worker

@@ -13,8 +13,6 @@ from kinema.base.resources import worker_count
 from kinema.formats.strategies import Hints, check_strategy, hints_of, uses_mpiio
 from kinema.runners.base import Runner
 
-__all__ = ["CallWorkers"]
-
 T = TypeVar("T")
 
 

@@ -17,16 +17,6 @@ from kinema.base.frozen_dataclass import dataclass
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = [
-    "BlockError",
-    "CircularMoments",
-    "Equilibration",
-    "block_error",
-    "circular_moments",
-    "detect_equilibration",
-    "statistical_inefficiency",
-]
-
 # fewer blocks say too little about the spread of their means: the error of an error from 8 blocks is a quarter of it
 _FEWEST_BLOCKS = 8
 # with fewer independent values, errors of 1 in 10 series stop growing by chance

@@ -35,15 +35,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-__all__ = [
-    "OTHER_FORMATS",
-    "QUANTITIES_OF_BINS",
-    "Histogram2D",
-    "QuantityOfBins",
-    "check_histogram_path",
-    "histogram2d",
-]
-
 QuantityOfBins = Literal["free-energy", "probability", "counts"]
 QUANTITIES_OF_BINS: tuple[QuantityOfBins, ...] = get_args(QuantityOfBins)
 #: files other than tables that `Histogram2D.save` writes

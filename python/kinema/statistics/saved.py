@@ -24,8 +24,6 @@ from kinema.statistics.series import FrameSeries, chosen_columns, table_series
 from kinema.storage.provenance import Input
 from kinema.storage.tables import NO_UNIT, Column, Table
 
-__all__ = ["SUFFIXES", "read_series", "split_column"]
-
 _UNITS = {"deg": "degree", "degrees": "degree", "Å": "angstrom", "A": "angstrom"}
 # a label: its name, and its unit in brackets at the end
 _LABEL = re.compile(r"^(?P<name>.*?)\s*\((?P<unit>[^()]*)\)\s*$")

@@ -16,8 +16,6 @@ from kinema.storage.tables import NO_UNIT, Table
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["FrameSeries", "chosen_columns", "join_series", "table_series"]
-
 # times are equal if they agree in this unit, ps: files round them differently
 _TIME_UNIT = 1e-3
 FEW_NAMES = 8

@@ -13,8 +13,6 @@ from kinema.base.printable import counted
 from kinema.statistics.series import FEW_NAMES, FrameSeries, chosen_columns, table_series
 from kinema.storage.tables import Table
 
-__all__ = ["SeriesSource", "one_series", "series_of"]
-
 #: an analysis after `run`, a table, a file of results, "FILE:COLUMN", or values
 SeriesSource = Any
 

@@ -25,8 +25,6 @@ from kinema.storage.tables import NO_UNIT, PER_UNIT, Column, Table, check_writab
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["SeriesStatistics", "Summary", "summarise"]
-
 # times of many formats are float32
 _ROUNDING_OF_TIMES = 4.0 * 2.0**-23
 # steps between frames that differ by less are equal: times of many formats are float32

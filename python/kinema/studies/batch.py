@@ -30,8 +30,6 @@ from kinema.studies.experiment import run_design
 from kinema.studies.launching import child_environment, said_last
 from kinema.studies.results_log import read_results
 
-__all__ = ["BATCH_SYSTEMS", "BatchJob", "BatchResults", "collect_jobs", "submit_jobs", "write_jobs"]
-
 _DESIGN, _SCRIPT, _OUTPUT = "design.json", "job.sh", "output.txt"
 _MOST_BYTES = 1 << 20
 # batch systems answer within seconds, or are down

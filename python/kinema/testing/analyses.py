@@ -18,8 +18,6 @@ from kinema.base.notes import collected
 from kinema.testing.writers import write_dcd
 from kinema.trajectory import Trajectory
 
-__all__ = ["every_analysis", "examples_of", "option_words", "write_solvated_peptide"]
-
 #: atoms of a peptide for analyses that take a selection
 SOME_ATOMS = "resid 2:5"
 

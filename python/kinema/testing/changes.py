@@ -19,8 +19,6 @@ from kinema.testing.amounts import each
 from kinema.testing.keepers import settle
 from kinema.testing.synthetic import random_walk
 
-__all__ = ["CHANGES", "HARMLESS", "ChangedFileTests", "GrowingFileTests"]
-
 
 def _overwritten(path: Path, other: Path, longer: Path) -> None:
     path.write_bytes(other.read_bytes())

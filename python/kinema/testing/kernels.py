@@ -16,8 +16,6 @@ from kinema.model.selection.frames import FrameSelection
 from kinema.testing.synthetic import random_walk
 from kinema.testing.writers import write_dcd
 
-__all__ = ["KernelTests"]
-
 Job = tuple[_core.Kernel, Sequence[_core.Transform]]
 
 

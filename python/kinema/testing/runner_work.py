@@ -26,35 +26,6 @@ from kinema.storage.tables import Table
 from kinema.testing.synthetic import random_walk
 from kinema.testing.writers import write_dcd
 
-__all__ = [
-    "ANALYSES",
-    "KEPT",
-    "N_ATOMS",
-    "N_FRAMES",
-    "OF_PAIRS",
-    "HistogramOfDistances",
-    "Large",
-    "NearPairs",
-    "Sealed",
-    "SealedCount",
-    "Stop",
-    "alone",
-    "analysis_named",
-    "assert_same",
-    "callers_of",
-    "corner",
-    "kept_analyses",
-    "neighbours",
-    "noting_progress",
-    "save_at_work",
-    "slow_analysis",
-    "slow_corner",
-    "stopping_after",
-    "waiting_for",
-    "walk_in",
-    "with_another_thread",
-]
-
 N_FRAMES = 300
 N_ATOMS = 30
 ANALYSES = ("rmsd", "rmsf", "rmsf on the average", "radius of gyration")

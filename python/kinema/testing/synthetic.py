@@ -8,8 +8,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Synthetic", "random_cells", "random_walk", "synthetic"]
-
 CellKind = Literal["none", "cuboid", "triclinic", "growing"]
 
 

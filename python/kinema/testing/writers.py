@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from kinema.testing.synthetic import Synthetic
 
-__all__ = ["dcd_bytes", "write_dcd", "write_dl_poly_netcdf", "write_h5md", "write_netcdf", "write_trr", "write_xtc"]
-
 # CHARMM's unit of time in ps
 AKMA = 0.04888821
 

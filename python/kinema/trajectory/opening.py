@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from kinema.cache.node_cache import NodeCache, NodeCacheChoice
     from kinema.formats.options import OpenOptions
 
-__all__ = ["files_stay", "open", "open_arguments"]
-
 P = ParamSpec("P")
 
 # whether `files_stay`

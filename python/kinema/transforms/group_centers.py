@@ -30,8 +30,6 @@ from kinema.transforms.periodic.order import check_order, check_unwrapped_togeth
 if TYPE_CHECKING:
     from kinema.trajectory import Trajectory
 
-__all__ = ["GroupCenters", "centers"]
-
 WEIGHTS = ("mass", "geometry")
 # groups that are listed in words
 _SHOWN = 8

@@ -28,8 +28,6 @@ from kinema.transforms.superposition import PREVIOUS, superpose
 if TYPE_CHECKING:
     from kinema.trajectory import Trajectory
 
-__all__ = ["WORDS", "Asked", "largest_molecule"]
-
 # the compounds that each word of a wrap puts into the cell
 _WRAPS = {"mol": "molecules", "res": "residues", "atom": "atoms"}
 # a value of --fit, beside the modes of `superpose`

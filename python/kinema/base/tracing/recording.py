@@ -18,8 +18,6 @@ from kinema.base.frozen_dataclass import dataclass
 from kinema.base.notes import collected, emit
 from kinema.base.printable import counted
 
-__all__ = ["FOLDER_VARIABLE", "Trace", "TraceOfRun", "describe", "event", "lap", "span", "trace", "traced"]
-
 # processes started meanwhile record as well
 FOLDER_VARIABLE, COMPRESS_VARIABLE = "KINEMA_TRACE", "KINEMA_TRACE_COMPRESS"
 _NO_SPAN: AbstractContextManager[Any] = nullcontext()

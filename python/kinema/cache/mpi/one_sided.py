@@ -22,8 +22,6 @@ from kinema.base.errors import ArgumentError, CorruptFileError, Error, WaitTimeo
 from kinema.cache.mpi.progress import progressing, sleep_between
 from kinema.cache.mpi.ranks import run_on_all_ranks
 
-__all__ = ["OneSided"]
-
 # places of one rank in the directory; number of places that are searched for a block
 _PLACES = 1 << 16
 _PROBES = 8

@@ -8,8 +8,6 @@ from typing import Any, TypeVar
 
 from kinema.base.errors import Error, WorkerError
 
-__all__ = ["duplicated", "run_on_all_ranks"]
-
 T = TypeVar("T")
 
 

@@ -11,8 +11,6 @@ from kinema.base.errors import ArgumentError
 from kinema.base.frozen_dataclass import dataclass
 from kinema.base.input_files import read_regular
 
-__all__ = ["JobText", "Place", "read_text", "shown", "with_settings"]
-
 MOST_BYTES = 1 << 18
 # in a dotted key: the parser's time grows with the square
 _MOST_PARTS = 100

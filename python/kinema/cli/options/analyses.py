@@ -25,24 +25,6 @@ if TYPE_CHECKING:
     from kinema.execution.checkpoint import Checkpoint
     from kinema.runners import Runner, RunnerOptions
 
-__all__ = [
-    "FileWorkers",
-    "FollowedFiles",
-    "FrameOptions",
-    "ListOutputs",
-    "Opened",
-    "Opening",
-    "Outputs",
-    "SeriesOutputs",
-    "Stated",
-    "StatedTimes",
-    "TrajectoryFiles",
-    "Workers",
-    "named_outputs",
-    "parse_units",
-    "takes_groups",
-]
-
 
 def takes_groups(command: Callable[..., None]) -> Callable[..., None]:
     """The command as typer needs it: each parameter that is a dataclass is replaced by the fields of that class."""

@@ -13,8 +13,6 @@ from kinema.storage.output_file import reserve
 if TYPE_CHECKING:
     from kinema.analysis.declared import DeclaredAnalysis
 
-__all__ = ["ClusterOutputs"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ClusterOutputs(Outputs):

@@ -13,8 +13,6 @@ from kinema.storage.output_file import reserve
 if TYPE_CHECKING:
     from kinema.analysis.declared import DeclaredAnalysis
 
-__all__ = ["LifetimeOutputs"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LifetimeOutputs(ListOutputs):

@@ -11,8 +11,6 @@ from kinema.cli.options.lifetime_outputs import LifetimeOutputs
 if TYPE_CHECKING:
     from kinema.analysis.declared import DeclaredAnalysis
 
-__all__ = ["outputs_of"]
-
 
 def outputs_of(analysis: "type[DeclaredAnalysis]") -> type[Outputs]:
     """The group of options for the outputs of an analysis."""

@@ -44,17 +44,6 @@ from kinema.execution.checkpoint.counted import Digests, packed, unpacked
 from kinema.execution.checkpoint.value_bytes import is_pickled
 from kinema.storage.output_file import remove_leftovers
 
-__all__ = [
-    "Checkpoint",
-    "CheckpointChoice",
-    "CheckpointWriter",
-    "Content",
-    "IdentityItem",
-    "Node",
-    "PassContent",
-    "load",
-]
-
 DEFAULT_INTERVAL = 30.0
 
 _MAGIC = b"KINEMACK"

@@ -16,8 +16,6 @@ from kinema.execution.checkpoint.signals import save_on_signals
 from kinema.storage.output_checks import check_target, open_temporary
 from kinema.storage.output_file import OutputFile
 
-__all__ = ["CheckpointManager", "SavesBytes"]
-
 # largest share of a run that saving may take
 _SHARE = 1 / 20
 # the level of the root of a finished pass: such a node covers any tree

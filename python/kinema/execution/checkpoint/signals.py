@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-__all__ = ["save_on_signals"]
-
 
 class _SigtermReceived(BaseException):
     """SIGTERM came that would have ended the process at once; not an Exception, so that no code continues after it."""

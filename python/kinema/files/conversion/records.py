@@ -24,8 +24,6 @@ from kinema.formats.all_writers import options_of
 from kinema.formats.dlpoly.atoms import labels_of
 from kinema.runners.workers import CallWorkers
 
-__all__ = ["write_records"]
-
 
 def write_records(
     source: SourceFrames,

@@ -33,17 +33,6 @@ from kinema.storage.output_checks import check_not_input
 from kinema.storage.output_file import OutputFile, is_temporary_of, publish, write_index
 from kinema.trajectory import Trajectory
 
-__all__ = [
-    "BlockFile",
-    "Growing",
-    "RecordFile",
-    "block_file",
-    "is_published",
-    "item_of_atoms",
-    "items_of_convert",
-    "record_file",
-]
-
 T = TypeVar("T", bound="_ResumableFile")
 
 

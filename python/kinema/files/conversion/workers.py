@@ -32,8 +32,6 @@ from kinema.storage.output_file import machine
 if TYPE_CHECKING:
     from mpi4py import MPI
 
-__all__ = ["EncoderRecipe", "write_on_workers"]
-
 # encoded bytes in flight, of all workers
 _WINDOW = 64 << 20
 # least number of pieces per worker, if there are enough frames

@@ -18,8 +18,6 @@ from kinema.storage.hdf5.chunks import read_series
 from kinema.storage.hdf5.file import numbers, object_key
 from kinema.storage.hdf5.text import attribute
 
-__all__ = ["Contents", "ParticlesGroup", "TimedElement", "axis_of", "contents_of", "group_of", "steps_of"]
-
 Key = tuple[Any, ...]
 
 

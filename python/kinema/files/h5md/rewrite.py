@@ -29,8 +29,6 @@ from kinema.storage.hdf5.output import NewFile, hdf5_errors
 from kinema.storage.hdf5.storage import create_dataset, write_dataset
 from kinema.storage.output_checks import check_not_input
 
-__all__ = ["Written", "total_bytes", "write"]
-
 # copied objects may use all that their file's version of HDF5 allows; new objects are of version 1.8
 _LIBVER = ("v108", "latest")
 

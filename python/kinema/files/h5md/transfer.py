@@ -29,8 +29,6 @@ from kinema.storage.hdf5.filters import encoded_by_core, filters_of
 from kinema.storage.hdf5.rounding import Rounding
 from kinema.storage.hdf5.storage import Storage, write_chunks
 
-__all__ = ["TILES_IN_MEMORY", "MovedDataset", "move", "read_back"]
-
 Advance = Callable[[int], None]
 
 # two tiles, encoded chunks, and the reader's buffers

@@ -29,8 +29,6 @@ from kinema.storage.hdf5.rounding import Rounding
 from kinema.storage.output_checks import is_stream
 from kinema.storage.output_file import machine
 
-__all__ = ["EncodedTile", "Tile", "TileReader", "copying", "read_tile", "rounded", "shares"]
-
 Copy = Callable[[Sequence[FrameRange], IO[bytes]], None]
 
 # rows [start, stop), columns [first, last); the columns are (0, 1) if rows are single numbers

@@ -15,9 +15,6 @@ from kinema.base.input_files import open_text
 from kinema.base.printable import printable
 from kinema.formats.external.frames import EXTERNAL, FrameReader
 
-__all__ = ["COUNTED", "LineCount", "count_frames", "refuse_other_atoms"]
-
-
 # most digits of a number of atoms
 _DIGITS = 18
 

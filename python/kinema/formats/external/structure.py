@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from kinema.model.atom_table import Atoms
 
-__all__ = ["MOST_FACTOR", "SUFFIXES", "write_structure"]
-
 SUFFIXES = (".pdb", ".gro")
 #: the largest number that the columns of a PDB file hold for a B factor, angstrom^2
 MOST_FACTOR = 999.99

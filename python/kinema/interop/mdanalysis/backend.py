@@ -24,8 +24,6 @@ from kinema.interop.mdanalysis.kept_universes import KeptUniverses, loaded
 from kinema.runners import Runner, choose_runner
 from kinema.runners.local.processes import ProcessesRunner
 
-__all__ = ["Backend"]
-
 
 class Backend(BackendBase):  # type: ignore[misc]
     """For `AnalysisBase.run(backend=Backend("dask"), unsupported_backend=True, n_parts=...)`.

@@ -24,8 +24,6 @@ from MDAnalysis.coordinates.memory import MemoryReader
 from kinema.base.errors import os_errors
 from kinema.base.serialisation import serialize
 
-__all__ = ["KeptUniverses"]
-
 # Universes that a worker keeps at a time
 _MOST = 4
 # attributes that each Universe has; all others are the user's

@@ -14,8 +14,6 @@ from kinema.base.prefetch import Prefetcher
 from kinema.model.frame import frame_bytes
 from kinema.model.selection.frames import FrameSelection
 
-__all__ = ["ReadAhead", "dimensions"]
-
 # blocks begin small and double, so that a loop that is left early has cost little
 _FIRST_BLOCK = 8
 # default memory of two blocks

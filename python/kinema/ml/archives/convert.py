@@ -23,8 +23,6 @@ from kinema.storage.hdf5.filters import Compression
 from kinema.storage.hdf5.output import GrowingFile, NewFile, OutputPart
 from kinema.storage.output_checks import check_not_input, check_target
 
-__all__ = ["ConvertedSamples", "convert", "plan_conversion"]
-
 SUFFIXES = (".h5", ".hdf5")
 
 

@@ -21,8 +21,6 @@ from kinema.ml.archives.tasks import ThreadBuffers, carry_out
 from kinema.ml.archives.writers import GrowingArchive, PlacedArchive
 from kinema.ml.stored.samples import samples_of
 
-__all__ = ["ReadBack", "WritePass"]
-
 Stopped = Callable[[], bool]
 
 

@@ -10,8 +10,6 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ThreadBuffers", "WholeRows", "carry_out"]
-
 T = TypeVar("T")
 
 # seconds between two reports

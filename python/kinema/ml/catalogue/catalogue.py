@@ -11,8 +11,6 @@ from kinema.ml.catalogue.container import CatalogueFile
 from kinema.ml.catalogue.entry import Entry, EntryPlace
 from kinema.trajectory import Trajectory
 
-__all__ = ["Catalogue"]
-
 _LISTED = 5
 
 

@@ -30,8 +30,6 @@ from kinema.base.input_files import open_regular
 from kinema.base.resources import physical_memory
 from kinema.storage.output_file import write_whole
 
-__all__ = ["CatalogueFile", "CatalogueWriter", "write_catalogue"]
-
 _MAGIC = b"KINEMACT"
 _VERSION = 2
 _START = struct.Struct("<8sIIQQQ16s")

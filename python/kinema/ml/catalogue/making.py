@@ -36,8 +36,6 @@ from kinema.storage.output_checks import check_not_input, is_stream
 from kinema.storage.output_file import reservations, reserve
 from kinema.trajectory.opening import open as open_trajectory
 
-__all__ = ["UNREADABLE", "CatalogueMade", "each_in_order", "extend_catalogue", "lead", "make_catalogue", "runner_for"]
-
 T = TypeVar("T")
 
 UNREADABLE = ("error", "leave-out")

@@ -20,8 +20,6 @@ from kinema.storage.hdf5.output import hdf5_errors, written_in_place
 from kinema.storage.hdf5.storage import Storage, create_dataset
 from kinema.trajectory import UNITS
 
-__all__ = ["Npy", "Npz", "SamplesH5"]
-
 _COPIED = 4 << 20
 # approximate bytes in an HDF5 file besides values
 _STRUCTURE = 4096

@@ -17,8 +17,6 @@ from kinema.formats.h5md.units import DIMENSIONS, parse
 from kinema.ml.export.source import ExportSource
 from kinema.ml.frames import FrameDataset
 
-__all__ = ["ENERGY_NAMES", "FORCE_TO_EV", "Energies", "converted", "elements_of"]
-
 # labels that are the energy if none is named
 ENERGY_NAMES = ("energy", "potential_energy")
 _EV_ANGSTROM = parse("eV angstrom-1")

@@ -16,8 +16,6 @@ from kinema.base.notes import emit
 from kinema.ml.dataset import Dataset
 from kinema.ml.loading.gathers import Gather
 
-__all__ = ["NodePrefetch", "local_ranks", "prefetch_for"]
-
 # reads planned at a time: some 20 MiB, and time that a thread takes from others
 _PLANNED = 100_000
 _FIRST_PLANNED = 2_000

@@ -13,8 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from kinema.base.errors import ArgumentError, OutOfRangeError
 from kinema.ml.loading.permutation import VERSION, derived_key, permuted
 
-__all__ = ["Order"]
-
 # uses of a key
 _EXACT, _CHUNKS, _WINDOWS, _REST, _PLACE = range(5)
 _MOST_SAMPLES = 1 << 62

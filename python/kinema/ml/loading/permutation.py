@@ -21,8 +21,6 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["VERSION", "derived_key", "permuted"]
-
 # of the construction; another construction gives other orders and has another number
 VERSION = 1
 

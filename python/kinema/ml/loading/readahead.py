@@ -11,8 +11,6 @@ from itertools import chain
 from time import perf_counter
 from typing import Generic, NamedTuple, TypeVar
 
-__all__ = ["Readahead"]
-
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 

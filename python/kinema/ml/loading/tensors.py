@@ -28,8 +28,6 @@ from kinema.ml.batch import Batch
 from kinema.ml.loading.buffers import Buffers
 from kinema.ml.processes import ProcessLocal
 
-__all__ = ["TensorBatch", "shared_buffers", "tensors_of"]
-
 # batches whose shared memory is kept: being read, sent, or in use in the other process
 _KEPT = 32
 _FILES = "/proc/{}/fd"

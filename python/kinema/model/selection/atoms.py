@@ -17,8 +17,6 @@ from kinema.base.frozen_dataclass import dataclass
 from kinema.model.topology import CHANGING_HINT, Topology, has_changing_words, is_atom_group, is_updating
 from kinema.model.within import Within
 
-__all__ = ["AtomChoice", "Selection"]
-
 # what users may write; Any: an MDAnalysis AtomGroup
 AtomChoice = Any
 

@@ -17,8 +17,6 @@ from kinema.model.selection_tree import Expression, fixed, intersection, labels_
 from kinema.model.topology import Topology, is_atom_group, is_updating
 from kinema.model.within import Within
 
-__all__ = ["ChangingSelection", "resolve"]
-
 
 @dataclass(frozen=True, eq=False)
 class ChangingSelection(Selection):

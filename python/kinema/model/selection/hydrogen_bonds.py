@@ -17,8 +17,6 @@ from kinema.base.notes import emit
 from kinema.base.printable import counted
 from kinema.model.atom_table import Atoms
 
-__all__ = ["BondingAtoms", "bonding_atoms", "guess_acceptors", "guess_donors", "guess_hydrogens", "selection_of"]
-
 # lightest and heaviest hydrogen, u, and its least charge; the charge below which an atom is an acceptor or a donor
 _MIN_MASS, _MAX_MASS, _MIN_CHARGE = 0.9, 1.1, 0.3
 _MAX_CHARGE = -0.5

@@ -23,8 +23,6 @@ from kinema.parallel.rank_file import FileRequest
 from kinema.parallel.rank_frames import RankFrame
 from kinema.parallel.serial import whole_vectors
 
-__all__ = ["GatheredChunks"]
-
 _TAG = 7
 
 

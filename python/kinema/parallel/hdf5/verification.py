@@ -19,8 +19,6 @@ from kinema.parallel.rank_file import FileRequest
 from kinema.parallel.verification import shift_between_nodes
 from kinema.storage.hdf5.file import open_checked
 
-__all__ = ["RowVerification"]
-
 _BYTES = 8 << 20
 
 

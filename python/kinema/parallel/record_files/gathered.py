@@ -19,8 +19,6 @@ from kinema.parallel.record_files.shared_records import UNFINISHED, SharedRecord
 from kinema.parallel.record_files.stamps import Stamp
 from kinema.parallel.serial import whole_vectors
 
-__all__ = ["GatheredRecords"]
-
 FIELDS = ("positions",)
 
 

@@ -13,8 +13,6 @@ from kinema.formats.given_frames import LastStamps
 from kinema.parallel.rank_file import FileState
 from kinema.parallel.rank_frames import RankFrame
 
-__all__ = ["FrameStamps", "NotedLosses", "Stamp"]
-
 Columns = tuple[list[int], list[float]]
 
 

@@ -26,8 +26,6 @@ from kinema.report.figures.style import (
 )
 from kinema.report.ranks import RankSeries, gap_numbers, workload_ratios
 
-__all__ = ["draw_ratios"]
-
 Draw = Callable[[Axes], None]
 # numbers of ranks with lines of their own in panels over R_comp/IO
 _MOST_NUMBERS = 6

@@ -16,8 +16,6 @@ from kinema.storage.output_file import write_whole
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["TraceColumns", "side_by_side"]
-
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 

@@ -13,8 +13,6 @@ from kinema.report.traces.tables import SIZES, Distribution, FunctionRow
 if TYPE_CHECKING:
     from kinema.report.traces.summary import TimeSplit, TraceSummary
 
-__all__ = ["column_rows", "columns_text", "size_classes", "summary_text"]
-
 _NOT_TRACED = "-"
 _FUNCTIONS = 24
 _FILES = 8

@@ -17,8 +17,6 @@ from kinema.runners.calls import CalledFunction, Received
 from kinema.runners.dask.task_submitter import TaskSubmitter
 from kinema.runners.dask.tasks import TaskFailure, task_error, task_failure
 
-__all__ = ["OrderedTasks", "make_bytes"]
-
 # seconds between two polls for results
 _TICK = 0.1
 

@@ -31,8 +31,6 @@ from kinema.runners.reduction import Leaves, describe_leaves
 from kinema.runners.stalls import Stall
 from kinema.runners.worker_timer import WorkerTimer
 
-__all__ = ["PassWorkers", "WorkerHandle", "WorkerPool"]
-
 # seconds to wait for a killed process: it may hang in a call to a file server that does not answer
 _PATIENCE = 10.0
 

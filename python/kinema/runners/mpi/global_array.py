@@ -21,8 +21,6 @@ from kinema.base.errors import ArgumentError, MemoryLimitError, OutOfRangeError,
 from kinema.model.selection.frames import FrameSelection
 from kinema.runners.mpi.communicator import Ranks, sleep_between
 
-__all__ = ["FreeRows", "GlobalArray", "GlobalRows", "pack_arrays", "unpack_arrays"]
-
 # "frames": their numbers; "time"; "values"; "table": all of them side by side as float64
 Name = Literal["frames", "time", "values", "table"]
 

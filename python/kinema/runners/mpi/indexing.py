@@ -14,8 +14,6 @@ from kinema import _core
 from kinema.cache.counts import add_counts, take_counts
 from kinema.runners.mpi.communicator import Ranks, RemoteError, answer_until, sleep_between
 
-__all__ = ["FindFrames", "find_frames", "search"]
-
 # part, first byte, the byte after the last
 Range = tuple[int, int, int]
 

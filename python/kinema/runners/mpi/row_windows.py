@@ -19,8 +19,6 @@ from kinema.runners.mpi.global_array import GlobalArray, GlobalRows, Name
 from kinema.runners.mpi.session import MPISession
 from kinema.runners.worker_timer import WorkerTimer
 
-__all__ = ["RowsOfPass"]
-
 # type and shape of a row
 Kind = tuple[np.dtype[Any], tuple[int, ...]]
 

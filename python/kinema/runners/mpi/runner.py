@@ -58,8 +58,6 @@ from kinema.runners.mpi.root import RootRank
 from kinema.runners.mpi.row_windows import RowsOfPass
 from kinema.runners.mpi.session import MPISession, RunEnded, Shutdown
 
-__all__ = ["MPIRunner"]
-
 T = TypeVar("T")
 Where = Literal["root", "all", "spread"]
 

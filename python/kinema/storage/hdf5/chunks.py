@@ -23,15 +23,6 @@ from kinema.storage.hdf5.file import OpenFile, check_claim, object_key, reading
 from kinema.storage.hdf5.filters import filters_of
 from kinema.storage.hdf5.stored_dataset import NOT_STORED, StoredDataset
 
-__all__ = [
-    "NeedsLibrary",
-    "complete_rows",
-    "numeric_type",
-    "read_series",
-    "stored_array",
-    "take_rows",
-]
-
 _H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS = 2
 # most elements of a chunk grid without storage that a file of few bytes may claim
 _FREE_HOLES = 1 << 22

@@ -36,8 +36,6 @@ from kinema.base.errors import CorruptFileError, TruncatedFileError, Unsupported
 from kinema.storage.hdf5.chunk_index import TREE, TREE_HEAD, ChunkEntry, chunk_entries, node_head, with_end_of_file
 from kinema.storage.output_file import lock_alone
 
-__all__ = ["CommittedFile", "NewBytes"]
-
 # bytes that the kernel is asked to write at a time
 _WRITEBACK_BYTES = 8 << 20
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"

@@ -16,16 +16,6 @@ from kinema.storage.hdf5.journal import CommittedFile, NewBytes
 from kinema.storage.output_checks import check_no_link, check_target
 from kinema.storage.output_file import OutputFile, publish
 
-__all__ = [
-    "GrowingFile",
-    "NewFile",
-    "OutputPart",
-    "OutputPartFile",
-    "damaged_file_errors",
-    "hdf5_errors",
-    "written_in_place",
-]
-
 # HDF5's format of version 1.8, which H5MD recommends. It is the latest format in which a killed process leaves files
 # readable: later formats mark a file that is open for writing, and refuse it afterwards.
 LIBVER = ("v108", "v108")

@@ -22,22 +22,6 @@ from kinema import _core
 from kinema.base.errors import ArgumentError
 from kinema.storage.hdf5.filters import GZIP, Compression, Filters, built_in_filters, encodable, filters_of, set_filters
 
-__all__ = [
-    "CHUNK_BYTES",
-    "KEEP",
-    "LAYOUTS",
-    "Layout",
-    "Storage",
-    "VirtualBox",
-    "create_dataset",
-    "dataset_in_memory",
-    "has_tiny_chunks",
-    "rechunked_series",
-    "series_storage",
-    "write_chunks",
-    "write_dataset",
-]
-
 CHUNK_BYTES = 1 << 20
 # Chunks of layout "atoms" are filled frame by frame, so this many bytes of a field are held in memory.
 TIME_SERIES_BYTES = 128 << 20

@@ -24,8 +24,6 @@ from kinema.studies.launching import mpi_launcher
 from kinema.studies.run_files import RunFiles
 from kinema.trajectory.opening import open as open_trajectory
 
-__all__ = ["MOST_RANKS", "RealRuns"]
-
 # a rank takes about 37 MB of memory
 MOST_RANKS = 128
 

@@ -22,8 +22,6 @@ from kinema.studies.write_strategies.outcome import WriteRun
 from kinema.studies.write_strategies.study import StudyFiles, report_files, report_study
 from kinema.studies.write_strategies.summary import WriteStudy
 
-__all__ = ["STRATEGIES", "WriteLaboratory"]
-
 STRATEGIES = ("serial", "direct", "mpiio-collective")
 _RECORDS = {"ascii": ASCII, "binary": BINARY}
 # ROMIO's name for the number of ranks that write in collective calls

@@ -21,8 +21,6 @@ from kinema.storage.hdf5.file import reading
 from kinema.storage.hdf5.filters import filters_of, missing_filters
 from kinema.storage.hdf5.stored_dataset import NOT_STORED, StoredDataset
 
-__all__ = ["MpioFiles", "MpioRows", "MpioSet", "RowRange", "bound", "evenly_spaced", "sets_of", "through_mpio"]
-
 _FIELDS: tuple[Literal["positions", "velocities", "forces", "cell"], ...] = (
     "positions",
     "velocities",

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from kinema.report.figures.machines import Speeds
 
-__all__ = ["check_figure_options", "draw_figure", "draw_machine_figure", "gather_series"]
-
 Path = str | os.PathLike[str]
 
 _MB = 1e6

@@ -13,8 +13,6 @@ from kinema.report.ranks import RankGap, RankSeries, SeriesOrigin
 from kinema.studies.design import Setting
 from kinema.studies.results_log import read_results
 
-__all__ = ["FoundGaps", "find_gaps"]
-
 
 @dataclass(frozen=True)
 class FoundGaps:

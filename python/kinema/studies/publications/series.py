@@ -16,8 +16,6 @@ from kinema.base.errors import FileNotFound, os_errors
 from kinema.report.ranks import PUBLISHED, RankSeries, SeriesOrigin, Statistic
 from kinema.studies.publications.published import CONCURRENCY_2020, damaged_table, read_published, table_text
 
-__all__ = ["read_published_series"]
-
 Rows = Sequence[Mapping[str, str]]
 
 # names of the archive's files in words

@@ -11,8 +11,6 @@ from kinema.studies.sample_loading.design import AS_THEY_ARE, LAYOUTS, LoadingDe
 from kinema.studies.sample_loading.layouts import Samples, chunk_of
 from kinema.studies.sample_loading.measuring import LoopRow
 
-__all__ = ["Recommendation", "recommended"]
-
 # ratio of bytes that is worth a remark
 _SMALLER = 0.8
 

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from kinema.ml import Dataset, Loader, Order, SampleDataset
 from kinema.studies.sample_loading.design import SampleLayout
 
-__all__ = ["Loop", "Taken", "loop_of_kinema", "loops_of"]
-
 Taken = tuple[NDArray[np.int64], Mapping[str, Any]]
 """Numbers of the samples of a batch, and their values by array."""
 

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from kinema import _core
 from kinema.base.errors import ArgumentError, FileIOError
 
-__all__ = ["BinaryRecords", "RecordLayout", "read_binary"]
-
 RECORD = 24
 _HEAD_RECORDS = 5
 _FIELDS = ("positions", "velocities", "forces")

@@ -19,8 +19,6 @@ from kinema.studies.write_strategies.outcome import files_of
 from kinema.studies.write_strategies.pyrochlore import NAMES, Pyrochlore
 from kinema.trajectory.opening import open as open_trajectory
 
-__all__ = ["FileChecks"]
-
 _CHUNK = 8 << 20
 _BATCH = 1 << 17
 _MEMORY = "4 GiB"

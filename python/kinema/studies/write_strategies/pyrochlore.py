@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from kinema.base.errors import ArgumentError
 
-__all__ = ["LATTICE_CONSTANT", "SITES", "OwnAtoms", "Pyrochlore", "site_positions"]
-
 LATTICE_CONSTANT = 10.50
 """Angstrom."""
 OXYGEN_X = 0.345

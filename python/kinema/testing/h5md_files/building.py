@@ -15,28 +15,6 @@ from numpy.typing import NDArray
 
 from kinema.testing.synthetic import random_walk
 
-__all__ = [
-    "CASES",
-    "EV",
-    "KCAL",
-    "N_ATOMS",
-    "N_FRAMES",
-    "TRICLINIC",
-    "ConformanceFile",
-    "Expected",
-    "add_box",
-    "add_element",
-    "case",
-    "clock",
-    "particles_all",
-    "plain_file",
-    "replace_positions",
-    "scaled",
-    "small_file",
-    "start_h5md",
-    "walk",
-]
-
 N_FRAMES, N_ATOMS = 7, 5
 """Sizes of the files, unless a case needs others."""
 

@@ -11,8 +11,6 @@ from kinema.runners.local.interpreter import module_command
 from kinema.testing.programs.children import start_child
 from kinema.testing.programs.forks import ForkedProgram, Forks
 
-__all__ = ["DaskCluster", "dask_forks"]
-
 # seconds after which something that is waited for does not come any more
 PATIENCE = 120
 

@@ -26,8 +26,6 @@ from typing import Any
 
 from kinema.base import notes
 
-__all__ = ["StandingRanks"]
-
 # members of a class besides functions
 _METHODS = (classmethod, staticmethod, property)
 # until all ranks have answered; and, after one has failed, until the others have, as they may wait for it in vain

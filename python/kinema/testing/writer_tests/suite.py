@@ -18,9 +18,6 @@ from kinema.testing.writer_tests.case import HOWS, How, WriterCase
 from kinema.testing.writer_tests.extremes import check_kept, extreme_frames
 from kinema.testing.written import lost_aspects
 
-__all__ = ["WriterTests"]
-
-
 # each example rewrites its file, so that all can use one folder
 _ANY_FRAMES = settings(
     deadline=None,

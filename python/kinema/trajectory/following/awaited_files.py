@@ -19,8 +19,6 @@ from kinema.base.input_files import is_hdf5, open_regular
 from kinema.cache.waiting import POLL
 from kinema.formats import h5md
 
-__all__ = ["TROUBLE", "Status", "is_of_beginning", "status_of", "when_there"]
-
 T = TypeVar("T")
 Status = tuple[int, int, int, int] | None
 

@@ -22,8 +22,6 @@ from kinema import _core
 from kinema.base.resources import default_memory, default_open_files, default_workers, physical_memory
 from kinema.report.machine import hdf5_library, mpi_library
 
-__all__ = ["PROBES", "ProbeResult"]
-
 State = Literal["ok", "absent", "trouble"]
 
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from kinema.report import TraceSummary
     from kinema.report.ranks import RankSeries
 
-__all__ = ["FigureInputs", "print_figure", "print_table"]
-
 _SUFFIXES = (".csv", ".md")
 _SUMMARIES = "2024-summaries"
 

@@ -23,18 +23,6 @@ from kinema.storage.hdf5.chunks import NeedsLibrary, complete_rows, numeric_type
 from kinema.storage.hdf5.file import check_claim
 from kinema.storage.hdf5.virtual import Pieces, check_row_claim, check_sources, pieces_of
 
-__all__ = [
-    "LocatedElement",
-    "field_of",
-    "is_wide",
-    "locate",
-    "rows_of_rows",
-    "scale_of",
-    "stored_rows",
-    "through_library",
-    "unless_wrong",
-]
-
 T = TypeVar("T")
 
 

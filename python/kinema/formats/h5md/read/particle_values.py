@@ -18,8 +18,6 @@ from kinema.formats.h5md.read.fields import locate, stored_rows
 from kinema.formats.h5md.read.id_order import fill_of, occurring
 from kinema.storage.hdf5.virtual import values_of
 
-__all__ = ["Columns", "columns_of", "particle_values"]
-
 # data sets up to this size are compared row by row; for larger ones only the first and the last row
 _COMPARED = 16 << 20
 

@@ -18,8 +18,6 @@ from kinema import _core
 from kinema.base.errors import CorruptFileError
 from kinema.storage.hdf5.file import open_checked, reading
 
-__all__ = ["CellRows", "IdOrder", "Rows", "StoredRows", "Unwrapped", "from_lengths_and_angles"]
-
 Rows = Callable[[NDArray[np.int64]], NDArray[Any]]
 
 _CHUNK_CACHE = 8 << 20

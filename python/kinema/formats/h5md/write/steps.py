@@ -18,8 +18,6 @@ from kinema.formats.hdf5.encoding import Preparation
 from kinema.formats.hdf5.series import Series
 from kinema.storage.hdf5.storage import create_dataset, series_storage, write_dataset
 
-__all__ = ["StepAxis", "Stride"]
-
 Text = Callable[[Any, str, str], None]
 
 
