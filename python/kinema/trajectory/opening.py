@@ -221,17 +221,7 @@ def open(
     core_format = check_stated(format)
     if (stated_format := _full_name(core_format)) in FORMATS:
         _check_options(names[0], FORMATS[stated_format], stated_format, options)
-    others = ExternalOptions(
-        format=None
-        if format is None or check_stated(format) != EXTERNAL or format.upper() == EXTERNAL.upper()
-        else format,
-        reader=dict(options.get("reader_options") or {}),
-        units=hdf5.units,
-        axis=hdf5.axis,
-        absent=hdf5.absent,
-        topology=known,
-        timed=dt is not None,
-    )
+    others = _external_options(format, options, hdf5, known, timed=dt is not None)
     began = time.perf_counter()
     describe = functools.partial(h5md.describe, options=hdf5, index=policy)
     with _exchange_noted(known):
@@ -261,38 +251,22 @@ def open(
             node_cache=None if cache is None else cache.core,
         )
     opening = {"trajectory": time.perf_counter() - began}
-    stated = _stated_of(hdf5)
-    stated |= {
-        name: f"{value:g} ps"
-        for name, value in {"dt": dt, "time_offset": time_offset, "t0": t0}.items()
-        if value is not None
-    }
-    if units:
-        stated["units"] = ", ".join(f"{name} {unit}" for name, unit in sorted(units.items()))
     found = format_named(core.format)
     if found.through_mdanalysis:
         _refuse_exchanged(names[0], known)
-    if reader := options.get("reader_options"):
-        stated["reader_options"] = ", ".join(f"{name} {value!r}" for name, value in sorted(reader.items()))
+    stated = _stated_of(hdf5, {"dt": dt, "time_offset": time_offset, "t0": t0}, units, options.get("reader_options"))
     _check_options(names[0], found, core.format, options)
     if known is None and (own_atoms := found.own_atoms(names[0], core.n_atoms)) is not None:
         known = Topology(own_atoms)
-    if not core.hdf5:
-        axis = options.get("axis")
-        if axis is not None and core.may_lack_fields:
-            raise ArgumentError(
-                f"{names[0]}: axis is not for {core.format}, each frame of which says what it has; "
-                "choose frames with frames="
-            )
-        if axis is not None and axis not in core.fields:
-            vectors = ", ".join(name for name in core.fields if name in VECTOR_FIELDS)
-            raise ArgumentError(f"{names[0]}: {core.format} has no {axis} for axis=, only {vectors or 'nothing'}")
-        if cache is not None and found.through_mdanalysis:
-            emit([f"{names[0]}: is read by MDAnalysis, from the file itself: the node cache {cache.root} is not used"])
-        return Trajectory(core, known, opening=opening, stated=stated, given=files)
-    own = h5md.atoms_source(names[0], hdf5) if known is None else None
-    known = known if own is None else Topology(own)
-    return Trajectory(core, known, hdf5=hdf5, opening=opening, stated=stated, given=files)
+    if core.hdf5:
+        own = h5md.atoms_source(names[0], hdf5) if known is None else None
+        known = known if own is None else Topology(own)
+        return Trajectory(core, known, hdf5=hdf5, opening=opening, stated=stated, given=files)
+    if hdf5.axis is not None:
+        _check_axis(names[0], core, hdf5.axis)
+    if cache is not None and found.through_mdanalysis:
+        emit([f"{names[0]}: is read by MDAnalysis, from the file itself: the node cache {cache.root} is not used"])
+    return Trajectory(core, known, opening=opening, stated=stated, given=files)
 
 
 @functools.cache
@@ -302,11 +276,49 @@ def open_arguments() -> tuple[str, ...]:
     return (*(one.name for one in named if one.kind is not one.VAR_KEYWORD), *OPEN_DEFAULTS)
 
 
-def _stated_of(hdf5: h5md.H5mdOptions) -> dict[str, str]:
+def _external_options(
+    format: str | None, options: Mapping[str, Any], hdf5: h5md.H5mdOptions, topology: Topology | None, *, timed: bool
+) -> ExternalOptions:
+    """The options for files that are read through MDAnalysis."""
+    own = format is None or check_stated(format) != EXTERNAL or format.upper() == EXTERNAL.upper()
+    return ExternalOptions(
+        format=None if own else format,
+        reader=dict(options.get("reader_options") or {}),
+        units=hdf5.units,
+        axis=hdf5.axis,
+        absent=hdf5.absent,
+        topology=topology,
+        timed=timed,
+    )
+
+
+def _stated_of(
+    hdf5: h5md.H5mdOptions,
+    times: Mapping[str, float | None],
+    units: Mapping[str, str] | None,
+    reader: Mapping[str, Any] | None,
+) -> dict[str, str]:
     """The user's statements about files, by option, in the order of records of runs."""
     order = dict.fromkeys(("particles", "dataset", "units", "axis", "absent", *names_of(H5mdReading)))
     defaults = h5md.H5mdOptions()
-    return {name: str(getattr(hdf5, name)) for name in order if getattr(hdf5, name) != getattr(defaults, name)}
+    stated = {name: str(getattr(hdf5, name)) for name in order if getattr(hdf5, name) != getattr(defaults, name)}
+    stated |= {name: f"{value:g} ps" for name, value in times.items() if value is not None}
+    if units:
+        stated["units"] = ", ".join(f"{name} {unit}" for name, unit in sorted(units.items()))
+    if reader:
+        stated["reader_options"] = ", ".join(f"{name} {value!r}" for name, value in sorted(reader.items()))
+    return stated
+
+
+def _check_axis(path: str, core: _core.Trajectory, axis: str) -> None:
+    """Raises ArgumentError if a file that is not HDF5 cannot have its frames chosen by this field."""
+    if core.may_lack_fields:
+        raise ArgumentError(
+            f"{path}: axis is not for {core.format}, each frame of which says what it has; choose frames with frames="
+        )
+    if axis not in core.fields:
+        vectors = ", ".join(name for name in core.fields if name in VECTOR_FIELDS)
+        raise ArgumentError(f"{path}: {core.format} has no {axis} for axis=, only {vectors or 'nothing'}")
 
 
 def _full_name(format: str | None) -> str:
