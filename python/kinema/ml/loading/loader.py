@@ -32,8 +32,6 @@ from kinema.ml.processes import ProcessLocal
 from kinema.ml.statistics.normalised import Normalised
 from kinema.ml.statistics.statistics import Statistics
 
-__all__ = ["Loader", "LoaderTimes"]
-
 # one being read, one ready, one in use by the loop
 _BATCHES_AT_LEAST = 3
 # if no limit is given: enough to bridge a slow read, without taking more of the machine
