@@ -187,9 +187,7 @@ impl Arguments {
     }
 
     /// Refuses arguments that were not requested.
-    ///
-    /// # Errors
-    /// `InvalidArgument`, naming the first one.
+    /// Errors: `InvalidArgument`, naming the first one.
     pub(crate) fn check_known(&self) -> Result<()> {
         let known = self.known.borrow();
         let Some(name) = self.named.keys().find(|name| !known.contains(name.as_str())) else { return Ok(()) };

@@ -26,9 +26,7 @@ const WHOLE: f64 = 1.5 * (1_u64 << 52) as f64;
 
 impl Bins {
     /// `bins` of the range from `least`, by default 0, to `most`.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for a range that is empty or not finite, and for no bins or 2^32 and more.
+    /// Errors: `InvalidArgument` for a range that is empty or not finite, and for no bins or 2^32 and more.
     pub(crate) fn from_arguments(arguments: &Arguments) -> Result<Self> {
         let least = if arguments.has("least") { arguments.number("least")? } else { 0.0 };
         let (most, n) = (arguments.number("most")?, arguments.count("bins", 1)?);

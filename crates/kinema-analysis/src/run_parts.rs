@@ -10,9 +10,7 @@ pub(crate) struct RunParts(Vec<u64>);
 
 impl RunParts {
     /// The argument "blocks": the first frame of each part; by default all frames are one part.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for numbers that do not ascend, or for none.
+    /// Errors: `InvalidArgument` for numbers that do not ascend, or for none.
     pub(crate) fn from_arguments(arguments: &Arguments) -> Result<Self> {
         let firsts = arguments.optional_numbers("blocks")?.unwrap_or(&[0.0]);
         if firsts.is_empty() || !firsts.is_sorted_by(|a, b| a < b) || firsts[0] < 0.0 {

@@ -9,9 +9,7 @@ fn invalid(what: String) -> Error {
 }
 
 /// Checks that there is one finite, non-negative weight for each of `n_atoms` atoms.
-///
-/// # Errors
-/// `InvalidArgument`, naming the first weight that does not fit.
+/// Errors: `InvalidArgument`, naming the first weight that does not fit.
 pub(crate) fn check_each(weights: &[f64], n_atoms: usize) -> Result<()> {
     if weights.len() != n_atoms {
         return Err(invalid(format!("wrong number of weights, expected {n_atoms}, found {}", weights.len())));
@@ -23,9 +21,7 @@ pub(crate) fn check_each(weights: &[f64], n_atoms: usize) -> Result<()> {
 }
 
 /// Checks that there is one finite, non-negative weight for each of `n_atoms` atoms, and that not all are zero.
-///
-/// # Errors
-/// As [`check_each`].
+/// Errors as [`check_each`].
 pub(crate) fn check_weights(weights: &[f64], n_atoms: usize) -> Result<()> {
     check_each(weights, n_atoms)?;
     let sum: f64 = weights.iter().sum();
@@ -36,9 +32,7 @@ pub(crate) fn check_weights(weights: &[f64], n_atoms: usize) -> Result<()> {
 }
 
 /// The weights divided by their mean, as MDAnalysis.analysis.rms.rmsd has them: they sum up to the number of atoms.
-///
-/// # Errors
-/// As [`check_weights`].
+/// Errors as [`check_weights`].
 pub(crate) fn relative_to_mean(weights: &[f64], n_atoms: usize) -> Result<Vec<f64>> {
     check_weights(weights, n_atoms)?;
     let mean = weights.iter().sum::<f64>() / n_atoms as f64;
@@ -49,9 +43,7 @@ pub(crate) fn relative_to_mean(weights: &[f64], n_atoms: usize) -> Result<Vec<f6
 }
 
 /// Checks that `reference` holds x, y, z of at least one atom and nothing else, all finite; returns the atoms.
-///
-/// # Errors
-/// `InvalidArgument`, naming what does not fit.
+/// Errors: `InvalidArgument`, naming what does not fit.
 pub(crate) fn reference_atoms(reference: &[f64]) -> Result<&[[f64; 3]]> {
     let (atoms, rest) = reference.as_chunks::<3>();
     if !rest.is_empty() {

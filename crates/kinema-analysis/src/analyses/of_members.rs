@@ -44,9 +44,7 @@ pub(super) struct MemberScratch {
 
 /// The kernel of a quantity for the arguments `group` (see [`ChangingGroup`]) and `masses`, one for each atom that can be
 /// in the group, all 1 by default.
-///
-/// # Errors
-/// As [`ChangingGroup::new`]; `InvalidArgument` for masses that do not fit.
+/// Errors as [`ChangingGroup::new`]; `InvalidArgument` for masses that do not fit.
 pub(super) fn kernel<Q: OfAtoms>(arguments: &Arguments, quantity: Q) -> Result<Arc<dyn AnyKernel>> {
     let group = ChangingGroup::from_arguments(arguments, "group")?;
     let n_candidates = group.candidates().len();

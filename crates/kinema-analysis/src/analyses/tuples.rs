@@ -58,9 +58,7 @@ pub(super) struct Tuples<T, const N: usize> {
 impl<T: TupleNumber<N>, const N: usize> Tuples<T, N> {
     /// Reads the argument with the tuples, atom indices (n, N); the nearest images are used unless `minimum_image` is
     /// false.
-    ///
-    /// # Errors
-    /// `InvalidArgument` or `OutOfRange` for wrong arguments.
+    /// Errors: `InvalidArgument` or `OutOfRange` for wrong arguments.
     pub(super) fn from_arguments(arguments: &Arguments) -> Result<Self> {
         let (tuples, minimum_image) = (arguments.atom_tuples(T::TUPLES)?, arguments.flag("minimum_image", true)?);
         Ok(Self { cpu: arguments.cpu(), tuples, minimum_image, of: PhantomData })
@@ -78,9 +76,7 @@ impl<T: TupleNumber<N>, const N: usize> Tuples<T, N> {
     }
 
     /// The number of each tuple in a frame.
-    ///
-    /// # Errors
-    /// `Corrupt` for a position or cell that is not finite.
+    /// Errors: `Corrupt` for a position or cell that is not finite.
     pub(super) fn numbers(&self, frame: &Frame<'_>, values: &mut [f64]) -> Result<()> {
         let row = frame.positions(0);
         let mut atoms = [Points::row(&[])?; N];

@@ -28,9 +28,7 @@ enum Images<'a> {
 
 impl<'a> Cylinder<'a> {
     /// A cylinder of two radii, angstrom, from the lower to the upper `z` from its centre.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if it is wider or longer than an edge of a cell in which images are chosen in turn.
+    /// Errors: `InvalidArgument` if it is wider or longer than an edge of a cell in which images are chosen in turn.
     pub(super) fn new(
         (lattice, cell): (&'a Lattice, &Cell),
         center: Vector,

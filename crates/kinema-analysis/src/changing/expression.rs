@@ -105,10 +105,8 @@ impl Expression {
     /// `["near", of, inner, outer]`, `["sphere", of, inner, outer]`, `["point", xyz, cutoff]`,
     /// `["cylinder", of, inner, outer, zmin, zmax]`, `["coordinate", axis, absolute, operator, value, tolerance]`,
     /// `["same coordinate", of, axis]`, `["share", of, labels]`, `["bonded", of, bonds]`, `["or", a, b]`, `["not", a]`.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for anything else, and for a number that is not finite; `OutOfRange` for an atom that the
-    /// trajectory does not have.
+    /// Errors: `InvalidArgument` for anything else, and for a number that is not finite; `OutOfRange` for an atom that
+    /// the trajectory does not have.
     pub(super) fn parse(given: &Argument, n_atoms: u32) -> Result<Self> {
         parse(given, n_atoms as usize, 0)
     }

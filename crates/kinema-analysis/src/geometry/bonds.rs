@@ -28,9 +28,7 @@ impl Results<'_> {
 }
 
 /// Checks that there are as many items in each column as results.
-///
-/// # Errors
-/// `Internal`
+/// Errors: `Internal`.
 pub(super) fn check_lengths(columns: &[Points<'_>], results: &Results<'_>) -> Result<()> {
     match columns.iter().map(Points::len).find(|&found| found != results.len()) {
         Some(found) => {

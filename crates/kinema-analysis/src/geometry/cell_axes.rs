@@ -26,17 +26,13 @@ pub(crate) struct CellAxes {
 
 impl CellAxes {
     /// The axes of a cell whose edges need not all be periodic.
-    ///
-    /// # Errors
-    /// `Corrupt` for a cell without a volume.
+    /// Errors: `Corrupt` for a cell without a volume.
     pub(crate) fn new(cell: &Cell, periodic: [bool; 3]) -> Result<Self> {
         Self::of_lattice(&Lattice::from_cell(cell)?, periodic)
     }
 
     /// The same, from the lattice of all three edges.
-    ///
-    /// # Errors
-    /// `Corrupt` for a lattice with fewer edges.
+    /// Errors: `Corrupt` for a lattice with fewer edges.
     pub(crate) fn of_lattice(lattice: &Lattice, periodic: [bool; 3]) -> Result<Self> {
         let dual = lattice.dual_of_edges();
         let [[ax, ay, az], [bx, by, bz], [cx, cy, cz]] = dual;

@@ -72,9 +72,7 @@ impl Center {
 }
 
 /// Checks that a row holds x, y and z of a number of atoms.
-///
-/// # Errors
-/// `Internal`
+/// Errors: `Internal`.
 pub(super) fn check_row(row: &[f32], n_atoms: usize) -> Result<()> {
     if row.len() != n_atoms * 3 {
         let what = format!("wrong number of coordinates in a row, expected {}, found {}", n_atoms * 3, row.len());

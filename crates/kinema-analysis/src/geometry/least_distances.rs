@@ -233,9 +233,7 @@ impl<I> Placed<'_, I> {
     }
 
     /// Finds the pairs of groups whose spheres may be within the cutoff, ascending, in cells.
-    ///
-    /// # Errors
-    /// As [`CellList::between`].
+    /// Errors as [`CellList::between`].
     fn find_candidates(&mut self, lattice: &Lattice, cutoff: f64) -> Result<()> {
         let n_groups = self.groups.len();
         let LeastScratch { spheres, cells, centers, candidates, .. } = &mut *self.scratch;

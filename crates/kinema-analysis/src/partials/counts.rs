@@ -174,10 +174,8 @@ impl Counts {
     }
 
     /// Restores the counts.
-    ///
-    /// # Errors
-    /// `Corrupt` if the bytes are not of this kernel, version and number of bins, or do not have the form in which they
-    /// are written.
+    /// Errors: `Corrupt` if the bytes are not of this kernel, version and number of bins, or do not have the form in
+    /// which they are written.
     pub(crate) fn from_bytes(id: &str, n_bins: usize, bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(id, bytes)?;
         reader.same(n_bins as u64, "number of bins")?;

@@ -84,9 +84,7 @@ impl Covariance {
     }
 
     /// Adds the positions of an atom set in all frames.
-    ///
-    /// # Errors
-    /// `Corrupt`, with the frame, for a position that is not finite.
+    /// Errors: `Corrupt`, with the frame, for a position that is not finite.
     pub(crate) fn add(
         &mut self,
         cpu: Cpu,
@@ -183,9 +181,7 @@ impl Covariance {
     }
 
     /// Restores the sums.
-    ///
-    /// # Errors
-    /// `Corrupt` if the bytes are not of this kernel, version and number of coordinates.
+    /// Errors: `Corrupt` if the bytes are not of this kernel, version and number of coordinates.
     pub(crate) fn from_bytes(id: &str, n_coordinates: usize, axes: usize, bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(id, bytes)?;
         reader.same(n_coordinates as u64, "number of coordinates")?;

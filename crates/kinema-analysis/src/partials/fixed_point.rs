@@ -21,9 +21,8 @@ pub(crate) struct FixedPoint {
 
 impl FixedPoint {
     /// The weights in the smallest unit with which the sum of all, in each of `n_frames` frames, fits into 64 bits.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for a weight that is not finite, and for so many frames that weights lose their digits.
+    /// Errors: `InvalidArgument` for a weight that is not finite, and for so many frames that weights lose their
+    /// digits.
     pub(crate) fn new(weights: &[f64], n_frames: u64) -> Result<Self> {
         let invalid = |what: String| Error::new(ErrorKind::InvalidArgument, what);
         if let Some((at, weight)) = weights.iter().enumerate().find(|(_, weight)| !weight.is_finite()) {
@@ -116,9 +115,7 @@ impl FixedSums {
     }
 
     /// Restores `n` sums.
-    ///
-    /// # Errors
-    /// `Corrupt` if the bytes are too few.
+    /// Errors: `Corrupt` if the bytes are too few.
     pub(crate) fn read(reader: &mut Reader<'_>, n: usize) -> Result<Self> {
         Ok(Self { sums: reader.numbers(n as u64, "sums in fixed point")? })
     }

@@ -45,8 +45,6 @@ pub struct Lists {
 
 impl Lists {
     /// Adds the rows of a frame: `add` appends them to the columns, the same number to each.
-    ///
-    /// # Errors
     /// Errors of `add`.
     pub(crate) fn add_frame(
         &mut self,
@@ -87,9 +85,7 @@ impl Lists {
     }
 
     /// "time" (n), ps; "first_row" (n + 1): frame i has the rows `first_row[i]..first_row[i + 1]`; and the columns.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if there is no frame.
+    /// Errors: `InvalidArgument` if there is no frame.
     pub(crate) fn results(self, id: &str, columns: &[ListColumn]) -> Result<Vec<ResultArray>> {
         let times: Vec<f64> = self.chunks.iter().flat_map(|chunk| chunk.times.iter().copied()).collect();
         if times.is_empty() {
@@ -141,9 +137,7 @@ impl Lists {
     }
 
     /// Restores the rows, as one chunk.
-    ///
-    /// # Errors
-    /// `Corrupt` if the bytes are not of this kernel, version and columns.
+    /// Errors: `Corrupt` if the bytes are not of this kernel, version and columns.
     pub(crate) fn from_bytes(id: &str, columns: &[ListColumn], bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(id, bytes)?;
         reader.same(columns.len() as u64, "number of columns")?;

@@ -62,9 +62,7 @@ impl Moments {
     }
 
     /// Adds the positions of an atom set in all frames.
-    ///
-    /// # Errors
-    /// `Corrupt`, with the frame, for a position that is not finite.
+    /// Errors: `Corrupt`, with the frame, for a position that is not finite.
     pub(crate) fn add(&mut self, cpu: Cpu, frames: &Frames<'_>, set: usize) -> Result<()> {
         self.add_rows(cpu, frames.all(Fields::POSITIONS, set), frames.rows());
         let finite = self.first.iter().all(|sum| sum.is_finite());
@@ -129,9 +127,7 @@ impl Moments {
     }
 
     /// Restores the sums.
-    ///
-    /// # Errors
-    /// `Corrupt` if the bytes are not of this kernel, version and number of coordinates.
+    /// Errors: `Corrupt` if the bytes are not of this kernel, version and number of coordinates.
     pub(crate) fn from_bytes(id: &str, order: Order, n_coordinates: usize, bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(id, bytes)?;
         reader.same(n_coordinates as u64, "number of coordinates")?;

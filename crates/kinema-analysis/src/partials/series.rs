@@ -100,9 +100,7 @@ impl<T: Number> Series<T> {
     }
 
     /// "time" (n), ps, and "values" (n, `width`).
-    ///
-    /// # Errors
-    /// `InvalidArgument` when there is no row.
+    /// Errors: `InvalidArgument` when there is no row.
     pub(crate) fn results(self, id: &str, width: usize) -> Result<Vec<ResultArray>> {
         let n = self.len();
         if n == 0 {
@@ -141,9 +139,7 @@ impl<T: Number> Series<T> {
     }
 
     /// Restores the rows, as one chunk.
-    ///
-    /// # Errors
-    /// `Corrupt` if the bytes are not of this kernel, version and width.
+    /// Errors: `Corrupt` if the bytes are not of this kernel, version and width.
     pub(crate) fn from_bytes(id: &str, width: usize, bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(id, bytes)?;
         reader.same(width as u64, "number of columns")?;

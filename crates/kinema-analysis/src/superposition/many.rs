@@ -61,9 +61,8 @@ fn invalid(what: impl Into<String>) -> Error {
 
 impl Structures {
     /// Structures of `n_atoms` atoms each, one after the other (row-major `structures x atoms x 3`, angstrom).
-    ///
-    /// # Errors
-    /// `InvalidArgument` for no structures, positions that are not finite or too far apart, and useless weights.
+    /// Errors: `InvalidArgument` for no structures, positions that are not finite or too far apart, and useless
+    /// weights.
     pub(crate) fn new(
         cpu: Cpu,
         positions: &[f32],
@@ -116,9 +115,7 @@ impl Structures {
     }
 
     /// Adds a structure with finite positions to a few.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for another number of atoms, and positions that are too far apart.
+    /// Errors: `InvalidArgument` for another number of atoms, and positions that are too far apart.
     pub(crate) fn prepare(&self, row: &[f32], few: &mut Few) -> Result<()> {
         let atoms = row.as_chunks::<3>().0;
         if atoms.len() != self.n_atoms {

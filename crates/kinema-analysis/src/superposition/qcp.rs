@@ -104,9 +104,7 @@ impl Reference {
     }
 
     /// Reference from a row with finite positions, for weights that are relative to their mean.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for positions that are too far apart.
+    /// Errors: `InvalidArgument` for positions that are too far apart.
     pub(crate) fn from_row(cpu: Cpu, row: &[f32], weights: Option<Vec<f64>>) -> Result<Self> {
         let atoms: Vec<[f64; 3]> = row.as_chunks::<3>().0.iter().map(|atom| atom.map(f64::from)).collect();
         Self::weighted(cpu, &atoms, weights)

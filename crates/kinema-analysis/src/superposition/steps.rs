@@ -22,9 +22,7 @@ impl Steps {
 
     /// The best rotation of `row` on the row `before`, whose positions are finite; `None` if `row` has positions that
     /// are not.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for positions that are too far apart.
+    /// Errors: `InvalidArgument` for positions that are too far apart.
     pub(crate) fn rotation(&self, before: &[f32], row: &[f32]) -> Result<Option<Matrix3>> {
         let reference = Reference::from_row(self.cpu, before, self.weights.clone())?;
         Ok(reference.best_motion(row).map(|motion| motion.rotation))

@@ -30,9 +30,7 @@ impl Labels {
     }
 
     /// Reads the argument `labels`.
-    ///
-    /// # Errors
-    /// As [`Labels::new`]; `InvalidArgument` if there is not one label for each atom.
+    /// Errors as [`Labels::new`]; `InvalidArgument` if there is not one label for each atom.
     pub(super) fn from_arguments(arguments: &Arguments) -> Result<Self> {
         let labels = arguments.index_rows::<1>("labels")?.as_flattened().to_vec();
         if labels.len() != arguments.n_atoms() as usize {

@@ -272,9 +272,7 @@ pub(crate) struct CellOfFrame {
 
 impl CellOfFrame {
     /// The cell of a frame.
-    ///
-    /// # Errors
-    /// As [`PeriodicCell::new`].
+    /// Errors as [`PeriodicCell::new`].
     pub(crate) fn get(&mut self, stamp: &Stamp) -> kinema_core::Result<&PeriodicCell> {
         let known = self.last.take().filter(|(cell, periodic, _)| *cell == stamp.cell && *periodic == stamp.periodic);
         let made = match known {

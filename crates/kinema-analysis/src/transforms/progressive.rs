@@ -32,9 +32,7 @@ pub(super) struct Progressive {
 
 impl Progressive {
     /// Reads the arguments `rotations` and `every`.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for values that are not matrices.
+    /// Errors: `InvalidArgument` for values that are not matrices.
     pub(super) fn from_arguments(fitted: AtomsAndReference, arguments: &Arguments) -> Result<Self> {
         let (stations, rest) = arguments.vectors("rotations")?.as_chunks::<3>();
         if stations.is_empty() || !rest.is_empty() {

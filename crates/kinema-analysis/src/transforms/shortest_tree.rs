@@ -40,9 +40,7 @@ impl Edge {
 }
 
 /// The edges of the shortest tree, in no order. If an image has no place, the fault names the point.
-///
-/// # Errors
-/// [`Fault`]
+/// Errors: [`Fault`].
 pub(super) fn shortest_tree(centres: &[Vector], cell: &PeriodicCell) -> Result<Vec<Edge>, Fault> {
     let mut search = Search::new(centres, cell);
     let mut edges = Vec::with_capacity(centres.len().saturating_sub(1));

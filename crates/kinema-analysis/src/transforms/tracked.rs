@@ -14,9 +14,7 @@ pub(super) struct Tracked {
 
 impl Tracked {
     /// For rows of `atoms`, and tables of `known` atoms, ascending.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for atoms of another trajectory.
+    /// Errors: `InvalidArgument` for atoms of another trajectory.
     pub(super) fn from_row(atoms: &AtomSelection, known: &AtomSelection) -> Result<Self> {
         let (expected, found) = (known.n_atoms(), atoms.n_atoms());
         if expected != found {

@@ -112,8 +112,7 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// # Errors
-    /// `Internal` if an index of a file of this format does not have the frame.
+    /// Errors: `Internal` if an index of a file of this format does not have the frame.
     pub(super) fn check_indexed(self, index: &Index, format: &'static str) -> Result<()> {
         if self.frame < index.n_frames() {
             return Ok(());
@@ -155,9 +154,7 @@ pub struct SegmentBytes<'a> {
 
 impl SegmentBytes<'_> {
     /// The first of the wanted frames that the segment holds values of.
-    ///
-    /// # Errors
-    /// `Internal` if it is a segment of other frames.
+    /// Errors: `Internal` if it is a segment of other frames.
     pub(super) fn first_wanted(&self, format: &'static str) -> Result<Wanted> {
         let found = self.wanted.get(self.segment.wanted.start as usize).copied();
         found.ok_or_else(|| {

@@ -379,9 +379,7 @@ pub(crate) fn first_lost(
 }
 
 /// Adds consecutive frames to an index; `frame` gives length, step and time (ps) of the first frame in the bytes.
-///
-/// # Errors
-/// `Internal` if the bytes are not whole frames.
+/// Errors: `Internal` if the bytes are not whole frames.
 pub(super) fn index_frames(
     records: &[u8],
     index: &mut TableBuilder,

@@ -74,9 +74,7 @@ pub(crate) fn no_planes() -> Error {
 }
 
 /// Values of a frame's field: three for each atom.
-///
-/// # Errors
-/// `Internal` if their number differs.
+/// Errors: `Internal` if their number differs.
 pub(super) fn vectors_of<R>(values: &[R], n_atoms: usize) -> Result<&[[R; 3]]> {
     let vectors = values.as_chunks::<3>().0;
     if vectors.len() == n_atoms && values.len() == 3 * n_atoms {

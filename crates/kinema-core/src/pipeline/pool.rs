@@ -47,9 +47,7 @@ impl<'a, T: Send> Pool<'a, T> {
 
     /// The next task; `None` if all are taken, or another worker has failed. `take` takes a part of the first task; it
     /// returns `None` if nothing of that task is left.
-    ///
-    /// # Errors
-    /// `Cancelled` once the caller has asked to stop.
+    /// Errors: `Cancelled` once the caller has asked to stop.
     pub(super) fn next_of<R>(&self, mut take: impl FnMut(&mut T) -> Option<R>) -> Result<Option<R>> {
         if self.is_stopped()? {
             return Ok(None);
@@ -65,8 +63,6 @@ impl<'a, T: Send> Pool<'a, T> {
     }
 
     /// The next task, whole.
-    ///
-    /// # Errors
     /// Errors of [`Pool::next_of`].
     pub(super) fn next(&self) -> Result<Option<T>> {
         if self.is_stopped()? {
@@ -76,18 +72,14 @@ impl<'a, T: Send> Pool<'a, T> {
     }
 
     /// Whether another worker has failed.
-    ///
-    /// # Errors
-    /// `Cancelled` once the caller has asked to stop.
+    /// Errors: `Cancelled` once the caller has asked to stop.
     pub(super) fn is_stopped(&self) -> Result<bool> {
         self.progress.check()?;
         Ok(self.stop.load(Ordering::Relaxed))
     }
 
     /// Calls `work` with the number of the worker on `workers` threads; if there is only one, on the caller's thread.
-    ///
-    /// # Errors
-    /// If workers fail or panic: the error of the lowest frame. The other workers stop at their next check.
+    /// Errors: if workers fail or panic: the error of the lowest frame. The other workers stop at their next check.
     pub(super) fn run<R: Send>(
         &self,
         threads: &Threads,

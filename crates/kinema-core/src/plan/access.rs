@@ -85,9 +85,7 @@ impl Load {
     }
 
     /// Checks that the pieces of all workers fit into the memory limit.
-    ///
-    /// # Errors
-    /// `MemoryLimit`, with the memory that is needed.
+    /// Errors: `MemoryLimit`, with the memory that is needed.
     pub(super) fn check(&self, cost: &LoadCost, workers: usize, memory: u64, n_atoms: u32) -> Result<()> {
         let each = self.frames.saturating_mul(cost.row).saturating_add(cost.leaf + cost.beside);
         let needed = each.saturating_mul(workers as u64).saturating_add(cost.shared);

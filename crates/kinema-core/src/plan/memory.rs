@@ -71,9 +71,7 @@ impl Budget {
     }
 
     /// As many of the wanted workers as `memory` has room for.
-    ///
-    /// # Errors
-    /// `MemoryLimit` with the smallest limit that would suffice.
+    /// Errors: `MemoryLimit` with the smallest limit that would suffice.
     pub(super) fn workers(&self, memory: u64, wanted: usize) -> Result<usize> {
         let each = self.row.saturating_add(self.other_bytes());
         let fit = memory.saturating_sub(self.tree) / each;

@@ -19,8 +19,6 @@ pub(crate) struct LeafPartial {
 impl LeafPartial {
     /// Adds the rows of a block. `before` is the number of earlier frames in the plan's leaf; the kernel's leaves have
     /// `leaf_frames` frames. `empty` makes the partial of one of these, given its frames in the plan's leaf.
-    ///
-    /// # Errors
     /// Errors of `accumulate` and [`AnyKernel::merge`].
     pub(crate) fn accumulate(
         &mut self,
@@ -60,8 +58,6 @@ impl LeafPartial {
     }
 
     /// The merged partial, at the end of the plan's leaf; the last one of a plan may have fewer frames.
-    ///
-    /// # Errors
     /// Errors of [`AnyKernel::merge`].
     pub(crate) fn finish(mut self, kernel: &dyn AnyKernel) -> Result<AnyPartial> {
         let last = self.current.take().or_else(|| self.subtrees.pop().map(|(_, partial)| partial));

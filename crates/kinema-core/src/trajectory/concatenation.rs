@@ -121,10 +121,8 @@ impl Key {
 }
 
 /// Concatenates parts in the order given.
-///
-/// # Errors
-/// `InvalidArgument` when a part does not start after its predecessor's start and `overlap` is not `All`: joining
-/// would drop a part entirely.
+/// Errors: `InvalidArgument` when a part does not start after its predecessor's start and `overlap` is not `All`:
+/// joining would drop a part entirely.
 pub(super) fn concatenate(indices: &[OrderedPart<'_>], overlap: Overlap) -> Result<Concatenation> {
     let key = [Key::Step, Key::Time].into_iter().find(|key| key.orders(indices));
     let mut concatenation = Concatenation::default();

@@ -88,9 +88,7 @@ pub(super) fn drop_last(index: &Index) -> Option<Index> {
 
 /// Scans a file that is being written, up to its last whole frame. Also returns whether zeros were seen in a place that
 /// is not written yet. Up to `few` zeros at the end of a frame prove nothing.
-///
-/// # Errors
-/// As `scan` of the decoder.
+/// Errors as `scan` of the decoder.
 pub(super) fn scan(
     decoder: &dyn Decoder,
     source: &dyn Source,

@@ -322,8 +322,6 @@ impl TrajectoryFiles {
     /// Calls `read` with the open file of a part, then checks that the file has not changed since it was opened. Frames
     /// are read in no other way. A change is reported even if `read` has failed as well. Files that are being written
     /// are not checked: whoever follows them notices changes.
-    ///
-    /// # Errors
     /// Errors of `read`, of [`TrajectoryFiles::source`], and of [`Unchanged::check`].
     pub(crate) fn read_of<T>(&self, part: usize, read: impl FnOnce(&Arc<dyn Source>) -> Result<T>) -> Result<T> {
         let (first, multi) = self.open_part(part)?;

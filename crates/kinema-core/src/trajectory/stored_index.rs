@@ -24,8 +24,6 @@ const SPREAD: u64 = 16;
 const EXTREMES: usize = 4;
 
 /// Loads the stored index of a file, if it fits.
-///
-/// # Errors
 /// Errors of the source.
 pub(super) fn load(path: &Path, source: &dyn Source, decoder: &dyn Decoder, format: &str) -> Result<LoadOutcome> {
     let fault = |table: &TableIndex| fault(source, decoder, table);
@@ -59,8 +57,6 @@ pub fn fault(source: &dyn Source, decoder: &dyn Decoder, table: &TableIndex) -> 
 
 /// As [`fault`], for a file in which nobody looks for further frames: the index must list all frames that a file of
 /// `size` bytes has.
-///
-/// # Errors
 /// Errors of the source, and of scanning the bytes after the last frame.
 pub(super) fn fault_of_whole(
     source: &dyn Source,
@@ -87,9 +83,7 @@ fn sampled(n: u64) -> impl Iterator<Item = u64> {
 }
 
 /// Checks that step and time of a frame that was read equal those in the index, by which the frame was chosen.
-///
-/// # Errors
-/// `Corrupt` with frame and byte.
+/// Errors: `Corrupt` with frame and byte.
 pub(crate) fn check_stamp(part: &Part, frame: u64, stamp: &Stamp, time_scale: f64) -> Result<()> {
     let Index::Table(table) = &part.index else { return Ok(()) };
     let (step, time) = (table.step(frame), table.time(frame) * time_scale);

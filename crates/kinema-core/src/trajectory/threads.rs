@@ -51,9 +51,7 @@ struct Team {
 
 impl Threads {
     /// Calls `work` with the number of the worker on `workers` threads; if there is only one, on the caller's thread.
-    ///
-    /// # Errors
-    /// `Io` if the system refuses to start threads.
+    /// Errors: `Io` if the system refuses to start threads.
     pub(crate) fn run<R: Send>(&self, workers: usize, work: impl Fn(u32) -> R + Sync) -> Result<Vec<R>> {
         if workers <= 1 {
             return Ok(vec![work(0)]);

@@ -136,8 +136,6 @@ impl Shared {
 
     /// The bytes of a block. If they are not in the cache, one of all threads and processes fetches them. Any error of
     /// the cache itself is counted, and the bytes come from the source. `check` is called between reads of the source.
-    ///
-    /// # Errors
     /// Errors of `check` and of the source; `Corrupt` if the source has changed since it was opened.
     pub(super) fn get(&self, file: &SourceFile, number: u64, check: &Check<'_>) -> Result<Place> {
         let nodes = self.nodes().filter(|nodes| nodes.is_away(file.key.0, number));

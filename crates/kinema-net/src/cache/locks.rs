@@ -31,8 +31,6 @@ fn failed(path: &Path, error: &std::io::Error) -> Error {
 
 impl Lock {
     /// Waits, without using processor time, until nobody else has the lock.
-    ///
-    /// # Errors
     /// Errors of the file.
     pub(super) fn wait(path: &Path) -> Result<Self> {
         let file = open(path)?;
@@ -47,16 +45,12 @@ impl Lock {
     }
 
     /// `None` if somebody else has the lock.
-    ///
-    /// # Errors
     /// Errors of the file.
     pub(super) fn attempt(path: &Path) -> Result<Option<Self>> {
         Self::acquire(open(path)?).map_err(|error| error.with_path(path))
     }
 
     /// Locks an open file; `None` if somebody else has locked it.
-    ///
-    /// # Errors
     /// Errors of the file.
     pub(super) fn acquire(file: File) -> Result<Option<Self>> {
         let lock = Self { _not_inherited: NotInherited::new(file.as_raw_fd()), file };

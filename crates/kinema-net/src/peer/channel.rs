@@ -43,9 +43,7 @@ pub(super) struct Channel {
 
 impl Channel {
     /// Connects to a server; both sides have proved the key.
-    ///
-    /// # Errors
-    /// `Io` if no server of this version answers in time; `PermissionDenied` if the keys differ.
+    /// Errors: `Io` if no server of this version answers in time; `PermissionDenied` if the keys differ.
     pub(super) fn connect(host: &str, port: u16, key: &Key, patience: &Patience<'_>) -> Result<Self> {
         let mut stream = connected(host, port, patience)?;
         let mut handshake = key.handshake(true, MAGIC)?;
@@ -78,9 +76,7 @@ impl Channel {
     }
 
     /// Accepts a client that proves the key; `None` if its key differs.
-    ///
-    /// # Errors
-    /// `Io` if it sends nothing in time, or something unexpected; `Corrupt` if it only repeats overheard bytes.
+    /// Errors: `Io` if it sends nothing in time, or something unexpected; `Corrupt` if it only repeats overheard bytes.
     pub(super) fn accept(mut stream: TcpStream, key: &Key, patience: &Patience<'_>) -> Result<Option<Self>> {
         prepare(&stream)?;
         let mut hello = [0; MAGIC.len() + HANDSHAKE];
@@ -122,9 +118,7 @@ impl Channel {
     }
 
     /// Sends a message.
-    ///
-    /// # Errors
-    /// `Io` if the other side does not take it in time.
+    /// Errors: `Io` if the other side does not take it in time.
     pub(super) fn send(&mut self, message: &[u8], patience: &Patience<'_>) -> Result<()> {
         self.send_filled(message.len(), patience, |at, place| {
             place.copy_from_slice(&message[at..at + place.len()]);
@@ -134,9 +128,8 @@ impl Channel {
 
     /// Sends a message of `len` bytes. `fill` is called with an offset and a buffer, and fills the buffer with the
     /// message's bytes from that offset on.
-    ///
-    /// # Errors
-    /// Errors of `fill` before anything is sent, after which the channel can send no more; as [`Channel::send`].
+    /// Errors of `fill` before anything is sent, after which the channel can send no more; as
+    /// [`Channel::send`].
     pub(super) fn send_filled(
         &mut self,
         len: usize,
@@ -156,9 +149,7 @@ impl Channel {
     }
 
     /// Receives the next message, of at most `most` bytes.
-    ///
-    /// # Errors
-    /// `Io` if it does not come in time; `Corrupt` if it is longer, or is not as it was sealed.
+    /// Errors: `Io` if it does not come in time; `Corrupt` if it is longer, or is not as it was sealed.
     pub(super) fn receive(&mut self, most: usize, patience: &Patience<'_>, what: &str) -> Result<&mut Message> {
         let changed = |_| Error::new(ErrorKind::Corrupt, "the code of a message of the peer is wrong; it was changed");
         let Self { stream, session, message: Message(bytes), sealed } = self;

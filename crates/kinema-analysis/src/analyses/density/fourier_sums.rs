@@ -44,9 +44,7 @@ pub(super) struct WaveVectors {
 
 impl WaveVectors {
     /// Wave vectors up to the length `longest`, 1/angstrom, except 0; some may be longer by rounding.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for too many.
+    /// Errors: `InvalidArgument` for too many.
     pub(super) fn new(lattice: &Lattice, longest: f64) -> Result<Self> {
         let (dual, basis) = (*lattice.dual(), lattice.basis());
         let radius = longest / TAU * (1.0 + 1e-12);

@@ -63,9 +63,7 @@ impl Found<'_> {
 impl PointSet {
     /// The points of `atoms` or `group`, with `ends` and `masses`, and of `other` or `other_group`, if it is given, with
     /// `other_ends` and `other_masses`.
-    ///
-    /// # Errors
-    /// As [`AtomsOfFrame::from_arguments`] and [`GroupCenters::from_named`].
+    /// Errors as [`AtomsOfFrame::from_arguments`] and [`GroupCenters::from_named`].
     pub(super) fn two_from_arguments(arguments: &Arguments) -> Result<[Option<Self>; 2]> {
         let mut known = HashMap::new();
         let mut read = |names: [&'static str; 4]| {
@@ -120,9 +118,7 @@ impl PointSet {
     }
 
     /// The points of a frame, of whose sets `set` has the atoms.
-    ///
-    /// # Errors
-    /// As [`AtomsOfFrame::find`] and [`GroupCenters::compute`].
+    /// Errors as [`AtomsOfFrame::find`] and [`GroupCenters::compute`].
     pub(super) fn find<'a>(
         &'a self,
         frame: &Frame<'a>,

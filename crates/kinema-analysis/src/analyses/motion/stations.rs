@@ -13,9 +13,7 @@ pub(super) struct Stations(Vec<u32>);
 
 impl Stations {
     /// The argument `stations`.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for anything but ascending numbers.
+    /// Errors: `InvalidArgument` for anything but ascending numbers.
     pub(super) fn from_arguments(arguments: &Arguments) -> Result<Self> {
         let frames = arguments.index_rows::<1>("stations")?.as_flattened().to_vec();
         if !frames.is_sorted_by(|one, next| one < next) {
@@ -39,9 +37,7 @@ impl Stations {
     }
 
     /// Reads the number of stations in a partial of `n_frames` frames.
-    ///
-    /// # Errors
-    /// `Corrupt` for more than there can be.
+    /// Errors: `Corrupt` for more than there can be.
     pub(super) fn read_number(&self, reader: &mut Reader<'_>, n_frames: u64) -> Result<u64> {
         let (most, found) = (n_frames.min(self.0.len() as u64), reader.u64("number of stations")?);
         if found <= most {
@@ -87,9 +83,7 @@ impl LongestStep {
     }
 
     /// As [`LongestStep::write`] has written it.
-    ///
-    /// # Errors
-    /// `Corrupt`
+    /// Errors: `Corrupt`.
     pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self> {
         let frame = reader.u64("frame of the longest step")?;
         Ok(Self { frame, length: reader.numbers(1, "longest step")?[0] })

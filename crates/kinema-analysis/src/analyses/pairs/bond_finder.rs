@@ -25,9 +25,7 @@ const RULES: [(&str, Rule); 6] = [
 ];
 
 /// Reads `criterion`, `distance` (angstrom) and `angle` (degrees).
-///
-/// # Errors
-/// `InvalidArgument` for a distance that is not above 0, and an angle beyond 0 to 180.
+/// Errors: `InvalidArgument` for a distance that is not above 0, and an angle beyond 0 to 180.
 pub(super) fn criterion(arguments: &Arguments) -> Result<Criterion> {
     let rule = arguments.choice("criterion", &RULES)?;
     let (distance, angle) = (arguments.positive("distance")?, arguments.number("angle")?);
@@ -81,9 +79,7 @@ pub(super) struct Participants {
 
 impl Participants {
     /// Reads `acceptors`, and either `pairs` of donor and hydrogen, or `donors`, `hydrogens` and `d_h_cutoff`.
-    ///
-    /// # Errors
-    /// `InvalidArgument` or `OutOfRange` for wrong arguments.
+    /// Errors: `InvalidArgument` or `OutOfRange` for wrong arguments.
     pub(super) fn from_arguments(arguments: &Arguments) -> Result<Self> {
         let n_atoms = arguments.n_atoms();
         let mut all = requested(&arguments.atoms("acceptors")?);
@@ -248,9 +244,7 @@ pub(super) struct Finder {
 
 impl Finder {
     /// Finds the pairs of donor and hydrogen of a frame, if they are not the same in all.
-    ///
-    /// # Errors
-    /// As [`CellList::between`].
+    /// Errors as [`CellList::between`].
     pub(super) fn prepare(&mut self, atoms: &Participants, lattice: &Lattice, row: &[[f32; 3]]) -> Result<()> {
         if let Some((donors, hydrogens, cutoff)) = &atoms.near {
             gather(row, donors, &mut self.first);
@@ -268,9 +262,7 @@ impl Finder {
     }
 
     /// Adds the bonds to `acceptors` of the pairs of donor and hydrogen that are `wanted`, by donor, hydrogen and acceptor.
-    ///
-    /// # Errors
-    /// As [`CellList::between`].
+    /// Errors as [`CellList::between`].
     pub(super) fn find(
         &mut self,
         atoms: &Participants,

@@ -74,9 +74,7 @@ pub(super) struct Residues {
 
 impl Residues {
     /// The atoms, the end of each residue among them, and whether nearest images count.
-    ///
-    /// # Errors
-    /// `InvalidArgument` or `OutOfRange` for wrong arguments.
+    /// Errors: `InvalidArgument` or `OutOfRange` for wrong arguments.
     pub(super) fn from_arguments(arguments: &Arguments) -> Result<Self> {
         let GroupedAtoms { atoms, places, ends } = arguments.groups("atoms", "ends")?;
         let minimum_image = arguments.flag("minimum_image", true)?;
@@ -89,8 +87,6 @@ impl Residues {
     }
 
     /// Calls `see` with the row and the lattice of a frame; it returns whether all positions are finite.
-    ///
-    /// # Errors
     /// Errors of `see` and of the cell; `Corrupt` for a position that is not finite.
     pub(super) fn see(&self, frame: &Frame<'_>, see: impl FnOnce(&[f32], &Lattice) -> Result<bool>) -> Result<()> {
         if see(frame.positions(0), &*frame.lattice_if(self.minimum_image)?)? {

@@ -78,9 +78,7 @@ fn in_order_of_set(atoms: &AtomSelection, positions: &[f32]) -> Vec<f32> {
 
 impl FrameRmsds {
     /// Arguments are those of [`KERNEL`].
-    ///
-    /// # Errors
-    /// `InvalidArgument` for arguments that contradict each other.
+    /// Errors: `InvalidArgument` for arguments that contradict each other.
     pub(super) fn new(arguments: &Arguments) -> Result<Self> {
         let (shape, positions) = arguments.singles("structures")?;
         let &[n, width] = shape else { return Err(arguments.wrong("structures", "single numbers (n, 3 * atoms)")) };
@@ -130,9 +128,7 @@ impl FrameRmsds {
     }
 
     /// Sets the rows of frames to their RMSDs, and the rest of each row to nan.
-    ///
-    /// # Errors
-    /// `Corrupt` for positions that are not finite.
+    /// Errors: `Corrupt` for positions that are not finite.
     pub(super) fn fill(&self, frames: &[Frame<'_>], few: &mut Few, values: &mut [f64]) -> Result<()> {
         few.clear();
         let columns: Vec<Columns> = frames.iter().map(|frame| self.columns(frame.number)).collect();

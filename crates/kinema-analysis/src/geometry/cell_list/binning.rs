@@ -85,9 +85,7 @@ impl CellList {
     /// Counts the pairs of a point of `first` and one of `second`, and each of their images, in bins of their distance.
     /// `row` is where the bins of a pair begin in `counts`, given the places of both points; `None` if it does not count.
     /// Without it all pairs count in the same bins.
-    ///
-    /// # Errors
-    /// As [`CellList::between`].
+    /// Errors as [`CellList::between`].
     pub(crate) fn count_between(
         &mut self,
         lattice: &Lattice,
@@ -105,9 +103,7 @@ impl CellList {
     }
 
     /// Counts the pairs of two of `points`, each once, as [`CellList::count_between`]; also a point with its own images.
-    ///
-    /// # Errors
-    /// As [`CellList::between`].
+    /// Errors as [`CellList::between`].
     pub(crate) fn count_within(
         &mut self,
         lattice: &Lattice,

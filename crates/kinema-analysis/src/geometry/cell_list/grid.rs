@@ -140,9 +140,7 @@ impl Grid {
     }
 
     /// Finds the cell of each point, and how many times each periodic vector is to be subtracted from it.
-    ///
-    /// # Errors
-    /// `Corrupt` for a point that is not finite or too far outside of the cell.
+    /// Errors: `Corrupt` for a point that is not finite or too far outside of the cell.
     pub(super) fn locate(&self, cpu: Cpu, points: &[[f32; 3]], located: &mut Located) -> Result<()> {
         let n = points.len().next_multiple_of(4);
         located.cells.resize(n, 0);

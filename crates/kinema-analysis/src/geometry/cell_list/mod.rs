@@ -196,9 +196,7 @@ impl CellList {
     /// Calls `see` once with each point of `first`: its place, and the points of `second` near it, each image, in any
     /// order: all that are at most `cutoff` away, and some that are little farther. Points come in any order. A point that
     /// is in both sets is near itself, exactly at its place.
-    ///
-    /// # Errors
-    /// As [`CellList::between`].
+    /// Errors as [`CellList::between`].
     pub(crate) fn visit_each(
         &mut self,
         lattice: &Lattice,

@@ -35,9 +35,7 @@ pub(super) struct Sorted {
 
 impl Sorted {
     /// Sorts the points: all of them, or those in cells that are `near`.
-    ///
-    /// # Errors
-    /// `Corrupt` for a point that is not finite or too far outside of the cell, wherever it is.
+    /// Errors: `Corrupt` for a point that is not finite or too far outside of the cell, wherever it is.
     pub(super) fn sort(&mut self, cpu: Cpu, grid: &Grid, points: &[f32], near: Option<&[bool]>) -> Result<()> {
         let points = points.as_chunks::<3>().0;
         grid.locate(cpu, points, &mut self.located)?;

@@ -30,9 +30,7 @@ const INDEX_WIDTH: usize = 10;
 const UNKNOWN: &str = "X";
 
 /// The vectors of each atom: the first, the first two, or all.
-///
-/// # Errors
-/// `InvalidArgument` for others, for vectors that the source lacks, and for a precision.
+/// Errors: `InvalidArgument` for others, for vectors that the source lacks, and for a precision.
 pub(super) fn levels(making: &Making, losses: &mut Vec<String>) -> Result<usize> {
     if making.precision.is_some() {
         let what = "a file of DL_POLY has 10 digits of each number, which no precision= changes";

@@ -246,8 +246,6 @@ pub(super) fn open(source: &dyn Source) -> Result<Arc<dyn Decoder>> {
 }
 
 /// Names, masses and charges, which the file's head has.
-///
-/// # Errors
 /// Errors of opening the file.
 pub(super) fn read_atoms(source: &dyn Source) -> Result<AtomNames> {
     let read = || -> Result<AtomNames> {

@@ -178,9 +178,7 @@ struct Frame<'a> {
 
 impl Frame<'_> {
     /// Puts the requested values of the frame into a row, or asks for all its bytes.
-    ///
-    /// # Errors
-    /// `Corrupt` with the byte; `Internal` if the block has no such row.
+    /// Errors: `Corrupt` with the byte; `Internal` if the block has no such row.
     fn decode(&self, row: usize, request: &Request, out: &mut BlockMut<'_>) -> Result<Decoded> {
         let is_whole = self.bytes.len() as u64 >= self.whole.len;
         let (head, head_len) = match head_of(self.shape, self.bytes, self.whole.offset) {
@@ -335,9 +333,7 @@ fn numbers<const N: usize>(line: &[u8]) -> Option<[f64; N]> {
 }
 
 /// The cell, in nm, in the last three lines of bytes that begin at byte `at` of the file, and where these begin.
-///
-/// # Errors
-/// `Corrupt` with the byte.
+/// Errors: `Corrupt` with the byte.
 fn cell_of(bytes: &[u8], at: u64) -> Result<(Cell, usize)> {
     let (mut start, mut lines) = (bytes.len(), [&b""[..]; 3]);
     for line in lines.iter_mut().rev() {

@@ -7,9 +7,8 @@ use crate::source::Source;
 
 /// Compares length, step and time of a frame in an index with its header. In text, where no header states the length,
 /// the lines are counted if `whole`.
-///
-/// # Errors
-/// `Corrupt` or `Truncated`, with frame and byte, if they differ or if there is no header; errors of the source.
+/// Errors: `Corrupt` or `Truncated`, with frame and byte, if they differ or if there is no header; errors of the
+/// source.
 pub(in crate::format) fn compare_frame<H: FrameHeaders>(
     source: &dyn Source,
     headers: &H,

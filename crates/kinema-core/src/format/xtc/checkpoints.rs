@@ -183,9 +183,7 @@ impl Run {
 }
 
 /// Compares the header of a frame with the header for which the checkpoints were made.
-///
-/// # Errors
-/// `Corrupt` if they differ.
+/// Errors: `Corrupt` if they differ.
 pub(super) fn check_tag(tag: u32, header: &FrameHeader, bytes: &[u8], offset: u64) -> Result<()> {
     if tag_of(header, bytes) == tag { Ok(()) } else { Err(foreign(offset)) }
 }

@@ -60,8 +60,6 @@ impl<'a> Window<'a> {
     /// Adds the records of some frames; `bytes` is the memory they use. They are written now, together with the records
     /// that wait for them, or later by the worker that adds the missing ones before them. Blocks while the window is
     /// full. `stopped` is called from time to time, and its error ends the wait; it must not use the window.
-    ///
-    /// # Errors
     /// Errors of the sink, of the index and of `stopped`; after an error nothing more is written.
     pub(super) fn add(
         &self,

@@ -114,8 +114,6 @@ pub(super) fn open(source: &dyn Source) -> Result<Arc<dyn Decoder>> {
 }
 
 /// The atoms as the first frame has them; none if there is no whole frame.
-///
-/// # Errors
 /// Errors of opening the file; `Corrupt` with the byte.
 pub(super) fn read_atoms(source: &dyn Source) -> Result<AtomNames> {
     let decoder = ClassicDecoder::new(source)?;
