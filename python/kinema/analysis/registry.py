@@ -18,10 +18,7 @@ _LINE = re.compile(r"^from (kinema\.analysis\.\w+\.)(\w+) import (\w+) as \3$", 
 
 
 class AnalysisRegistry(Mapping[str, "type[DeclaredAnalysis]"]):
-    """Classes of analyses by their command, as "end-to-end": all names are known, and a class is imported for its own.
-
-    `class_names`: the command of each class.
-    """
+    """Classes of analyses by command, as "end-to-end": all names are known, and a class is imported for its own."""
 
     def __init__(self, lines: str) -> None:
         found = _LINE.findall(lines)

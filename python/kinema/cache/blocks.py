@@ -19,7 +19,6 @@ def amplification(unit: int, block: int, coverage: float = 1.0) -> float:
     """Bytes fetched for each byte used, if a node reads a random share of the units for the first time.
 
     `unit`: bytes that are read together: a sample, a frame.
-    `block`: bytes of a block.
     `coverage`: share of the units that the node reads, above 0 and at most 1.
 
     Notes

@@ -33,7 +33,6 @@ class Owner:
     """Address at which published files of a node are served.
 
     `node`: the folder of the node's files, as 16 hexadecimal digits.
-    `host`: the node's name.
     `boot`: differs for each boot of the node.
     """
 

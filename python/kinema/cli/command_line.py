@@ -35,7 +35,6 @@ class Command:
     """One call of `kinema`.
 
     `typed`: the command line.
-    `arguments`: the words that typer parses.
     `trace`: the folder of `--trace`.
     `ranks`: the MPI ranks that work for it, if a launcher has started several.
     `notes`: the notes so far (`kinema.base.notes`).

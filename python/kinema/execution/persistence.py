@@ -50,7 +50,6 @@ def check_outputs(
 class Persistence:
     """The checkpoint and the file of results of a run; either may be missing.
 
-    `frames`: the frames of the run.
     `out`: file for results per frame.
 
     Raises ArgumentError for an analysis without results per frame, or a checkpoint of another run. Also raises as

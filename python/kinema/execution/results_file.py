@@ -108,8 +108,6 @@ class ResultFile:
     """The file of a run; made by `create`, or by `resume` from the file of a killed run.
 
     `path`: its name when it is complete.
-    `frames`: the frames of the run.
-    `datasets`: one for each analysis.
     `leaf_frames`: number of frames of a leaf.
     `run`: identity of the run: only the same run continues a file.
 

@@ -35,7 +35,6 @@ class FrameAtoms:
     """The atoms of a trajectory whose vectors frames have, in their order.
 
     `indices`: (n,) uint32, or None; atoms of the trajectory; None: all of them.
-    `n_atoms`: number of atoms of the trajectory.
     """
 
     def __init__(self, indices: NDArray[np.uint32] | None, n_atoms: int, topology: Topology | None) -> None:

@@ -21,10 +21,7 @@ VECTORS, VECTOR_BYTES = 3, 24
 
 
 class AtomBatch:
-    """A batch of each owner's atoms, batch `number` of the frame.
-
-    `atoms`: atoms of this rank.
-    """
+    """A batch of each owner's atoms, batch `number` of the frame."""
 
     def __init__(self, route: Route, number: int, atoms: range, batch_atoms: int, shared: NodeMemory | None) -> None:
         self.route, self.number, self.atoms = route, number, atoms

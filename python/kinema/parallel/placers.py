@@ -137,7 +137,6 @@ class MpiPlacer:
 
     All ranks of `comm` make, sync and close it together.
 
-    `comm`: intracommunicator.
     `path`, `name`: as `FilePlacer`.
     `collective`: whether `write_at` is collective.
     `hints`: {name: value}; hints for MPI.Info.

@@ -23,7 +23,6 @@ class SerialFile(RankFile):
     """Rank 0's ordinary writer. With `buffer_frames` it writes in a thread while the program computes.
 
     `verified_by`: description, for users, of the way in which `found` verifies.
-    `writer_class`: type; class of rank 0's writer.
     """
 
     verified_by = ""

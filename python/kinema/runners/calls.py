@@ -103,7 +103,6 @@ def unpacked_value(packed: bytes) -> Any:
 class CallValues:
     """Collects the values of the computations of one call as they arrive.
 
-    `total`: number of computations.
     `progress`, `receive`: as in `Runner.map`.
     `ahead`: a computation may begin if its number is less than `ahead` after the first whose value has not arrived;
         None: any may begin.

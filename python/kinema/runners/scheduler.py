@@ -90,7 +90,6 @@ class SchedulePolicy:
 class WorkPlan:
     """Division of a pass, sent to every worker so that all make the same plan. It holds no handle.
 
-    `frames`: the frames of the pass.
     `missing`: list of (start, stop); leaves to be run.
     `workers`, `threads`: workers that get leaves, and the threads of each.
     `memory`: bytes of one worker.
@@ -163,9 +162,7 @@ class Scheduler:
     chunks than half the workers, several workers decode the same chunk, because that takes no longer. With "static" a
     share is one piece if cuts may cost something.
 
-    `n_leaves`: leaves of the whole plan.
     `missing`: list of (start, stop); leaves to be run.
-    `schedule`: {"dynamic", "static"}.
     `oversubscribe`: least number of pieces for each worker, if there are enough leaves and chunks.
     `ahead`: pieces that a worker holds at a time: a slow worker keeps all of them.
     `limit`: limits on the work that a worker may do before it sends its nodes.

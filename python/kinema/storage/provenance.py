@@ -65,10 +65,8 @@ def now() -> str:
 class Provenance:
     """Origin of a result.
 
-    `version`: kinema's version.
     `call`: the command line, or the Python call.
     `selection`: description and number of atoms.
-    `frames`: the frames that were used.
     `parameters`: all other parameters that decided the values.
     `notes`: notes for a reader of the result (`kinema.base.notes`).
     `date`: end of the run, or else the time when this object was made: ISO 8601, UTC; "" if the same call must give the

@@ -47,7 +47,6 @@ class Bonds(NamedTuple):
     """Bonds and their origin.
 
     `pairs`: (n_bonds, 2) uint32; atoms, counted from 0.
-    `notes`: notes for the user.
     `known`: whether a topology states them.
     """
 

@@ -44,7 +44,6 @@ class Reference:
     as `nojump`, leave it as it is. Transforms that a reference Trajectory already has are not applied twice. An array
     is used as it is.
 
-    `trajectory`: the analysed trajectory.
     `ref_frame`: frame of the reference trajectory; may be negative.
     `reference`: Trajectory, Universe, AtomGroup, path, (atoms, 3) array in angstrom, or None for `trajectory` itself.
     `match`: {"masses", "names", "order"}; property that `check` compares.

@@ -55,7 +55,6 @@ class PairPoints:
     `other`: if None, pairs within the first group.
     `labels`: names of the columns: "rdf", or pairs of types.
     `n_first`: (columns,) int; points of the first group, of each column.
-    `arguments`: arguments of the kernel.
     """
 
     def __init__(

@@ -28,7 +28,6 @@ class JobAnalysis:
     """One [[analysis]].
 
     `number`: from 0, as in the file.
-    `analysis`: class.
     `given`: values from the file, as options and arguments take them.
     """
 

@@ -30,7 +30,6 @@ class JobText:
     """A parsed job file, not checked yet.
 
     `name`: the file, or "stdin".
-    `data`: its tables.
     `settings`: keys whose values `--set` gave, as the words that lead to them: ("analysis", 0, "select").
     """
 

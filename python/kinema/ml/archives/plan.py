@@ -43,7 +43,6 @@ _BATCH = 256
 class ConversionPlan:
     """A conversion of samples into one archive, as `kinema.ml.plan_conversion` returns it. Nothing is written.
 
-    `sources`: the samples.
     `fields`: layout of each array in the archive.
     `block_bytes`: bytes of samples that a worker reads at a time.
     """

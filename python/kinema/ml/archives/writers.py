@@ -69,7 +69,6 @@ class PlacedArchive(_Archive):
 
     `path`: the file with the structure, closed.
     `name`: name of the archive in messages.
-    `fields`: names of the arrays.
     `first`: number of samples at the front that are already there.
     """
 

@@ -42,7 +42,6 @@ class ChangedEntry:
 class CatalogueCheck:
     """The result of `check_catalogue`.
 
-    `problems`: problems that remain after the call.
     `renewed`: names of entries that were renewed.
     """
 

@@ -124,7 +124,6 @@ class Entry:
     """An entry that was read: `FrameDataset` takes it as it is.
 
     `paths`: the files, in order, with the paths that are opened here.
-    `format`: format of the first file.
     `stated`: arguments given when the files were opened: `particles`, `dt`, ...
     `topology`: the topology file that was given; "" if its own file describes its atoms.
     `grown`: files that have become longer; the trajectory still has the earlier frames only.

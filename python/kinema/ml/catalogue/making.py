@@ -65,7 +65,6 @@ class CatalogueMade:
     `trajectories`: entries that the catalogue has now.
     `added`: entries that this call has added.
     `n_frames`: frames of all entries.
-    `n_bytes`: size of the catalogue.
     `unreadable`: errors of files that were left out.
     """
 
@@ -89,7 +88,6 @@ class CatalogueMade:
 class _Scan:
     """The work of a worker on the files of one trajectory, or on one file with several. Picklable.
 
-    `folder`: folder of the catalogue.
     `opening`: arguments of `kinema.open`.
     `particles`: name or pattern of the groups to include; None: all.
     `threads`: threads that look for the frames of a file.

@@ -17,7 +17,6 @@ class ExportFormat(ABC):
 
     `suffix`: ending of its files; an output with this ending is one file. "" if the output is always a folder.
     `factor`: bytes of memory that a block takes, for each byte of its arrays.
-    `units`: units of the values that are written.
     """
 
     name: str

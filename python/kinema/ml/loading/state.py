@@ -16,7 +16,6 @@ from kinema.ml.loading.order import Order
 class LoaderState:
     """A position in an epoch.
 
-    `order`: the order of the epoch.
     `data`: identity of the data set; None if it is not known, as in states of earlier versions.
     """
 

@@ -43,7 +43,6 @@ class TracedProcess:
 class TraceEvents:
     """Events as columns of numbers.
 
-    `paths`: the files they are from.
     `functions`, `processes`, `files`: by the numbers in the columns.
     `threads`: tuple of (process, thread id).
     `columns`: dict of (n,) int64; "function", "thread", "process"; "file", -1 if there is none; "start", ns since 1970,

@@ -37,7 +37,6 @@ _WAKE = 100
 class RecordedCommand:
     """A recorded command.
 
-    `path`: the trace of strace.
     `code`: the command's exit code; 128 and the number of a signal that ended it.
     """
 

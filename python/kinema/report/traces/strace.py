@@ -62,7 +62,6 @@ _NO_FILES = re.compile(r"/(dev(?!/shm/)|proc|sys)(/|$)")
 class Imported:
     """The contents of a log.
 
-    `events`: events in the trace.
     `left_out`: calls left out, by reason: not on a file, on a file not asked for, or not ended.
     """
 

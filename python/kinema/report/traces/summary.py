@@ -98,7 +98,6 @@ class TimeSplit:
 class TraceSummary:
     """The behaviour of a traced program. `print(summary)` shows it; `kinema report` makes it.
 
-    `paths`: the trace's files.
     `commands`, `sources`, `hosts`: commands, if the trace names them; recorders ("kinema", "strace", "other"); nodes.
     `processes`, `threads`, `compute_threads`, `io_threads`: with any events; with computing; with I/O.
     `kinds`: numbers of events by kind.

@@ -187,7 +187,6 @@ class DaskWorkers:
     `slots`: tasks that a worker runs at a time, by its address.
     `limited`: whether only these workers of the cluster are used, and not workers that join later.
     `hosts`: names of machines by address.
-    `threads`: threads of a task.
     `label`: name of the cluster in messages.
     `processes`: the worker processes, if the run has its own cluster.
     """

@@ -75,7 +75,6 @@ class OrderedTasks:
     """The pieces of one call of `write_in_order`.
 
     `submitter`: submits `make_bytes` tasks.
-    `packed`: the pickled computations.
     `most`: most pieces that are in progress at a time.
     `received`: as in `Runner.write_in_order`.
     """

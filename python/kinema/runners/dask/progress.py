@@ -35,10 +35,7 @@ def reporting_frames(worker: Any) -> Iterator[Callable[[int], None]]:
 
 
 class FramesInProgress:
-    """Frames that the running tasks of a pass have done, by worker; polled once a second.
-
-    `prefix`: prefix of the tasks' keys.
-    """
+    """Frames that the running tasks of a pass have done, by worker; polled once a second."""
 
     def __init__(self, client: Client, prefix: str) -> None:
         self._client = client

@@ -73,7 +73,6 @@ class TaskSubmitter:
 
     Leaving the context cancels tasks that have not completed, and releases `shared`.
 
-    `prefix`: prefix of the keys of all tasks.
     `function`: a function of a module that workers can import.
     `lasting_results`: objects that tasks share beyond this context.
     `processes`: the workers of the run's own cluster: if all have ended, the submitter does not wait for others.

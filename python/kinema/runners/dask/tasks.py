@@ -111,10 +111,8 @@ class SharedSetup:
     """The setup of a pass; shared by its tasks, and kept in the worker's data during the pass.
 
     `payload`: a pickled `WorkerSetup`. Tasks unpickle it, because they can report an error.
-    `threads`: threads of a task.
     `limits`: tasks that a worker runs at a time, by its address; others run as many as they have threads for.
     `heard`: whether running tasks report the frames that they have done.
-    `version`: version of the client's Kinema.
     """
 
     def __init__(

@@ -186,7 +186,6 @@ class PassWorkers:
 class WorkerPool:
     """The processes of a pass, or of all passes of a session; leaving the context ends them, whatever they are doing.
 
-    `threads`: threads of each process.
     `server`: server that forks the processes; without it each process is a fresh interpreter.
     """
 

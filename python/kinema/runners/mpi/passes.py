@@ -45,7 +45,6 @@ class PassSetup:
 
     `files`: if None, the snapshot of an earlier pass of the run is used.
     `jobs`: pickled separately: if a rank cannot unpickle them, the pass fails with an error.
-    `access`: the name of the access method.
     `streamed`: nodes are sent as they are made, because rank 0 saves them; otherwise all are sent at the end.
     `reported`: ranks report the frames that are done.
     `tree_from`: least bytes of all ranks together for which partials that do not grow are merged on a tree of ranks.

@@ -28,7 +28,6 @@ class RowsOfPass:
 
     Leaving the context frees the rows, unless they are retained.
 
-    `frames`: the frames of the pass.
     `rows`: one for each job; empty if no rows are put.
     """
 

@@ -45,7 +45,6 @@ class VirtualBox:
     """A box of a virtual data set, whose values lie in a data set of another file.
 
     `file`, `dataset`: names as libhdf5 finds them from the folder of the virtual file.
-    `source_shape`: shape of the source data set.
     `start`, `source_start`: the first row, or row and column, of the box in the virtual data set and in the source.
     `size`: size of the box, with as many numbers as `start`. Along further dimensions the box is as large as both data
         sets. None for the rows: as many as the source has when a reader opens it.

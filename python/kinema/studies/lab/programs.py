@@ -72,7 +72,6 @@ class AnalysisWork:
         the frames.
     `opens`: files that a rank with "mdanalysis" opens: "all", as its chain of files does, or "own": one file for each
         rank, which is subfiling.
-    `gather`: "collective" or "one-sided".
     `schedule`: "dynamic": ranks ask rank 0 for the next piece; "static": a contiguous share.
     `oversubscribe`: least number of pieces of a rank.
     `workload`: how many times each frame is computed.

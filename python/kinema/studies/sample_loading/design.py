@@ -56,11 +56,9 @@ class LoadingDesign:
     `sources`: files of samples, or a folder of them, as `kinema.ml.SampleDataset` takes them.
     `fields`: arrays; by default all of the first file.
     `file_is_sample`: as in `kinema.ml.SampleDataset`.
-    `batch`: samples per batch.
     `batches`: largest number of batches in each loop; by default as many as the time allows.
     `time_limit`: approximate seconds of a repeat of a loop: its current batch is finished, except one that is read
         sample by sample.
-    `repeats`: repeats of each loop.
     `size`: largest number of bytes of samples that are written in each layout.
     `page_cache`: {"warm", "drop"}; whether files are dropped from memory before each loop.
     `seed`: seed for the choice of samples, and for their order.

@@ -46,7 +46,6 @@ class WriteRun:
     `memory`: one for each rank.
     `checked`: method by which the file was found right.
     `roundings`: {field: largest difference from the given values}, if the file was read back.
-    `mpi`: name of the library.
     """
 
     setting: WriteSetting

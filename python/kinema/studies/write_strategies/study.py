@@ -30,11 +30,7 @@ _PICTURE, _REPORT, _RESULTS = "bandwidth.png", "report.md", "results.json"
 
 @dataclass(frozen=True, eq=False)
 class StudyFiles:
-    """A finished study and its files.
-
-    `text`: the report.
-    `file_names`: names in the folder.
-    """
+    """A finished study and its files."""
 
     study: WriteStudy
     text: str

@@ -35,7 +35,6 @@ _SECONDS, _AFTER_A_FAILURE = 180.0, 10.0
 class StandingRanks:
     """Ranks in an `mpiexec` of their own, started when they are first needed, and again if they are lost.
 
-    `launcher`: path of `mpiexec`.
     `environment`: environment in which ranks start.
     """
 

@@ -31,10 +31,7 @@ from kinema.storage.hdf5.storage import Storage, write_dataset
 
 
 class ExistingFile:
-    """Description of an existing H5MD file, for continuing it.
-
-    `group`: name of the particles group.
-    """
+    """Description of an existing H5MD file, for continuing it."""
 
     def __init__(
         self, h5: h5py.File, path: str, group: str | None, *, native: bool = False, virtual: bool = False

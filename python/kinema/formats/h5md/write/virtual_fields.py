@@ -46,10 +46,7 @@ _NAME = re.compile(r"part(?P<number>\d{4,})-(?P<tag>[0-9a-f]{8})\.h5md")
 
 @dataclass(frozen=True)
 class SubfileNames:
-    """Names of the files below a virtual one: `NAME.d/partNNNN-TAG.h5md`, with a tag of its own for each virtual file.
-
-    `path`: path of the virtual file.
-    """
+    """Names of the files below a virtual one: `NAME.d/partNNNN-TAG.h5md`, with a tag for each virtual file."""
 
     path: str
     tag: str = field(default_factory=lambda: secrets.token_hex(4))
