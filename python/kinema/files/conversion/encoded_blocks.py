@@ -126,26 +126,20 @@ def phase_seconds(reads: list[_core.RunTimings]) -> dict[str, float]:
     }
 
 
+@dataclass(frozen=True)
 class _MakeRuns:
     """Makes runs of frames on a worker; it is sent once and opens the trajectory once."""
 
+    trajectory: SentTrajectory
+    frames: FrameSelection
+    atoms: NDArray[np.uint32] | None
+    stored: FileContent
+    encoders: dict[str, ChunkEncoder] | None
+    name: str
+    threads: int
+    memory: int
+
     unpickled_once = True
-
-    def __init__(
-        self,
-        trajectory: SentTrajectory,
-        frames: FrameSelection,
-        atoms: NDArray[np.uint32] | None,
-        stored: FileContent,
-        encoders: dict[str, ChunkEncoder] | None,
-        name: str,
-        threads: int,
-        memory: int,
-    ) -> None:
-        self._content = (trajectory, frames, atoms, stored, encoders, name, threads, memory)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), self._content
 
     @staticmethod
     def describe(run: tuple[int, int]) -> str:
@@ -154,18 +148,18 @@ class _MakeRuns:
 
     def __call__(self, run: tuple[int, int]) -> MadeFrames:
         """The frames in rows `run` of the file."""
-        trajectory, frames, atoms, stored, encoders, name, threads, memory = self._content
         first, stop = run
         reads: list[_core.RunTimings] = []
-        core = trajectory.get()
-        arrays = read_block(core, frames[first:stop], atoms, stored, workers=threads, memory=memory, timings=reads)
-        check_block(frames, stored, arrays["present"], first, name)
+        core, stored, limits = self.trajectory.get(), self.stored, {"workers": self.threads, "memory": self.memory}
+        arrays = read_block(core, self.frames[first:stop], self.atoms, stored, **limits, timings=reads)
+        check_block(self.frames, stored, arrays["present"], first, self.name)
         given = given_frames(stored, arrays)
         made: StoredFrames | FrameArrays = given
         begun = time.perf_counter()
-        if encoders is not None:
+        if self.encoders is not None:
             chunks = {
-                field: encoders[field].encoded(values, first, workers=threads) for field, values in given.fields.items()
+                field: self.encoders[field].encoded(values, first, workers=self.threads)
+                for field, values in given.fields.items()
             }
             made = as_stored(given, first, chunks)
         seconds = phase_seconds(reads)

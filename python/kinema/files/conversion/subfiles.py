@@ -37,27 +37,21 @@ _BLOCK_BYTES = 8 << 20
 _OF_ALL = ("atoms", "provenance", "n_frames")
 
 
+@dataclass(frozen=True)
 class _WritePart:
     """Writes the file of some frames on a worker; it is sent once."""
 
+    trajectory: SentTrajectory
+    frames: FrameSelection
+    atoms: NDArray[np.uint32] | None
+    stored: FileContent
+    given: Mapping[str, Any]
+    names: SubfileNames
+    name: str
+    n_atoms: int
+    threads: int
+
     unpickled_once = True
-
-    def __init__(
-        self,
-        trajectory: SentTrajectory,
-        frames: FrameSelection,
-        atoms: NDArray[np.uint32] | None,
-        stored: FileContent,
-        given: Mapping[str, Any],
-        names: SubfileNames,
-        name: str,
-        n_atoms: int,
-        threads: int,
-    ) -> None:
-        self._content = (trajectory, frames, atoms, stored, given, names, name, n_atoms, threads)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), self._content
 
     @staticmethod
     def describe(part: tuple[int, int, int]) -> str:
@@ -66,23 +60,22 @@ class _WritePart:
 
     def __call__(self, part: tuple[int, int, int]) -> MadeFrames:
         """Writes rows `start` to `stop` as part `number`; returns the frames without their values."""
-        trajectory, frames, atoms, stored, given, names, name, n_atoms, threads = self._content
         number, start, stop = part
-        needed = frame_bytes(n_atoms, len(stored.fields), np.dtype(stored.dtype).itemsize)
+        core, stored = self.trajectory.get(), self.stored
+        needed = frame_bytes(self.n_atoms, len(stored.fields), np.dtype(stored.dtype).itemsize)
         length, reads = max(1, _BLOCK_BYTES // needed), []  # type: tuple[int, list[Any]]
+        limits = {"workers": self.threads, "memory": WORKING_MEMORY + needed}
         made: list[StoredFrames] = []
-        with H5mdWriter(names.subfile_path(number), n_atoms, workers=threads, keep_partial=False, **given) as writer:
+        path = self.names.subfile_path(number)
+        with H5mdWriter(path, self.n_atoms, workers=self.threads, keep_partial=False, **self.given) as writer:
             for first in range(start, stop, length):
-                chosen = frames[first : min(first + length, stop)]
-                arrays = read_block(
-                    trajectory.get(), chosen, atoms, stored,
-                    workers=threads, memory=WORKING_MEMORY + needed, timings=reads,
-                )  # fmt: skip
-                check_block(frames, stored, arrays["present"], first, name)
+                chosen = self.frames[first : min(first + length, stop)]
+                arrays = read_block(core, chosen, self.atoms, stored, **limits, timings=reads)
+                check_block(self.frames, stored, arrays["present"], first, self.name)
                 block = given_frames(stored, arrays)
                 writer.rows(block)
                 made.append(as_stored(block, first))
-        return MadeFrames(StoredFrames.joined(made), phase_seconds(reads), trajectory.get().frame_faults())
+        return MadeFrames(StoredFrames.joined(made), phase_seconds(reads), core.frame_faults())
 
 
 @dataclass(frozen=True)
