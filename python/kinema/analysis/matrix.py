@@ -150,17 +150,14 @@ class MatrixAnalysis(DeclaredAnalysis):
         return draw_matrix(values, self._labels(), self.of, label, self._title, self.limits)
 
     def _write_other(self, path: str, name: str) -> None:
-        import h5py
+        from kinema.storage.hdf5.storage import write_results
 
         dataset, values = self._main_dataset()
         quantity = self.quantities[0]
-        with h5py.File(path, "w", track_order=True) as file:
-            # by which a later call recognises the file as one that it may replace
-            file.attrs["format"] = "kinema results"
-            file.attrs["provenance"] = self.provenance().json()
-            written = file.create_dataset(dataset, data=values)
-            written.attrs.update({"quantity": quantity.name, "unit": quantity.unit, "title": self._title})
-            for axis, labels in zip(("row", "column"), self._labels(), strict=True):
-                file.create_dataset(f"{axis}_labels", data=list(labels), dtype=h5py.string_dtype())
-            for other, more in self._datasets().items():
-                file.create_dataset(other, data=more)
+        # by the format a later call recognises the file as one that it may replace
+        attributes = {"format": "kinema results", "provenance": self.provenance().json()}
+        arrays: dict[str, tuple[Any, dict[str, str]]]
+        arrays = {dataset: (values, {"quantity": quantity.name, "unit": quantity.unit, "title": self._title})}
+        labels = zip(("row_labels", "column_labels"), self._labels(), strict=True)
+        arrays |= {other: (more, {}) for other, more in (*labels, *self._datasets().items())}
+        write_results(path, attributes, arrays, ordered=True)

@@ -226,15 +226,13 @@ class Histogram2D:
     def _write_hdf5(self, path: str | os.PathLike[str], provenance: Provenance) -> None:
         import io
 
-        import h5py
+        from kinema.storage.hdf5.storage import write_results
 
         content = io.BytesIO()
-        with h5py.File(content, "w") as file:
-            file.attrs.update({"format": "kinema results", "version": 1, "kinema": __version__, "complete": True})
-            file.attrs["provenance"] = provenance.json()
-            for name, (values, unit) in self._arrays().items():
-                file[name] = values
-                file[name].attrs["unit"] = unit
+        attributes = {"format": "kinema results", "version": 1, "kinema": __version__, "complete": True}
+        attributes["provenance"] = provenance.json()
+        arrays = {name: (values, {"unit": unit}) for name, (values, unit) in self._arrays().items()}
+        write_results(content, attributes, arrays, ordered=False)
         write_whole(path, lambda file: file.write(content.getbuffer()))
 
     def plot(

@@ -109,7 +109,11 @@ class GridAnalysis(DeclaredAnalysis):
             if suffix == ".npz":
                 np.savez(path, provenance=np.array(lines), **arrays)
             else:
-                self._write_hdf5(path, arrays, lines)
+                from kinema.storage.hdf5.storage import write_results
+
+                unit = {name: {"unit": self._main.unit if name == "grid" else "angstrom"} for name in arrays}
+                written = {name: (values, unit[name]) for name, values in arrays.items()}
+                write_results(path, {"provenance": lines}, written, ordered=False)
             return
         if self._names != "xyz":
             raise ArgumentError(
@@ -138,12 +142,3 @@ class GridAnalysis(DeclaredAnalysis):
             file.header.origin = tuple(self.results.origin)
             unit = self._main.unit
             file.add_label(self._main.description if unit == "1" else f"{self._main.description}, {unit}")
-
-    def _write_hdf5(self, path: str, arrays: Mapping[str, Any], lines: list[str]) -> None:
-        import h5py
-
-        with h5py.File(path, "w") as file:
-            for name, values in arrays.items():
-                stored = file.create_dataset(name, data=values)
-                stored.attrs["unit"] = self._main.unit if name == "grid" else "angstrom"
-            file.attrs["provenance"] = lines

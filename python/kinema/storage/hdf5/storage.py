@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -307,6 +307,18 @@ def write_dataset(
     if array.size:
         dataset[...] = array
     return dataset
+
+
+def write_results(
+    target: Any, attributes: Mapping[str, Any], arrays: Mapping[str, tuple[Any, Mapping[str, Any]]], *, ordered: bool
+) -> None:
+    """Writes whole arrays, each with its attributes, as a file: a name, or a binary file; `ordered`: in this order."""
+    with h5py.File(target, "w", track_order=ordered) as file:
+        file.attrs.update(attributes)
+        for name, (values, own) in arrays.items():
+            array = np.asarray(values)
+            text = h5py.string_dtype() if array.dtype.kind == "U" else None
+            write_dataset(file, name, array if text is None else array.astype(object), dtype=text).attrs.update(own)
 
 
 def write_chunks(dataset: Any, corner: tuple[int, ...], chunks: Iterable[tuple[tuple[int, ...], Any, int]]) -> None:
