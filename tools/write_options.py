@@ -43,17 +43,6 @@ if TYPE_CHECKING:
     from kinema.files.conversion.compare import Verification
     from kinema.formats.external.writer import AtomsAsText
     from kinema.model.atom_table import Atoms
-
-__all__ = [
-    "CONVERT_TABLE",
-    "OPEN_DEFAULTS",
-    "OPEN_OLD_NAMES",
-    "OPEN_TABLE",
-    "WRITE_TABLE",
-    "ConvertOptions",
-    "OpenOptions",
-    "WriteOptions",
-]
 '''
 
 
