@@ -25,6 +25,8 @@ from kinema.base.tracing import span, trace
 from kinema.base.tracing.recording import lap
 from kinema.ml import Loader, Order, SampleDataset
 
+__all__ = ["checksum", "main"]
+
 Values = Mapping[str, Any]
 Batches = Iterator[tuple[NDArray[np.int64], Values]]
 

@@ -44,8 +44,16 @@ _NPZ_FILES = SampleLayout("an NPZ a sample", "files")
 class StagesStudy:
     """A finished study.
 
-    `file_system`: file system of the scratch folder.
-    `notes`: stages that are left out, and why.
+    Attributes
+    ----------
+    design : StagesDesign
+    samples : Samples
+    rows : tuple of StageRow
+    machine : mapping
+    file_system : str
+        File system of the scratch folder.
+    notes : tuple of str
+        Stages that are left out, and why.
     """
 
     design: StagesDesign
