@@ -47,8 +47,12 @@ class AllPairs:
     The first pass reads the positions of the selected atoms, which the second one has as a whole. Its rows are the
     RMSDs of a frame from the next frames in a circle.
 
-    `positions`: (frames, atoms, 3) float32, angstrom; positions of the selected atoms, after the first pass.
-    `time`: (frames,) float64, ps; their times.
+    Attributes
+    ----------
+    positions : (frames, atoms, 3) float32, angstrom
+        Positions of the selected atoms, after the first pass.
+    time : (frames,) float64, ps
+        Their times.
     """
 
     n_passes = 2
