@@ -211,6 +211,22 @@ def small(tmp_path: Path) -> kn.Trajectory:
     return kn.open(path, stored=False)
 
 
+@pytest.fixture
+def small_disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A file system in memory, of 1 MiB unless a test gives its size; skips where this user may not mount one."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    options = f"size={getattr(request, 'param', '1m')},mode=700"
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", options, "tmpfs", folder], capture_output=True, timeout=60
+    ).returncode:
+        pytest.skip("this user may not mount a file system")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True, timeout=60)
+
+
 @pytest.fixture(scope="session")
 def kills() -> Callable[..., int]:
     """How often a test that kills at random moments does so: 4 times unless it says fewer; more in `make test-long`."""

@@ -8,7 +8,7 @@ import random
 import select
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -162,20 +162,6 @@ time.sleep(1000)
     # it is killed with the group of its parent, which is dead
     end_children()
     assert all_ended([forked], 60)
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 1 MiB in memory."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    words = ["mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "tmpfs", str(folder)]
-    if subprocess.run(words, capture_output=True, timeout=60).returncode:
-        pytest.skip("this user may not mount a file system")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True, timeout=60)
 
 
 def test_a_full_disk_is_no_error_of_the_reader(tmp_path: Path, small_disk: Path) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -197,20 +195,7 @@ def test_writers_that_use_h5py(tmp_path: Path, name: str) -> None:
     assert ("structure", None) in found
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 256 KiB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    words = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)]
-    if subprocess.run(words, capture_output=True, timeout=60).returncode:
-        pytest.skip("this user may not mount a file system")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True, timeout=60)
-
-
+@pytest.mark.parametrize("small_disk", ["256k"], indirect=True)
 @pytest.mark.parametrize("compress", [False, True])
 def test_a_full_disk_ends_the_trace_and_not_the_run(small: kn.Trajectory, small_disk: Path, compress: bool) -> None:
     expected = small.read()

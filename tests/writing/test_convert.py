@@ -7,7 +7,6 @@ import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -274,22 +273,6 @@ def test_a_file_that_reads_back_otherwise_is_not_kept(
         converted(small, tmp_path / "a.dcd")
     assert not (tmp_path / "a.dcd").exists()
     assert converted(small, tmp_path / "a.dcd", verify=False).compared == 0
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 1 MiB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    made = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)], capture_output=True, timeout=60
-    )
-    if made.returncode:
-        pytest.skip("this user may not mount a file system")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True, timeout=60)
 
 
 @pytest.mark.parametrize("suffix", ["dcd", "xtc", "h5md"])
