@@ -24,148 +24,43 @@ mod xtc_frames;
 use crate::files;
 use kinema_core::format::{dcd, dlpoly, g96, netcdf, trr, xtc};
 
-#[test]
-fn scan_xtc() {
-    replay::inputs("scan_xtc", |data| files::scan(&xtc::Xtc, data));
+/// A test for each target: its name, and the function that takes an input.
+macro_rules! replayed {
+    ($($target:ident: $take:expr;)*) => {$(
+        #[test]
+        fn $target() {
+            replay::inputs(stringify!($target), $take);
+        }
+    )*};
 }
 
-#[test]
-fn scan_dcd() {
-    replay::inputs("scan_dcd", |data| files::scan(&dcd::Dcd, data));
-}
-
-#[test]
-fn decode_xtc() {
-    replay::inputs("decode_xtc", |data| files::decode(&xtc::Xtc, data));
-}
-
-#[test]
-fn decode_dcd() {
-    replay::inputs("decode_dcd", |data| files::decode(&dcd::Dcd, data));
-}
-
-#[test]
-fn load_index() {
-    replay::inputs("load_index", stored_index::load);
-}
-
-#[test]
-fn decode_hdf5_chunks() {
-    replay::inputs("decode_hdf5_chunks", hdf5_chunks::decode);
-}
-
-#[test]
-fn decode_hdf5_filters() {
-    replay::inputs("decode_hdf5_filters", hdf5_filters::decode);
-}
-
-#[test]
-fn roundtrip_hdf5_filters() {
-    replay::inputs("roundtrip_hdf5_filters", hdf5_filters::round_trip);
-}
-
-#[test]
-fn roundtrip_xtc() {
-    replay::inputs("roundtrip_xtc", |data| {
-        xtc_frames::round_trip(data);
-        records::recode(&xtc::Xtc, data);
-    });
-}
-
-#[test]
-fn scan_trr() {
-    replay::inputs("scan_trr", |data| files::scan(&trr::Trr, data));
-}
-
-#[test]
-fn decode_trr() {
-    replay::inputs("decode_trr", |data| files::decode(&trr::Trr, data));
-}
-
-#[test]
-fn roundtrip_trr() {
-    replay::inputs("roundtrip_trr", |data| {
-        records::recode(&trr::Trr, data);
-        records::reencode(&trr::Trr, data);
-    });
-}
-
-#[test]
-fn scan_g96() {
-    replay::inputs("scan_g96", |data| files::scan(&g96::G96, data));
-}
-
-#[test]
-fn decode_g96() {
-    replay::inputs("decode_g96", |data| files::decode(&g96::G96, data));
-}
-
-#[test]
-fn roundtrip_g96() {
-    replay::inputs("roundtrip_g96", |data| records::reencode(&g96::G96, data));
-}
-
-#[test]
-fn scan_netcdf() {
-    replay::inputs("scan_netcdf", |data| files::scan(&netcdf::Netcdf, data));
-}
-
-#[test]
-fn decode_netcdf() {
-    replay::inputs("decode_netcdf", |data| files::decode(&netcdf::Netcdf, data));
-}
-
-#[test]
-fn roundtrip_dcd() {
-    replay::inputs("roundtrip_dcd", |data| records::reencode(&dcd::Dcd, data));
-}
-
-#[test]
-fn roundtrip_netcdf() {
-    replay::inputs("roundtrip_netcdf", |data| records::reencode(&netcdf::Netcdf, data));
-}
-
-#[test]
-fn scan_history() {
-    replay::inputs("scan_history", |data| files::scan(&dlpoly::History, data));
-}
-
-#[test]
-fn decode_history() {
-    replay::inputs("decode_history", |data| files::decode(&dlpoly::History, data));
-}
-
-#[test]
-fn text_numbers() {
-    replay::inputs("text_numbers", text_numbers::read_and_write);
-}
-
-#[test]
-fn roundtrip_history() {
-    replay::inputs("roundtrip_history", |data| records::reencode(&dlpoly::History, data));
-}
-
-#[test]
-fn scan_config() {
-    replay::inputs("scan_config", |data| files::scan(&dlpoly::Config, data));
-}
-
-#[test]
-fn decode_config() {
-    replay::inputs("decode_config", |data| files::decode(&dlpoly::Config, data));
-}
-
-#[test]
-fn roundtrip_config() {
-    replay::inputs("roundtrip_config", |data| records::reencode(&dlpoly::Config, data));
-}
-
-#[test]
-fn append() {
-    replay::inputs("append", append::go_on);
-}
-
-#[test]
-fn snapshot() {
-    replay::inputs("snapshot", snapshot::restore);
+replayed! {
+    scan_xtc: |data| files::scan(&xtc::Xtc, data);
+    scan_dcd: |data| files::scan(&dcd::Dcd, data);
+    decode_xtc: |data| files::decode(&xtc::Xtc, data);
+    decode_dcd: |data| files::decode(&dcd::Dcd, data);
+    load_index: stored_index::load;
+    decode_hdf5_chunks: hdf5_chunks::decode;
+    decode_hdf5_filters: hdf5_filters::decode;
+    roundtrip_hdf5_filters: hdf5_filters::round_trip;
+    roundtrip_xtc: |data| { xtc_frames::round_trip(data); records::recode(&xtc::Xtc, data) };
+    scan_trr: |data| files::scan(&trr::Trr, data);
+    decode_trr: |data| files::decode(&trr::Trr, data);
+    roundtrip_trr: |data| { records::recode(&trr::Trr, data); records::reencode(&trr::Trr, data) };
+    scan_g96: |data| files::scan(&g96::G96, data);
+    decode_g96: |data| files::decode(&g96::G96, data);
+    roundtrip_g96: |data| records::reencode(&g96::G96, data);
+    scan_netcdf: |data| files::scan(&netcdf::Netcdf, data);
+    decode_netcdf: |data| files::decode(&netcdf::Netcdf, data);
+    roundtrip_dcd: |data| records::reencode(&dcd::Dcd, data);
+    roundtrip_netcdf: |data| records::reencode(&netcdf::Netcdf, data);
+    scan_history: |data| files::scan(&dlpoly::History, data);
+    decode_history: |data| files::decode(&dlpoly::History, data);
+    text_numbers: text_numbers::read_and_write;
+    roundtrip_history: |data| records::reencode(&dlpoly::History, data);
+    scan_config: |data| files::scan(&dlpoly::Config, data);
+    decode_config: |data| files::decode(&dlpoly::Config, data);
+    roundtrip_config: |data| records::reencode(&dlpoly::Config, data);
+    append: append::go_on;
+    snapshot: snapshot::restore;
 }
