@@ -58,6 +58,12 @@ fn value(frame: u64, unit: u64, component: u64) -> f64 {
 }
 
 impl Layout {
+    /// Values of float32 in one piece.
+    fn plain(shape: [u64; 3]) -> Self {
+        let (chunk, number, holes) = (None, "<f4", None);
+        Self { shape, chunk, number, filtered: false, partial_unfiltered: false, holes, in_order: false }
+    }
+
     fn filters(&self) -> Vec<StoredFilter> {
         let size = Number::from_name(self.number).unwrap().size() as u32;
         let shuffle = StoredFilter { id: 2, values: vec![size] };
@@ -228,13 +234,12 @@ fn random_layout(random: &mut Random) -> (Layout, bool) {
     let number = ["<f4", ">f4", "<f8", ">f8", "<i2", ">u4"][random.below(6) as usize];
     let filtered = chunk.is_some() && random.below(2) == 0;
     let layout = Layout {
-        shape,
         chunk,
         number,
         filtered,
         partial_unfiltered: random.below(2) == 0,
         holes: (chunk.is_some() && random.below(3) == 0).then_some(4),
-        in_order: false,
+        ..Layout::plain(shape)
     };
     (layout, flat)
 }
@@ -349,15 +354,7 @@ fn blocks_over_several_leaves_give_the_bits_of_frames_that_stand_alone() {
     let mut expected = None;
     for chunk in [[1, 17, 3], [70, 17, 3], [313, 5, 1], [900, 2, 3]] {
         for filtered in [false, true] {
-            let layout = Layout {
-                shape,
-                chunk: Some(chunk),
-                number: "<f4",
-                filtered,
-                partial_unfiltered: false,
-                holes: None,
-                in_order: true,
-            };
+            let layout = Layout { chunk: Some(chunk), filtered, in_order: true, ..Layout::plain(shape) };
             let mut file = SIGNATURE.to_vec();
             let (description, _) = layout.write(&mut random, &mut file);
             let described = described(17, 900, field(description, false, None, 1.0));
@@ -408,15 +405,7 @@ fn a_plan_counts_the_bytes_that_are_read_for_those_that_are_used() {
     let folder = folder("useful");
     let mut file = SIGNATURE.to_vec();
     let mut field_of = |chunk| {
-        let layout = Layout {
-            shape: [40, 8, 3],
-            chunk: Some(chunk),
-            number: "<f4",
-            filtered: false,
-            partial_unfiltered: false,
-            holes: None,
-            in_order: true,
-        };
+        let layout = Layout { chunk: Some(chunk), in_order: true, ..Layout::plain([40, 8, 3]) };
         // beyond the gap that is read with what lies on both of its sides
         file.resize(file.len() + MAX_GAP as usize + 1, 0);
         field(layout.write(&mut Random(3), &mut file).0, false, None, 1.0)
@@ -445,15 +434,8 @@ fn a_plan_counts_the_bytes_that_are_read_for_those_that_are_used() {
 
 #[test]
 fn frames_that_share_a_chunk_say_so() {
-    let layout = |rows, chunk, filtered| Layout {
-        shape: [rows, 4, 3],
-        chunk: Some(chunk),
-        number: "<f4",
-        filtered,
-        partial_unfiltered: false,
-        holes: None,
-        in_order: true,
-    };
+    let layout =
+        |rows, chunk, filtered| Layout { chunk: Some(chunk), filtered, in_order: true, ..Layout::plain([rows, 4, 3]) };
     let mut file = SIGNATURE.to_vec();
     let mut field_of = |rows, chunk, filtered, row_of| {
         field(layout(rows, chunk, filtered).write(&mut Random(5), &mut file).0, false, row_of, 1.0)
@@ -491,15 +473,7 @@ fn ten_atoms_of_one_frame_touch_their_own_bytes_only() {
     let folder = folder("extents");
     let mut random = Random(3);
     let atoms: Vec<u32> = (20_000..20_010).collect();
-    let layout = |chunk, filtered| Layout {
-        shape: [9, 30_000, 3],
-        chunk,
-        number: "<f4",
-        filtered,
-        partial_unfiltered: false,
-        holes: None,
-        in_order: false,
-    };
+    let layout = |chunk, filtered| Layout { chunk, filtered, ..Layout::plain([9, 30_000, 3]) };
     for (layout, most) in [
         (layout(None, false), 120),
         (layout(Some([1, 30_000, 3]), false), 120),
@@ -532,15 +506,7 @@ fn ten_atoms_of_one_frame_touch_their_own_bytes_only() {
 
 #[test]
 fn descriptions_that_contradict_themselves_are_refused() {
-    let layout = Layout {
-        shape: [4, 6, 3],
-        chunk: Some([2, 6, 3]),
-        number: "<f4",
-        filtered: false,
-        partial_unfiltered: false,
-        holes: None,
-        in_order: false,
-    };
+    let layout = Layout { chunk: Some([2, 6, 3]), ..Layout::plain([4, 6, 3]) };
     let (good, _) = layout.write(&mut Random(1), &mut SIGNATURE.to_vec());
     type Spoil = fn(&mut ArrayDescription);
     let spoilt: [(&str, Spoil); 8] = [
@@ -570,15 +536,7 @@ fn descriptions_that_contradict_themselves_are_refused() {
 #[test]
 fn a_frame_without_the_field_is_an_error_that_names_the_choices() {
     let folder = folder("absent");
-    let layout = Layout {
-        shape: [4, 2, 3],
-        chunk: None,
-        number: "<f8",
-        filtered: false,
-        partial_unfiltered: false,
-        holes: None,
-        in_order: false,
-    };
+    let layout = Layout { number: "<f8", ..Layout::plain([4, 2, 3]) };
     let mut file = SIGNATURE.to_vec();
     let (description, _) = layout.write(&mut Random(1), &mut file);
     let again = field(description.clone(), false, Some(vec![0, -2, 2, 3]), 1.0);
@@ -601,15 +559,7 @@ fn a_frame_without_the_field_is_an_error_that_names_the_choices() {
 
 #[test]
 fn a_damaged_chunk_is_an_error_of_its_frame() {
-    let layout = Layout {
-        shape: [45, 150, 3],
-        chunk: Some([1, 150, 3]),
-        number: "<f4",
-        filtered: true,
-        partial_unfiltered: false,
-        holes: None,
-        in_order: false,
-    };
+    let layout = Layout { chunk: Some([1, 150, 3]), filtered: true, ..Layout::plain([45, 150, 3]) };
     let (folder, mut file) = (folder("h5md_damaged"), SIGNATURE.to_vec());
     let (description, _) = layout.write(&mut Random(77), &mut file);
     let (address, size) = (description.addresses[31], description.sizes[31]);
@@ -627,15 +577,7 @@ fn a_damaged_chunk_is_an_error_of_its_frame() {
 
 #[test]
 fn a_chunk_longer_than_its_file_takes_no_memory() {
-    let layout = Layout {
-        shape: [4, 2, 3],
-        chunk: Some([1, 2, 3]),
-        number: "<f4",
-        filtered: true,
-        partial_unfiltered: false,
-        holes: None,
-        in_order: true,
-    };
+    let layout = Layout { chunk: Some([1, 2, 3]), filtered: true, in_order: true, ..Layout::plain([4, 2, 3]) };
     let mut file = SIGNATURE.to_vec();
     let (mut description, _) = layout.write(&mut Random(1), &mut file);
     description.sizes[2] = 1 << 40;
@@ -650,15 +592,7 @@ fn a_chunk_longer_than_its_file_takes_no_memory() {
 
 #[test]
 fn addresses_of_compact_data_are_not_looked_at() {
-    let layout = Layout {
-        shape: [2, 2, 3],
-        chunk: None,
-        number: "<f4",
-        filtered: false,
-        partial_unfiltered: false,
-        holes: None,
-        in_order: true,
-    };
+    let layout = Layout::plain([2, 2, 3]);
     let (mut description, _) = layout.write(&mut Random(1), &mut Vec::new());
     description.inline = Some(vec![0; 48]);
     description.addresses = vec![u64::MAX - 3];
@@ -670,15 +604,7 @@ fn addresses_of_compact_data_are_not_looked_at() {
 
 #[test]
 fn compact_data_in_chunks_are_refused() {
-    let layout = Layout {
-        shape: [2, 2, 3],
-        chunk: None,
-        number: "<f4",
-        filtered: false,
-        partial_unfiltered: false,
-        holes: None,
-        in_order: true,
-    };
+    let layout = Layout::plain([2, 2, 3]);
     let (mut description, _) = layout.write(&mut Random(1), &mut Vec::new());
     // as many bytes as one of two chunks has
     description.chunks = Some([1, 2, 3]);

@@ -68,7 +68,7 @@ impl Kernel for OrderSensitive {
 }
 
 /// Doubles all coordinates.
-struct Double;
+pub struct Double;
 
 impl Transform for Double {
     type State = ();

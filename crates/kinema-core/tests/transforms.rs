@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::common::dcd_builder::Builder;
 use crate::common::folder;
+use crate::pipeline::Double;
 use kinema_core::frame::{BlockMut, Fields, RowsMut, Stamp, Units, VectorsMut};
 use kinema_core::pipeline::Progress;
 use kinema_core::pipeline::arrays::{self, ArrayRequest};
@@ -57,27 +58,6 @@ impl Transform for Cumulative {
         self.applied.lock().unwrap().push(frame.number);
         state.0 += frame.positions[3 * state.1].round() as i64;
         frame.positions.iter_mut().for_each(|value| *value += state.0 as f32);
-        Ok(())
-    }
-}
-
-/// Doubles positions: its sums show which transform comes first in a stack.
-struct Double;
-
-impl Transform for Double {
-    type State = ();
-
-    fn id(&self) -> &'static str {
-        "double/1"
-    }
-    fn needs(&self) -> Needs {
-        Needs { fields: Fields::POSITIONS, atom_sets: Vec::new() }
-    }
-    fn state(&self, _: &AtomSelection, _: &[AtomMap]) -> Result<()> {
-        Ok(())
-    }
-    fn apply(&self, frame: &mut FrameMut<'_>, (): &mut ()) -> Result<()> {
-        frame.positions.iter_mut().for_each(|value| *value *= 2.0);
         Ok(())
     }
 }

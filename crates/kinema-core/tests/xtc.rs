@@ -13,7 +13,8 @@ use kinema_core::source::{FileSource, MemorySource, ReadLog, Source};
 use kinema_core::trajectory::{OpenOptions, Trajectory};
 use kinema_core::{Error, ErrorKind};
 
-const SMALL_FILES: [&str; 13] = [
+/// Every packing: plain floats, narrow, wide and separate full coordinates, wide differences, both magic numbers.
+pub const SMALL_FILES: [&str; 13] = [
     "atoms_1",
     "atoms_9",
     "atoms_10",

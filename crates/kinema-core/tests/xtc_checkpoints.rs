@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::common::Random;
+use crate::xtc::SMALL_FILES;
 use kinema_core::format::xtc::Xtc;
 use kinema_core::format::{Decoded, Decoder, Format, Request, ScanOptions, Scratch, SegmentBytes, Wanted};
 use kinema_core::frame::{Block, Fields, Scales};
@@ -11,23 +12,6 @@ use kinema_core::index::{AtomCheckpoints, Index};
 use kinema_core::selection::AtomSelection;
 use kinema_core::source::{Gather, MemorySource, Source};
 use kinema_core::{Error, ErrorKind, Result};
-
-/// Every packing: plain floats, narrow, wide and separate full coordinates, wide differences, both magic numbers.
-const FILES: [&str; 13] = [
-    "atoms_1",
-    "atoms_9",
-    "atoms_10",
-    "precisions",
-    "water",
-    "gas",
-    "mixed",
-    "mixed_2023",
-    "one_point",
-    "wide",
-    "separate",
-    "wide_small",
-    "huge_chain",
-];
 
 fn file(name: &str) -> Vec<u8> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/xtc/{name}.xtc"));
@@ -138,7 +122,7 @@ fn selection(random: &mut Random, n_atoms: u32) -> Vec<u32> {
 fn selections_have_the_bits_of_the_plain_path() {
     let mut random = Random(11);
     let (mut frames_compared, mut in_runs) = (0, 0);
-    for name in FILES {
+    for name in SMALL_FILES {
         let opened = Opened::new(&file(name));
         let n_frames = opened.plain.n_frames();
         let frames: Vec<u64> = (0..n_frames).collect();
