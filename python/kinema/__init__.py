@@ -21,7 +21,7 @@ from kinema.formats.registry import FormatInfo, formats
 
 if TYPE_CHECKING:
     from kinema import analysis, cache, runners, statistics, studies, transforms
-    from kinema.analysis import RMSD, RMSF, Analysis, RadiusOfGyration
+    from kinema.analysis import RMSD, RMSF, Analysis, Dihedrals, Features, RadiusOfGyration
     from kinema.base import errors, tracing
     from kinema.base.errors import (
         ArgumentError,
@@ -77,7 +77,9 @@ __all__ = [
     "CheckReport",
     "Converted",
     "CorruptFileError",
+    "Dihedrals",
     "Error",
+    "Features",
     "FileAccessError",
     "FileIOError",
     "FileLayout",
@@ -148,7 +150,7 @@ _MODULES = {
 }
 # by the module that has them
 _NAMES = {
-    "kinema.analysis": ("RMSD", "RMSF", "Analysis", "RadiusOfGyration"),
+    "kinema.analysis": ("RMSD", "RMSF", "Analysis", "Dihedrals", "Features", "RadiusOfGyration"),
     "kinema.files.check": ("CheckReport", "Problem", "check"),
     "kinema.base.errors": (
         "ArgumentError",

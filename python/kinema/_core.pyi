@@ -1107,11 +1107,9 @@ class BrokenCounter:
         """How many are broken in each of some frames, of whose cells the edges `periodic`, (frames, 3), repeat;
         -1 in frames without a cell."""
 
-def gromos_clusters(
-    condensed: NDArray[np.float64], n: int, cutoff: float
-) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-    """Clusters of `n` things by the method of Daura and others, from (n (n - 1) / 2,) distances: the cluster of each
-    thing, (n,), and the thing with most neighbours of each cluster, the largest cluster first."""
+def gromos_clusters(pairs: NDArray[np.uint32], n: int) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+    """Clusters of `n` things by the method of Daura and others, from (pairs, 2) neighbours, each pair once: the cluster
+    of each thing, (n,), and the thing with most neighbours of each cluster, the largest cluster first."""
 
 def sums_within_clusters(condensed: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArray[np.float64]:
     """For each thing, (n,), the sum of its distances from those with the same label; 0 for labels below 0."""

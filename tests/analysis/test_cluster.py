@@ -46,6 +46,67 @@ def test_gromos_by_hand(tmp_path: Path) -> None:
     assert alone.sizes.tolist() == [1] * 6 and alone.labels.tolist() == list(range(6))
 
 
+def numpy_gromos(square: Any, cutoff: float) -> tuple[list[int], list[int]]:
+    """Labels, and the thing with most neighbours of each cluster, from a whole matrix."""
+    near = (square < cutoff) & ~np.eye(len(square), dtype=bool)
+    left, found = np.ones(len(near), bool), []
+    while left.any():
+        centre = int(np.argmax(np.where(left, (near & left).sum(axis=1), -1)))
+        members = near[centre] & left
+        members[centre] = True
+        found.append((centre, members))
+        left &= ~members
+    # the largest first, the cluster of the earlier thing before others of its size
+    found.sort(key=lambda one: (-one[1].sum(), np.flatnonzero(one[1])[0]))
+    labels = np.argmax([members for _, members in found], axis=0)
+    return labels.tolist(), [centre for centre, _ in found]
+
+
+@pytest.mark.parametrize("cutoff", [0.4, 0.7, 1.2])
+@pytest.mark.parametrize("superposition", [True, False])
+def test_gromos_needs_no_matrix(adk: kn.Trajectory, cutoff: float, superposition: bool) -> None:
+    whole = kn.analysis.RMSDMatrix(adk, "name CA", superposition=superposition).run().results.dist_matrix
+    labels, most = numpy_gromos(whole, cutoff)
+    for workers in (1, 3):
+        made = kn.analysis.Clusters(adk, "name CA", cutoff=cutoff, superposition=superposition)
+        found = made.run(workers=workers).results
+        assert found.labels.tolist() == labels and "condensed" not in found
+        assert found.most_neighbors.tolist() == most
+        for cluster, center in enumerate(found.centers):
+            members = np.flatnonzero(found.labels == cluster)
+            sums = whole[np.ix_(members, members)].sum(axis=0)
+            assert sums[members == center] <= sums.min() * (1 + 1e-9)
+            # of two frames, the earlier one
+            assert len(members) > 2 or center == members[0]
+
+
+def test_frames_that_are_listed_twice_are_neighbours(adk: kn.Trajectory) -> None:
+    frames = [40, 3, 40, 9, 70, 3, 3]
+    found = kn.analysis.Clusters(adk, "name CA", cutoff=0.6).run(frames=frames).results
+    whole = kn.analysis.RMSDMatrix(adk, "name CA").run(frames=frames).results.dist_matrix
+    labels, most = numpy_gromos(whole, 0.6)
+    assert found.labels.tolist() == labels
+    assert found.most_neighbors.tolist() == [frames[place] for place in most]
+
+
+def test_pairs_that_do_not_fit_are_refused_and_a_matrix_is_not_needed(tmp_path: Path) -> None:
+    line = on_a_line(tmp_path, [3.0 * (i // 2) for i in range(1000)])
+    with pytest.warns(kn.Note, match="there are 500 clusters"):
+        found = kn.analysis.Clusters(line, superposition=False).run(memory="4 MB")
+    # the matrices of 1,000 frames take 12 MB
+    assert found.results.sizes.tolist() == [2] * 500
+    with pytest.raises(kn.MemoryLimitError, match=r"distances between 1,000 frames"):
+        kn.analysis.Clusters(line, method="average", superposition=False).run(memory="4 MB")
+    with pytest.raises(kn.MemoryLimitError, match=r"pairs of frames below cutoff=900.*lower cutoff="):
+        kn.analysis.Clusters(line, superposition=False, cutoff=900.0).run(memory="16 MB")
+
+
+def test_pairs_of_features_that_do_not_fit_are_refused(adk: kn.Trajectory) -> None:
+    features = kn.Features(kn.analysis.Distances(adk, pairs=[(0, 1000), (5, 2000)]))
+    with pytest.raises(kn.MemoryLimitError, match=r"43,071 pairs of frames below cutoff=90, .*lower cutoff="):
+        kn.analysis.Clusters(features, cutoff=90.0).run(frames=[*range(98)] * 3, memory=2_500_000)
+
+
 def test_the_centre_is_the_frame_with_the_least_mean_rmsd(adk: kn.Trajectory) -> None:
     found = clusters(adk).results
     matrix = kn.analysis.RMSDMatrix(adk, "name CA").run(step=2).results.dist_matrix
@@ -108,6 +169,13 @@ def test_dbscan_is_that_of_scikit_learn(adk: kn.Trajectory) -> None:
         noise = int((theirs == -1).sum())
         assert ours.results.sizes.sum() + noise == 49
         assert ours.results.transitions.sum() <= 48
+        assert "condensed" not in ours.results
+
+
+def test_dbscan_counts_frames_at_the_cutoff(tmp_path: Path) -> None:
+    line = on_a_line(tmp_path, [0.0, 1.0, 2.0, 9.0])
+    found = kn.analysis.Clusters(line, method="dbscan", min_samples=3, superposition=False).run().results
+    assert found.labels.tolist() == [0, 0, 0, -1] and found.centers.tolist() == [1]
 
 
 @pytest.mark.parametrize("method", ["gromos", "ward", "kmeans"])
@@ -137,7 +205,7 @@ def test_arguments_that_do_not_fit_are_refused(adk: kn.Trajectory) -> None:
         kn.analysis.Clusters(adk, "name CA").run(stop=1)
     with pytest.raises(kn.ArgumentError, match="at least 5 frames here, found 3"):
         kn.analysis.Clusters(adk, "name CA", "complete", n_clusters=5).run(stop=3)
-    with pytest.raises(kn.MemoryLimitError, match=r"distances between 98 frames, expected at least .*step="):
+    with pytest.raises(kn.MemoryLimitError, match=r"points of 98 frames, expected at least .*step="):
         kn.analysis.Clusters(adk, "name CA").run(memory=500_000)
 
 
@@ -197,13 +265,15 @@ def test_features_have_euclidean_distances(adk: kn.Trajectory, method: str, give
     found = kn.analysis.Clusters(features, method=method, **given).run(step=2)
     assert found.results.sizes.sum() == 49 and found.n_passes == 1
     if method == "gromos":
-        np.testing.assert_array_equal(found.results.condensed, distance.pdist(rows))
-        square = distance.squareform(found.results.condensed)
+        assert "condensed" not in found.results
+        labels, most = numpy_gromos(distance.squareform(distance.pdist(rows)), 2.0)
+        assert (found.results.labels.tolist(), (found.results.most_neighbors // 2).tolist()) == (labels, most)
+        square = distance.squareform(distance.pdist(rows))
         around = square[found.results.most_neighbors[found.results.labels] // 2, np.arange(49)]
         assert (around < 2.0).all()
     else:
         assert len(found.results.sizes) == 3
-    with pytest.raises(kn.ArgumentError, match="have no select= and no superposition="):
+    with pytest.raises(kn.ArgumentError, match="Clusters of features has no select= and no superposition="):
         kn.analysis.Clusters(features, "name CA", superposition=False, cutoff=1.0)
     with pytest.raises(kn.ArgumentError, match="need cutoff= in their unit, or n_clusters="):
         kn.analysis.Clusters(features)

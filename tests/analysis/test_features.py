@@ -181,7 +181,8 @@ def test_what_cannot_be_a_feature_is_refused(adk: kn.Trajectory) -> None:
 
 
 def test_analyses_without_a_trajectory(adk: kn.Trajectory) -> None:
-    unbound = Features.of(Dihedrals.of("resid 10:14", phi=True, psi=True), Distances.of(pairs=PAIRS), scale="std")
+    assert kn.Features is Features and kn.Dihedrals is Dihedrals
+    unbound = kn.Features.of(kn.Dihedrals.of("resid 10:14", phi=True, psi=True), Distances.of(pairs=PAIRS), scale="std")
     assert repr(Distances.of(pairs=[(0, 1)])) == "Distances.of(pairs=[(0, 1)])"
     found = pickle.loads(pickle.dumps(unbound)).bind(adk).run(step=9).results.features
     np.testing.assert_array_equal(found, Features(*members(adk)[:2], scale="std").run(step=9).results.features)

@@ -174,6 +174,90 @@ def test_pairs_below_a_cutoff(adk: kn.Trajectory, frames: Any, tmp_path: Path) -
     pairs.plot(tmp_path / "pairs.png")
 
 
+@pytest.mark.parametrize("frames", [range(0, 98, 3), [9, 3, 7, 5]])
+def test_single_precision_is_the_rounded_matrix(adk: kn.Trajectory, frames: Any, tmp_path: Path) -> None:
+    exact = kn.analysis.RMSDMatrix(adk, "name CA").run(frames=frames).results
+    made = kn.analysis.RMSDMatrix(adk, "name CA", dtype="float32")
+    found = made.run(frames=frames, workers=3).results
+    assert found.condensed.dtype == found.dist_matrix.dtype == np.float32
+    np.testing.assert_array_equal(found.condensed, exact.condensed.astype(np.float32))
+    made.save(tmp_path / "pairs.npy")
+    # a table of any analysis is float64 there
+    np.testing.assert_array_equal(np.load(tmp_path / "pairs.npy"), found.dist_matrix)
+    made.save(tmp_path / "pairs.h5")
+    with h5py.File(tmp_path / "pairs.h5") as file:
+        assert file["condensed"].dtype == np.float32
+    # the positions of 98 frames take 754,992 bytes, each pair 8 bytes instead of 16
+    with pytest.raises(kn.MemoryLimitError, match="expected at least 793,016 bytes"):
+        kn.analysis.RMSDMatrix(adk, "name CA", dtype=np.float32).run(memory=500_000)
+
+
+def test_single_precision_against_another_trajectory(adk: kn.Trajectory, tmp_path: Path) -> None:
+    exact = kn.analysis.RMSDMatrix(adk, "name CA", other=adk[3:12:4]).run(stop=12).results
+    single = kn.analysis.RMSDMatrix(adk, "name CA", other=adk[3:12:4], dtype="float32")
+    found = single.run(stop=12, out=tmp_path / "rows.h5").results
+    np.testing.assert_array_equal(np.asarray(found.dist_matrix), exact.dist_matrix.astype(np.float32))
+    assert np.asarray(found.dist_matrix).dtype == np.float32
+    with pytest.raises(kn.ArgumentError, match="dtype must be 'float64' or 'float32', found 'float16'"):
+        kn.analysis.RMSDMatrix(adk, "name CA", dtype="float16")
+
+
+def features(trajectory: kn.Trajectory) -> kn.Features:
+    return kn.Features(kn.analysis.Distances(trajectory, pairs=[(0, 1000), (5, 2000), (100, 3000)]))
+
+
+def test_features_have_euclidean_distances(adk: kn.Trajectory, tmp_path: Path) -> None:
+    distance = pytest.importorskip("scipy.spatial.distance")
+    points = features(adk).run(step=3).results.features
+    pairs = kn.analysis.RMSDMatrix(features(adk))
+    found = pairs.run(step=3, workers=2).results
+    np.testing.assert_array_equal(found.condensed, distance.pdist(points))
+    np.testing.assert_array_equal(found.dist_matrix, distance.squareform(found.condensed))
+    single = kn.analysis.RMSDMatrix(features(adk), dtype="float32").run(step=3).results
+    np.testing.assert_array_equal(single.condensed, found.condensed.astype(np.float32))
+    pairs.save(tmp_path / "pairs.h5")
+    with h5py.File(tmp_path / "pairs.h5") as file:
+        np.testing.assert_array_equal(file["condensed"], found.condensed)
+        assert file["condensed"].attrs["unit"] == "angstrom"
+    pairs.save(tmp_path / "pairs.npy")
+    np.testing.assert_array_equal(np.load(tmp_path / "pairs.npy"), found.dist_matrix)
+    pairs.plot(tmp_path / "pairs.png")
+    assert "distance of features" in pairs.table().title.lower() and pairs.n_passes == 1
+    near = kn.analysis.RMSDMatrix(features(adk), cutoff=1.0).run(step=3).results
+    expected = np.argwhere(np.triu(found.dist_matrix < 1.0, 1))
+    assert 0 < len(expected) < len(found.condensed)
+    np.testing.assert_array_equal(np.stack([near.first, near.second], axis=1), 3 * expected)
+    np.testing.assert_array_equal(near.distance, found.dist_matrix[tuple(expected.T)])
+    np.testing.assert_array_equal(near.neighbors, (found.dist_matrix < 1.0).sum(axis=1) - 1)
+
+
+def test_distances_of_many_features_are_computed_in_blocks(adk: kn.Trajectory, monkeypatch: Any) -> None:
+    from kinema.analysis.ensembles import frame_pairs
+
+    whole = kn.analysis.RMSDMatrix(features(adk)).run().results.condensed
+    near = kn.analysis.RMSDMatrix(features(adk), cutoff=1.0).run().results
+    monkeypatch.setattr(frame_pairs, "_BLOCK", 700)
+    np.testing.assert_array_equal(kn.analysis.RMSDMatrix(features(adk)).run().results.condensed, whole)
+    again = kn.analysis.RMSDMatrix(features(adk), cutoff=1.0).run().results
+    np.testing.assert_array_equal(again.second, near.second)
+    np.testing.assert_array_equal(again.distance, near.distance)
+
+
+def test_what_features_do_not_have_is_refused(adk: kn.Trajectory) -> None:
+    for given, named in (
+        ({"select": "name CA"}, "select="),
+        ({"weights": "mass"}, "weights="),
+        ({"other": adk}, "other="),
+    ):
+        with pytest.raises(kn.ArgumentError, match=f"RMSDMatrix of features has no {named}: of positions alone"):
+            kn.analysis.RMSDMatrix(features(adk), **given)
+    with pytest.raises(kn.MemoryLimitError, match=r"matrix of 98 x 98 frames, .*take fewer frames"):
+        kn.analysis.RMSDMatrix(features(adk)).run(memory=20_000)
+    undefined = kn.Features(kn.Dihedrals(adk, quadruples=[(0, 0, 1, 2), (0, 1, 2, 3)]))
+    with pytest.raises(kn.ArgumentError, match="cos dihedral 0-0-1-2: not defined in frame 10"):
+        kn.analysis.RMSDMatrix(undefined).run(start=10)
+
+
 def test_pairs_that_cannot_be_listed(adk: kn.Trajectory) -> None:
     pairs = kn.analysis.RMSDMatrix
     with pytest.raises(kn.ArgumentError, match="a frame is named twice"):

@@ -104,7 +104,20 @@ def test_public_names():
 
 @pytest.mark.parametrize(
     "name",
-    ["Atoms", "Trajectory", "RMSD", "RMSF", "RadiusOfGyration", "open", "read_atoms", "run", "Selection", "Timings"],
+    [
+        "Atoms",
+        "Trajectory",
+        "RMSD",
+        "RMSF",
+        "Dihedrals",
+        "Features",
+        "RadiusOfGyration",
+        "open",
+        "read_atoms",
+        "run",
+        "Selection",
+        "Timings",
+    ],
 )
 def test_public_things_are_documented(name):
     thing = getattr(kinema, name)

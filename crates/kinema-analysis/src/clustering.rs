@@ -1,6 +1,9 @@
-//! Clusters of things whose distances are known: the method of Daura and others, and sums of distances within clusters.
+//! Clusters of things: the method of Daura and others from pairs of neighbours, and sums of distances within clusters.
 //!
 //! Distances are condensed: pairs i < j, row after row. This module knows nothing of frames or structures.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use kinema_core::{Error, ErrorKind, Result};
 
@@ -13,16 +16,74 @@ pub struct Gromos {
     pub centres: Vec<u32>,
 }
 
-/// Rows of bits, one for each pair of things.
+/// The neighbours of each thing, one list after the other.
 struct Neighbors {
-    words: usize,
-    bits: Vec<u64>,
+    first: Vec<usize>,
+    others: Vec<u32>,
 }
 
 impl Neighbors {
-    fn row(&self, thing: usize) -> &[u64] {
-        &self.bits[thing * self.words..][..self.words]
+    /// The neighbours in pairs, which may come in any order.
+    fn new(pairs: &[[u32; 2]], n: usize) -> Self {
+        let mut first = vec![0; n + 2];
+        pairs.as_flattened().iter().for_each(|thing| first[*thing as usize + 2] += 1);
+        (2..n + 2).for_each(|at| first[at] += first[at - 1]);
+        // a list's begin moves to its end, where the next list begins
+        let mut others = vec![0; 2 * pairs.len()];
+        for [one, other] in pairs {
+            for (thing, near) in [(one, other), (other, one)] {
+                let at = &mut first[*thing as usize + 1];
+                others[*at] = *near;
+                *at += 1;
+            }
+        }
+        Self { first, others }
     }
+
+    fn of(&self, thing: u32) -> &[u32] {
+        &self.others[self.first[thing as usize]..self.first[thing as usize + 1]]
+    }
+}
+
+/// Clusters of `n` things from pairs of neighbours, each pair once. The thing with most neighbours and these are a
+/// cluster and leave; neighbours of the rest are counted again. The first one counts if several have as many.
+///
+/// X. Daura, K. Gademann, B. Jaun, D. Seebach, W. F. van Gunsteren, A. E. Mark, Angew. Chem. Int. Ed. 38, 236 (1999).
+///
+/// # Errors
+/// `InvalidArgument` for a pair of a thing and itself or of a thing that does not exist.
+pub fn gromos(pairs: &[[u32; 2]], n: usize) -> Result<Gromos> {
+    let wrong = |[one, other]: &&[u32; 2]| one == other || (*one).max(*other) as usize >= n;
+    if let Some([one, other]) = pairs.iter().find(wrong) {
+        let what = format!("neighbours {one} and {other} must be two of {n} things, counted from 0");
+        return Err(Error::new(ErrorKind::InvalidArgument, what));
+    }
+    let neighbors = Neighbors::new(pairs, n);
+    let mut counts: Vec<u32> = (0..n).map(|thing| neighbors.of(thing as u32).len() as u32).collect();
+    const LEFT: u32 = u32::MAX;
+    let mut found = Gromos { labels: vec![LEFT; n], centres: Vec::new() };
+    // counts only fall: one that has fallen since it was put here is put here again
+    let mut most: BinaryHeap<(u32, Reverse<u32>)> =
+        counts.iter().enumerate().map(|(thing, count)| (*count, Reverse(thing as u32))).collect();
+    while let Some((count, Reverse(centre))) = most.pop() {
+        if found.labels[centre as usize] != LEFT {
+            continue;
+        }
+        if counts[centre as usize] < count {
+            most.push((counts[centre as usize], Reverse(centre)));
+            continue;
+        }
+        let label = found.centres.len() as u32;
+        found.centres.push(centre);
+        let near = neighbors.of(centre).iter().copied().filter(|thing| found.labels[*thing as usize] == LEFT);
+        let members: Vec<u32> = std::iter::once(centre).chain(near).collect();
+        members.iter().for_each(|member| found.labels[*member as usize] = label);
+        // of those that have left, counts do not matter
+        for other in members.iter().flat_map(|member| neighbors.of(*member)) {
+            counts[*other as usize] -= 1;
+        }
+    }
+    Ok(found)
 }
 
 fn check(condensed: &[f64], n: usize) -> Result<()> {
@@ -32,79 +93,6 @@ fn check(condensed: &[f64], n: usize) -> Result<()> {
     }
     let what = format!("wrong number of distances of {n} things, expected {expected}, found {}", condensed.len());
     Err(Error::new(ErrorKind::InvalidArgument, what))
-}
-
-/// Calls `see` with the place of each bit that is set, ascending.
-fn each_bit(words: impl Iterator<Item = u64>, mut see: impl FnMut(usize)) {
-    for (word, mut bits) in words.enumerate() {
-        while bits != 0 {
-            see(64 * word + bits.trailing_zeros() as usize);
-            bits &= bits - 1;
-        }
-    }
-}
-
-/// Clusters of `n` things. The thing with most neighbours, whose distance is below `cutoff`, and its neighbours are a
-/// cluster and leave; neighbours of the rest are counted again. The first one counts if several have as many.
-///
-/// X. Daura, K. Gademann, B. Jaun, D. Seebach, W. F. van Gunsteren, A. E. Mark, Angew. Chem. Int. Ed. 38, 236 (1999).
-///
-/// # Errors
-/// `InvalidArgument` for another number of distances.
-pub fn gromos(condensed: &[f64], n: usize, cutoff: f64) -> Result<Gromos> {
-    check(condensed, n)?;
-    let neighbors = neighbors(condensed, n, cutoff);
-    let mut counts: Vec<u32> =
-        (0..n).map(|thing| neighbors.row(thing).iter().map(|word| word.count_ones()).sum()).collect();
-    let mut left = vec![0_u64; neighbors.words];
-    (0..n).for_each(|thing| left[thing / 64] |= 1 << (thing % 64));
-    let mut found = Gromos { labels: vec![0; n], centres: Vec::new() };
-    let mut n_left = n;
-    while n_left > 0 {
-        let mut centre = None;
-        each_bit(left.iter().copied(), |thing| {
-            if centre.is_none_or(|best: usize| counts[thing] > counts[best]) {
-                centre = Some(thing);
-            }
-        });
-        let Some(centre) = centre else { break };
-        let mut members: Vec<u64> = neighbors.row(centre).iter().zip(&left).map(|(near, left)| near & left).collect();
-        members[centre / 64] |= 1 << (centre % 64);
-        left.iter_mut().zip(&members).for_each(|(left, member)| *left &= !member);
-        let label = found.centres.len() as u32;
-        found.centres.push(centre as u32);
-        each_bit(members.iter().copied(), |member| {
-            found.labels[member] = label;
-            n_left -= 1;
-            let row = neighbors.row(member).iter().zip(&left).map(|(near, left)| near & left);
-            each_bit(row, |other| counts[other] -= 1);
-        });
-    }
-    Ok(found)
-}
-
-fn neighbors(condensed: &[f64], n: usize, cutoff: f64) -> Neighbors {
-    let words = n.div_ceil(64);
-    let mut bits = vec![0_u64; n * words];
-    let mut begin = 0;
-    for i in 0..n {
-        let row = &condensed[begin..begin + n - 1 - i];
-        begin += row.len();
-        let of_row = &mut bits[i * words..][..words];
-        for (j, distance) in (i + 1..).zip(row) {
-            of_row[j / 64] |= u64::from(*distance < cutoff) << (j % 64);
-        }
-    }
-    for i in 0..n {
-        // the pairs of earlier things are there already
-        let later: Vec<u64> = bits[i * words..][..words].to_vec();
-        each_bit(later.into_iter(), |j| {
-            if j > i {
-                bits[j * words + i / 64] |= 1 << (i % 64);
-            }
-        });
-    }
-    Neighbors { words, bits }
 }
 
 /// For each thing the sum of its distances from those with the same label; labels below 0 belong to no cluster.
@@ -142,16 +130,31 @@ mod tests {
         pairs.collect()
     }
 
+    /// Pairs of points below a cutoff.
+    fn near(points: &[f64], cutoff: f64) -> Vec<[u32; 2]> {
+        let of = |i: usize| (i + 1..points.len()).filter(move |j| (points[i] - points[*j]).abs() < cutoff);
+        (0..points.len()).flat_map(|i| of(i).map(move |j| [i as u32, j as u32])).collect()
+    }
+
     #[test]
     fn six_points_by_hand() {
-        // neighbours below 1.5: 0-1, 1-2, 2-3, 4-5; points 1 and 2 have two each: the earlier one wins with 0 and 2; 3
+        // neighbours: 0-1, 1-2, 2-3, 4-5; points 1 and 2 have two each: the earlier one wins with 0 and 2; 3
         // is alone then, and 4 comes before it
-        let condensed = on_a_line(&[0.0, 1.0, 2.0, 3.0, 10.0, 11.0]);
-        let found = gromos(&condensed, 6, 1.5).unwrap();
+        let points = [0.0, 1.0, 2.0, 3.0, 10.0, 11.0];
+        let found = gromos(&near(&points, 1.5), 6).unwrap();
         assert_eq!(found, Gromos { labels: vec![0, 0, 0, 2, 1, 1], centres: vec![1, 4, 3] });
-        // a pair at the cutoff is not a pair of neighbours
-        assert_eq!(gromos(&condensed, 6, 1.0).unwrap().centres, [0, 1, 2, 3, 4, 5]);
-        assert_eq!(gromos(&condensed, 6, 12.0).unwrap(), Gromos { labels: vec![0; 6], centres: vec![0] });
+        assert_eq!(gromos(&near(&points, 1.0), 6).unwrap().centres, [0, 1, 2, 3, 4, 5]);
+        assert_eq!(gromos(&near(&points, 12.0), 6).unwrap(), Gromos { labels: vec![0; 6], centres: vec![0] });
+        // the order of pairs does not matter
+        assert_eq!(gromos(&[[4, 5], [3, 2], [1, 0], [2, 1]], 6).unwrap(), found);
+    }
+
+    #[test]
+    fn things_that_do_not_exist_are_refused() {
+        for pair in [[0, 2], [1, 1]] {
+            assert_eq!(gromos(&[pair], 2).unwrap_err().kind(), ErrorKind::InvalidArgument);
+        }
+        assert_eq!(gromos(&[], 0).unwrap(), Gromos { labels: vec![], centres: vec![] });
     }
 
     #[test]
@@ -163,20 +166,20 @@ mod tests {
                 (state >> 40) as f64 / 1e5
             })
             .collect();
-        let near = |i: usize, j: usize| i != j && (points[i] - points[j]).abs() < 5.0;
+        let is_near = |i: usize, j: usize| i != j && (points[i] - points[j]).abs() < 5.0;
         let mut left: Vec<usize> = (0..200).collect();
         let (mut labels, mut centres) = (vec![0; 200], Vec::new());
         while !left.is_empty() {
-            let count = |i: &usize| left.iter().filter(|j| near(*i, **j)).count();
+            let count = |i: &usize| left.iter().filter(|j| is_near(*i, **j)).count();
             let most = left.iter().map(count).max().unwrap();
             let centre = *left.iter().find(|i| count(i) == most).unwrap();
-            let members: Vec<usize> = left.iter().copied().filter(|j| *j == centre || near(centre, *j)).collect();
+            let members: Vec<usize> = left.iter().copied().filter(|j| *j == centre || is_near(centre, *j)).collect();
             members.iter().for_each(|i| labels[*i] = centres.len() as u32);
             left.retain(|i| !members.contains(i));
             centres.push(centre as u32);
         }
         assert!(centres.len() > 5);
-        assert_eq!(gromos(&on_a_line(&points), 200, 5.0).unwrap(), Gromos { labels, centres });
+        assert_eq!(gromos(&near(&points, 5.0), 200).unwrap(), Gromos { labels, centres });
     }
 
     #[test]
@@ -184,7 +187,5 @@ mod tests {
         let condensed = on_a_line(&[0.0, 1.0, 3.0, 10.0, 12.0]);
         assert_eq!(sums_within(&condensed, &[0, 0, 0, 1, -1]).unwrap(), [4.0, 3.0, 5.0, 0.0, 0.0]);
         assert_eq!(sums_within(&condensed, &[0; 4]).unwrap_err().kind(), ErrorKind::InvalidArgument);
-        assert_eq!(gromos(&condensed, 6, 1.0).unwrap_err().kind(), ErrorKind::InvalidArgument);
-        assert_eq!(gromos(&[], 0, 1.0).unwrap(), Gromos { labels: vec![], centres: vec![] });
     }
 }

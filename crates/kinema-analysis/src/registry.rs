@@ -13,7 +13,8 @@ use crate::analyses::pairs::{
     residue_contacts, residue_distances, shells, water_bridges,
 };
 use crate::analyses::structure::{
-    average, covariance, dssp, frame_rmsds, gyration, near_frames, positions, projections, rgyr, rmsd, rmsf, sasa,
+    average, covariance, dssp, frame_rmsds, gyration, member_rmsds, near_frames, positions, projections, rgyr, rmsd,
+    rmsf, sasa,
 };
 use crate::arguments::Arguments;
 
@@ -72,6 +73,7 @@ pub static KERNELS: &[KernelInfo] = &[
     gyration::KERNEL,
     hbonds::KERNEL,
     jumps::KERNEL,
+    member_rmsds::KERNEL,
     mindist::KERNEL,
     native_contacts::KERNEL,
     near_frames::KERNEL,

@@ -1,7 +1,7 @@
-//! Clusters of things from their condensed distances, for analyses in Python.
+//! Clusters of things from pairs of neighbours or condensed distances, for analyses in Python.
 
 use kinema_analysis::clustering;
-use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 
 use crate::errors::to_python;
@@ -9,16 +9,16 @@ use crate::errors::to_python;
 /// The cluster of each thing, (n,), and the thing with most neighbours of each cluster.
 type LabelsAndCentres<'py> = (Bound<'py, PyArray1<u32>>, Bound<'py, PyArray1<u32>>);
 
-/// Clusters of `n` things by the method of Daura and others, the largest first, from (n (n - 1) / 2,) distances.
+/// Clusters of `n` things by the method of Daura and others, the largest first, from (pairs, 2) neighbours.
 #[pyfunction]
 pub fn gromos_clusters<'py>(
     py: Python<'py>,
-    condensed: PyReadonlyArray1<'py, f64>,
+    pairs: PyReadonlyArray2<'py, u32>,
     n: usize,
-    cutoff: f64,
 ) -> PyResult<LabelsAndCentres<'py>> {
-    let condensed = condensed.as_slice()?;
-    let found = py.detach(|| clustering::gromos(condensed, n, cutoff)).map_err(|error| to_python(&error))?;
+    let (pairs, rest) = pairs.as_slice()?.as_chunks::<2>();
+    debug_assert!(rest.is_empty());
+    let found = py.detach(|| clustering::gromos(pairs, n)).map_err(|error| to_python(&error))?;
     Ok((found.labels.into_pyarray(py), found.centres.into_pyarray(py)))
 }
 

@@ -114,12 +114,12 @@ class DeclaredAnalysis(Analysis):
     @property
     def subject(self) -> str:
         """The subject of a command's summary: "radius of gyration of 214 atoms"."""
-        return f"{self.quantities[0].description} of {self.selection.count(self.trajectory.n_atoms)}"
+        return f"{self._main_quantity.description} of {self.selection.count(self.trajectory.n_atoms)}"
 
     @property
     def summarised(self) -> tuple[Any, Quantity]:
         """The values that a command's summary covers, (rows, columns) in memory or in a file, and what they are."""
-        return self.results.values, self.quantities[0]
+        return self.results.values, self._main_quantity
 
     @property
     def summarised_over(self) -> str | None:
@@ -135,9 +135,14 @@ class DeclaredAnalysis(Analysis):
         return {}
 
     @property
+    def _main_quantity(self) -> Quantity:
+        """The main quantity."""
+        return self.quantities[0]
+
+    @property
     def _title(self) -> str:
         """Title of tables and pictures."""
-        return self.quantities[0].title
+        return self._main_quantity.title
 
     def _group_arguments(self) -> dict[str, Any]:
         """The atoms as arguments of a kernel: `atoms`, or `group` if they change with the frame."""

@@ -122,7 +122,7 @@ class MatrixAnalysis(DeclaredAnalysis):
         """See `DeclaredAnalysis`: all values; if the matrix is condensed, the values of distinct pairs."""
         condensed = self._condensed()
         values = self._matrix() if condensed is None else condensed
-        return values.reshape(-1, 1), self.quantities[0]
+        return values.reshape(-1, 1), self._main_quantity
 
     @property
     def summarised_over(self) -> str | None:
@@ -136,7 +136,7 @@ class MatrixAnalysis(DeclaredAnalysis):
 
     def _table(self) -> Table:
         rows, columns = self._labels()
-        matrix, unit = self._matrix(), self.quantities[0].unit
+        matrix, unit = self._matrix(), self._main_quantity.unit
         values = [Column(label, matrix[:, j], unit, digits=self._digits) for j, label in enumerate(columns)]
         return Table(self._title, (Column(self.of, np.array(rows)), *values), x=self.of)
 
@@ -144,7 +144,7 @@ class MatrixAnalysis(DeclaredAnalysis):
         from kinema.analysis.plotting import draw_matrix
 
         values = np.column_stack([one.values for one in table.columns[1:]])
-        quantity = self.quantities[0]
+        quantity = self._main_quantity
         unit = table.columns[1].unit
         label = quantity.description if quantity.unit in ("", "1") else f"{quantity.description} ({unit})"
         return draw_matrix(values, self._labels(), self.of, label, self._title, self.limits)
@@ -153,7 +153,7 @@ class MatrixAnalysis(DeclaredAnalysis):
         from kinema.storage.hdf5.storage import write_results
 
         dataset, values = self._main_dataset()
-        quantity = self.quantities[0]
+        quantity = self._main_quantity
         # by the format a later call recognises the file as one that it may replace
         attributes = {"format": "kinema results", "provenance": self.provenance().json()}
         arrays: dict[str, tuple[Any, dict[str, str]]]

@@ -107,6 +107,9 @@ WEIGHTS: tuple[str, ...] = ("none", "mass")
 CIRCULAR: tuple[str, ...] = ("cos-sin", "none")
 SCALE: tuple[str, ...] = ("none", "std")
 
+# precision of matrices
+DTYPE: tuple[str, ...] = ("float64", "float32")
+
 # times of a run: parts of t_total, in the order of a run, which add up to it
 PARTS: tuple[str, ...] = (
     "t_open", "t_plan", "t_IO", "t_compute", "t_wait", "t_communication", "t_end_loop", "t_unaccounted",

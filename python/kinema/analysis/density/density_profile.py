@@ -76,8 +76,8 @@ class LinearDensity(ProfileAnalysis):
     potential : bool
         Electric potential of the charge density.
     correct : bool
-        Take the mean charge density off before the potential is computed. `gmx potential -correct` takes the mean field of
-        slices with charges off as well.
+        Take the mean charge density off before the potential is computed. `gmx potential -correct` takes the mean
+        field of slices with charges off as well.
     n_blocks : int
         Number of consecutive parts of the run, from which standard errors are computed.
 

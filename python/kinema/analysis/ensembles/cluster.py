@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
+from kinema import _core
 from kinema.analysis.base import Passes, Results
 from kinema.analysis.declaration import Option, Quantity, Weights
-from kinema.analysis.declared import DeclaredAnalysis
 from kinema.analysis.ensembles import clustering
 from kinema.analysis.ensembles.features import Features
-from kinema.analysis.ensembles.rmsd_matrix import AllPairs, Superposition
+from kinema.analysis.ensembles.frame_pairs import FeaturePairs, FramePairs, PositionPairs, TakesFeatures
+from kinema.analysis.ensembles.rmsd_matrix import Superposition
 from kinema.analysis.matrix import n_pairs
 from kinema.analysis.structure.alignment import Alignment
 from kinema.base.choices import check_choice, whole_number
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from kinema.model.selection.atoms import AtomChoice, Selection
+    from kinema.model.selection.atoms import AtomChoice
     from kinema.model.selection.frames import FrameSelection
     from kinema.trajectory import Trajectory
 
@@ -47,7 +48,7 @@ CUTOFF = 1.0
 _MANY = 100
 
 
-class Clusters(DeclaredAnalysis):
+class Clusters(TakesFeatures):
     """Clusters of frames with similar structures.
 
     Parameters
@@ -90,15 +91,17 @@ class Clusters(DeclaredAnalysis):
         same; without steps to or from noise.
     results.linkage : (frames - 1, 4) float64, for hierarchical methods
         The tree, as `scipy.cluster.hierarchy.linkage` gives it.
-    results.condensed : (frames * (frames - 1) / 2,) float64, angstrom, except for kmeans
-        RMSDs of pairs, as those of `RMSDMatrix`; of features their distances, in the unit of the features.
+    results.condensed : (frames * (frames - 1) / 2,) float64, angstrom, for hierarchical methods
+        RMSDs of pairs, as those of `RMSDMatrix`; of features their distances, in the unit of the features. gromos and
+        dbscan need only the pairs below the cutoff, and no matrix.
     results.frames, results.time : (frames,)
     results.values : the labels
 
     Raises
     ------
     ArgumentError, also for fewer frames than two or than clusters; MissingPackageError without scikit-learn;
-    MemoryLimitError, before the first frame, if the RMSDs of all pairs do not fit into `memory`.
+    MemoryLimitError, before the first frame, if the RMSDs of all pairs do not fit into `memory`; gromos and dbscan:
+    when the pairs below the cutoff do not.
 
     Examples
     --------
@@ -154,11 +157,14 @@ class Clusters(DeclaredAnalysis):
         given |= {} if min_samples == 5 else {"min_samples": min_samples}
         given |= {} if random_state == 0 else {"random_state": random_state}
         _check(**{name: value for name, value in given.items() if value is not None})
-        self._features = trajectory if isinstance(trajectory, Features) else None
         if isinstance(trajectory, Features):
-            _check_with_features(select, weights, superposition, cutoff, n_clusters)
+            self._features = trajectory
+            wrong = {"select": select is not None, "weights": weights is not None, "superposition": not superposition}
+            self._refuse_with_features(wrong)
+            if cutoff is None and n_clusters is None:
+                raise ArgumentError("clusters of features need cutoff= in their unit, or n_clusters=")
             select, trajectory = trajectory.selection, trajectory.trajectory
-            given |= self._features.arguments if self._features else {}
+            given |= self._features.arguments
         self._method, self._n_clusters = method, n_clusters
         self._cutoff = CUTOFF if cutoff is None and n_clusters is None else cutoff
         self._min_samples, self._random_state = int(min_samples), int(random_state)
@@ -171,28 +177,16 @@ class Clusters(DeclaredAnalysis):
             self._alignment = Alignment(trajectory, self.selection, align, align_weights=weights if align else None)
             if align:
                 self._alignment.read_reference()
-            self._pairs = AllPairs(trajectory, self.selection, self._weights, bool(superposition) and not is_euclidean)
-        # positions, RMSDs unless it is k-means, and the average; features have one
-        self.n_passes = 1 if self._features else (1 if method == "kmeans" else 2) + (align is not None)
-        if self._features:
-            self._notes = list(self._features.notes)
-
-    @property
-    def selections(self) -> Sequence[Selection]:
-        return super().selections if self._features is None else self._features.selections
-
-    @property
-    def measures_whole_molecules(self) -> bool:
-        return self._features is None
-
-    def notes_before(self, frames: FrameSelection) -> Sequence[str]:
-        return super().notes_before(frames) if self._features is None else self._features.notes_before(frames)
-
-    @property
-    def _unit(self) -> str:
-        """The unit of distances: "1" if features have several."""
-        units = {"angstrom"} if self._features is None else set(self._features.units)
-        return units.pop() if len(units) == 1 else "1"
+            self._pairs: FramePairs
+            if self._features is None:
+                superposed = bool(superposition) and not is_euclidean
+                self._pairs = PositionPairs(trajectory, self.selection, self._weights, superposed)
+            else:
+                self._pairs = FeaturePairs(self._features)
+        # kmeans needs points alone; distances take a pass, and sums within clusters another
+        rounds = 0 if method == "kmeans" else 2 if method in clustering.OF_NEIGHBORS else 1
+        self.n_passes = self._pairs.n_passes_to_read + rounds * self._pairs.n_passes + (align is not None)
+        self._take_notes()
 
     @classmethod
     def check_arguments(cls, given: Mapping[str, Any], *, followed: bool = False) -> None:
@@ -205,44 +199,40 @@ class Clusters(DeclaredAnalysis):
         n = len(frames)
         if self._method == "kmeans":
             # points, and differences from the means
-            needed, what = 2 * self._bytes_of_points(n), "points of"
+            needed, what = 2 * self._pairs.bytes_of_points(n), "points of"
+        elif self._method in clustering.OF_NEIGHBORS:
+            # and their copy in the order of clusters; pairs count while they come
+            needed, what = 2 * self._pairs.bytes_of_points(n), "points of"
+            self._pairs.limit(memory, n)
         else:
-            # hierarchical methods copy distances, and DBSCAN has a list of them
-            copies = n_pairs(n) if self._method != "gromos" else 0
-            needed, what = self._bytes_of_points(n) + 8 * (2 * n_pairs(n) + copies), "distances between"
+            # hierarchical methods copy distances
+            needed, what = self._pairs.bytes_of_matrix(n) + 8 * n_pairs(n), "distances between"
         if needed > memory:
             raise MemoryLimitError(
                 f"the memory limit is too small for {what} {counted(n, 'frame')}, expected at least {needed:,} bytes, "
                 f"found {memory:,}; take fewer frames (step=), or give memory="
             )
 
-    def _bytes_of_points(self, n_frames: int) -> int:
-        if self._features is None:
-            return self._pairs.bytes_of_positions(n_frames)
-        return 8 * n_frames * len(self._features.names)
-
     def _passes(self, frames: FrameSelection) -> Passes:
         n = len(frames)
         if n < max(2, self._n_clusters or 0):
             least = counted(max(2, self._n_clusters or 0), "frame")
             raise ArgumentError(f"clusters need at least {least} here, found {n}")
-        if self._features is None:
-            transforms = yield from self._alignment.passes()
-            yield from self._pairs.read(frames, transforms)
-            points, time = None, self._pairs.time
-        else:
-            points, time = yield from self._rows_of(self._features, frames)
+        transforms = yield from self._alignment.passes()
+        yield from self._pairs.read(frames, transforms)
+        self._take_notes()
         more: dict[str, Any] = {}
         if self._method == "kmeans":
-            points = self._points() if points is None else points
-            found, places = clustering.by_means(points, self._n_clusters or 1, self._random_state)
+            found, places = clustering.by_means(self._points(), self._n_clusters or 1, self._random_state)
+        elif self._method in clustering.OF_NEIGHBORS:
+            found = yield from self._of_neighbors(frames, self._cutoff or 0.0)
+            sums = yield from self._pairs.sums_within(frames, found.labels)
+            places = clustering.centers_of(sums, found.labels)
         else:
-            if points is None:
-                condensed = yield from self._pairs.condensed(frames)
-            else:
-                condensed = clustering.distances_of(points)
-            found = self._partition(condensed, n)
-            places = clustering.centers_of(condensed, found.labels)
+            condensed: NDArray[Any] = yield from self._pairs.condensed(frames)
+            found = clustering.by_linkage(condensed, self._method, self._n_clusters, self._cutoff)
+            sums = _core.sums_within_clusters(condensed, found.labels)
+            places = clustering.centers_of(sums, found.labels)
             more["condensed"] = condensed
         self._pairs.forget()
         numbers = frames.numbers().astype(np.int64)
@@ -258,29 +248,24 @@ class Clusters(DeclaredAnalysis):
             transitions=clustering.transitions_of(found.labels, len(found.sizes)),
             **more,
             frames=numbers,
-            time=time,
+            time=self._pairs.time,
             values=found.labels.reshape(-1, 1),
         )
 
-    def _rows_of(
-        self, features: Features, frames: FrameSelection
-    ) -> Generator[Any, Any, tuple[NDArray[np.float64], NDArray[np.float64]]]:
-        """The features of each frame, and the times of the frames."""
-        found = yield from features._passes(frames)
-        self._notes = list(dict.fromkeys((*self._notes, *features._notes)))
-        rows = np.asarray(found.features)
-        features.check_defined(rows, found.frames)
-        return rows, np.asarray(found.time)
-
-    def _partition(self, condensed: NDArray[np.float64], n: int) -> clustering.Partition:
+    def _of_neighbors(self, frames: FrameSelection, cutoff: float) -> Generator[Any, Any, clustering.Partition]:
+        """Clusters from the pairs of frames below the cutoff, without a matrix."""
         if self._method == "gromos":
-            return clustering.by_gromos(condensed, n, self._cutoff or 0.0)
-        if self._method == "dbscan":
-            return clustering.by_density(condensed, n, self._cutoff or 0.0, self._min_samples)
-        return clustering.by_linkage(condensed, self._method, self._n_clusters, self._cutoff)
+            near = yield from self._pairs.near(frames, cutoff)
+            return clustering.by_gromos(near.first, near.second, len(frames))
+        # frames at the cutoff are neighbours too
+        near = yield from self._pairs.near(frames, float(np.nextafter(cutoff, np.inf)))
+        return clustering.by_density(near, len(frames), cutoff, self._min_samples)
 
     def _points(self) -> NDArray[np.float64]:
-        """(frames, 3 * atoms) coordinates whose Euclidean distances are RMSDs as frames lie."""
+        """(frames, d) features; or coordinates whose Euclidean distances are RMSDs as frames lie."""
+        if isinstance(self._pairs, FeaturePairs):
+            return self._pairs.points
+        assert isinstance(self._pairs, PositionPairs)
         positions = self._pairs.positions.astype(np.float64)
         weights = np.ones(positions.shape[1]) if self._weights is None else self._weights
         positions *= np.sqrt(weights / weights.sum())[:, None]
@@ -440,18 +425,6 @@ class Clusters(DeclaredAnalysis):
         below, above = linkage[-n_clusters, 2] if n_clusters <= len(linkage) else 0.0, linkage[-1, 2]
         above = linkage[1 - n_clusters, 2] if n_clusters > 1 else above
         return float(below + above) / 2
-
-
-def _check_with_features(
-    select: Any, weights: Any, superposition: bool, cutoff: float | None, n_clusters: int | None
-) -> None:
-    """Raises ArgumentError for arguments of positions, and without a cutoff or a number of clusters."""
-    given = {"select": select is not None, "weights": weights is not None, "superposition": not superposition}
-    wrong = [f"{name}=" for name, is_given in given.items() if is_given]
-    if wrong:
-        raise ArgumentError(f"clusters of features have no {' and no '.join(wrong)}: these are of positions")
-    if cutoff is None and n_clusters is None:
-        raise ArgumentError("clusters of features need cutoff= in their unit, or n_clusters=")
 
 
 def _check(

@@ -14,17 +14,19 @@ from kinema.base.errors import missing_package
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from kinema.analysis.ensembles.frame_pairs import NearFrames
+
 __all__ = [
     "EUCLIDEAN",
     "LINKAGES",
     "METHODS",
+    "OF_NEIGHBORS",
     "Partition",
     "by_density",
     "by_gromos",
     "by_linkage",
     "by_means",
     "centers_of",
-    "distances_of",
     "transitions_of",
 ]
 
@@ -32,8 +34,12 @@ __all__ = [
 LINKAGES: Mapping[str, str] = {"average": "average", "single": "single", "complete": "complete", "ward": "ward"}
 #: methods that need distances in a space, such as those of superposed positions
 EUCLIDEAN = ("ward", "kmeans")
+#: methods that need only the pairs of things below a cutoff
+OF_NEIGHBORS = ("gromos", "dbscan")
 METHODS: tuple[str, ...] = ("gromos", *LINKAGES, "kmeans", "dbscan")
 
+# relative difference of sums of distances that may be rounding
+_ROUNDING = 1e-9
 # attempts of k-means, of which the best counts
 _ATTEMPTS = 10
 
@@ -58,9 +64,12 @@ class Partition:
         return np.bincount(self.labels[self.labels >= 0]).astype(np.int64)
 
 
-def by_gromos(condensed: NDArray[np.float64], n: int, cutoff: float) -> Partition:
-    """The thing with most neighbours and these are a cluster and leave; neighbours of the rest are counted again."""
-    labels, centers = _core.gromos_clusters(condensed, n, cutoff)
+def by_gromos(first: NDArray[np.integer], second: NDArray[np.integer], n: int) -> Partition:
+    """Clusters of `n` things from pairs of neighbours: the thing with most neighbours and these are one and leave.
+
+    Neighbours of the rest are counted again.
+    """
+    labels, centers = _core.gromos_clusters(np.column_stack([first, second]).astype(np.uint32, copy=False), n)
     order = _falling(labels.astype(np.int64))
     return Partition(order[labels], centers.astype(np.int64)[np.argsort(order)])
 
@@ -100,8 +109,10 @@ def by_means(points: NDArray[np.float64], n_clusters: int, random_state: int) ->
     return found, np.array(centers, np.int64)
 
 
-def by_density(condensed: NDArray[np.float64], n: int, cutoff: float, min_samples: int) -> Partition:
+def by_density(near: NearFrames, n: int, cutoff: float, min_samples: int) -> Partition:
     """Clusters by DBSCAN: things that have `min_samples` within `cutoff`, with themselves, and the neighbours of these.
+
+    `near` has the pairs of things within the cutoff.
 
     Raises MissingPackageError without scikit-learn.
     """
@@ -111,14 +122,10 @@ def by_density(condensed: NDArray[np.float64], n: int, cutoff: float, min_sample
         raise missing_package("method='dbscan'", "scikit-learn", "cluster", error) from None
     from scipy.sparse import csr_matrix
 
-    near = np.flatnonzero(condensed <= cutoff)
-    # the pairs of these places
-    ends = np.cumsum(np.arange(n - 1, 0, -1))
-    first = np.searchsorted(ends, near, side="right")
-    second = near - np.concatenate([[0], ends])[first] + first + 1
     things = np.arange(n)
-    rows, columns = np.concatenate([first, second, things]), np.concatenate([second, first, things])
-    distances = np.concatenate([condensed[near], condensed[near], np.zeros(n)])
+    rows = np.concatenate([near.first, near.second, things])
+    columns = np.concatenate([near.second, near.first, things])
+    distances = np.concatenate([near.distance, near.distance, np.zeros(n)])
     # an explicit 0 is a distance: rows are put together without adding
     order = np.lexsort((columns, rows))
     counts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))])
@@ -127,20 +134,17 @@ def by_density(condensed: NDArray[np.float64], n: int, cutoff: float, min_sample
     return Partition(_renumbered(labels.astype(np.int64)))
 
 
-def distances_of(points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The condensed Euclidean distances of points (n, d)."""
-    from scipy.spatial.distance import pdist
+def centers_of(sums: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """(clusters,) the thing of each cluster with the least sum of distances from the others.
 
-    return np.asarray(pdist(points))
-
-
-def centers_of(condensed: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """(clusters,) the thing of each cluster with the least mean distance from the others; the earlier one of equals."""
-    sums = _core.sums_within_clusters(condensed, labels)
-    order = np.lexsort((np.arange(len(labels)), sums, labels))
-    of_order = labels[order]
-    begins = np.flatnonzero((np.diff(of_order, prepend=-1) != 0) & (of_order >= 0))
-    return order[begins].astype(np.int64)
+    The earliest of those whose sums differ by rounding alone: a pair's distance has two sums in any cluster of two.
+    """
+    kept = np.flatnonzero(labels >= 0)
+    least = np.full(labels.max(initial=-1) + 1, np.inf)
+    np.minimum.at(least, labels[kept], sums[kept])
+    found = kept[sums[kept] <= least[labels[kept]] * (1 + _ROUNDING)]
+    _, first = np.unique(labels[found], return_index=True)
+    return found[first].astype(np.int64)
 
 
 def transitions_of(labels: NDArray[np.int64], n_clusters: int) -> NDArray[np.int64]:

@@ -9,7 +9,7 @@ H. J. C. Berendsen, Proteins 17, 412 (1993); as in MDAnalysis.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
@@ -41,6 +41,7 @@ from kinema.analysis.ensembles.components import (
     uses_rows,
 )
 from kinema.analysis.ensembles.features import Features, feature_rows
+from kinema.analysis.ensembles.frame_pairs import TakesFeatures
 from kinema.analysis.structure.alignment import AlignedAnalysis, Alignment
 from kinema.base.errors import ArgumentError, MemoryLimitError
 from kinema.storage.tables import Column, Table
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kinema.model.selection.atoms import AtomChoice, Selection
+    from kinema.model.selection.atoms import AtomChoice
     from kinema.model.selection.frames import FrameChoice, FrameSelection
     from kinema.trajectory import Trajectory
 
@@ -66,7 +67,7 @@ _Found = tuple["NDArray[np.float64]", "NDArray[np.float64]", float, "NDArray[np.
 _RANDOM = 0.7
 
 
-class PCA(AlignedAnalysis):
+class PCA(TakesFeatures, AlignedAnalysis):
     """Principal components of the motion of atoms, or of features.
 
     Parameters
@@ -153,11 +154,10 @@ class PCA(AlignedAnalysis):
     ) -> None:
         from kinema.transforms.arguments import select_atoms
 
-        self._features = None
         if isinstance(trajectory, Features):
             self._features = trajectory
             given = {"select": select, "align": align, "weights": weights, "mean": mean, "reference": reference}
-            _refuse_with_features([name for name, value in given.items() if value is not None])
+            self._refuse_with_features({name: value is not None for name, value in given.items()})
             select, trajectory = trajectory.selection, trajectory.trajectory
         selection = select_atoms(trajectory, select)
         # True and False, as in MDAnalysis
@@ -195,9 +195,8 @@ class PCA(AlignedAnalysis):
         self.n_passes = None if passes is None else passes + bool(projections and not self._features)
         with self._noting():
             self._weights = self._weights_of(weights)
-        if self._features:
-            self._notes = list(self._features.notes)
-        else:
+        self._take_notes()
+        if self._features is None:
             self._read_reference(_NOT_SUPERPOSED)
 
     @classmethod
@@ -211,23 +210,10 @@ class PCA(AlignedAnalysis):
         return len(self._features.names) if self._features else 3 * self.selection.n_atoms
 
     @property
-    def _unit(self) -> str:
-        """The unit of coordinates: "1" if features have several."""
-        units = set(self._features.units) if self._features else {"angstrom"}
-        return units.pop() if len(units) == 1 else "1"
-
-    @property
     def mean(self) -> NDArray[np.float64]:
         """(atoms, 3) positions about which frames are projected, angstrom; (features,) of features."""
         center: NDArray[np.float64] = self.results.mean if self._features else self.results.mean_positions
         return center
-
-    @property
-    def selections(self) -> Sequence[Selection]:
-        return self._features.selections if self._features else super().selections
-
-    def notes_before(self, frames: FrameSelection) -> Sequence[str]:
-        return self._features.notes_before(frames) if self._features else super().notes_before(frames)
 
     def check_memory(self, frames: FrameSelection, memory: int) -> None:
         n, width = len(frames), self._n_coordinates
@@ -286,7 +272,7 @@ class PCA(AlignedAnalysis):
 
     def _passes_of_features(self, features: Features, frames: FrameSelection) -> Passes:
         found = yield from features._passes(frames)
-        self._notes = list(dict.fromkeys((*self._notes, *features._notes)))
+        self._take_notes()
         rows = np.asarray(found.features)
         features.check_defined(rows, found.frames)
         self._scaling = {name: found[name] for name in ("mean", "std") if name in found}
@@ -457,11 +443,6 @@ def _results_of(
 
 def _squared(unit: str) -> str:
     return unit if unit in ("", "1") else f"{unit}^2"
-
-
-def _refuse_with_features(names: Sequence[str]) -> None:
-    if names:
-        raise ArgumentError(f"{', '.join(f'{name}=' for name in names)} is of positions, and PCA was given features")
 
 
 def _positions(given: Any, n_atoms: int) -> NDArray[np.float64]:

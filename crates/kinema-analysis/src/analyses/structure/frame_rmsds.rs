@@ -24,9 +24,14 @@ use crate::superposition::many::{BATCH, Columns, Few, Structures};
 /// With `numbers`, ascending, structures are the frames of these numbers, and frames are not read: n / 2 columns, of the
 /// frames that follow in a circle. If n is even, the last column of the later half of the frames is nan, as the
 /// earlier half has their pairs. A frame that is not among them has nan.
+///
+/// `single`: values are rounded to single precision, which halves the memory of all rows.
 pub const KERNEL: KernelInfo = KernelInfo {
     id: FrameRmsds::ID,
-    make: |arguments| Ok(Arc::new(Rows(FrameRmsds::new(arguments)?))),
+    make: |arguments| {
+        let rmsds = FrameRmsds::new(arguments)?;
+        Ok(if arguments.flag("single", false)? { Arc::new(Rows(Rounded(rmsds))) } else { Arc::new(Rows(rmsds)) })
+    },
     examples: |n_atoms, structure| {
         let moved = |n: usize| -> Vec<f32> {
             let shift = |at: usize| move |x: &f64| (x * (1.0 + 0.01 * at as f64)) as f32;
@@ -44,9 +49,11 @@ pub const KERNEL: KernelInfo = KernelInfo {
         vec![
             of(9).with("atoms", atoms.clone()),
             of(6).with("atoms", backwards).with("weights", weights.clone()).with("n_frames", 140),
-            of(5).with("atoms", atoms).with("superposed", false),
+            of(5).with("atoms", atoms.clone()).with("superposed", false),
+            of(7).with("atoms", atoms).with("n_frames", 140).with("single", true),
             of(11).with("numbers", numbers(&[0, 1, 2, 3, 4, 5, 100, 103, 106, 109, 112])),
             of(10).with("numbers", numbers(&[0, 1, 2, 3, 4, 100, 103, 106, 109, 112])).with("weights", weights),
+            of(5).with("numbers", numbers(&[0, 1, 2, 3, 100])).with("single", true),
         ]
     },
 };
@@ -127,6 +134,16 @@ impl FrameRmsds {
         }
     }
 
+    /// Bytes of the structures, and of the rows of all frames with values of a size.
+    fn bytes_with_rows(&self, size: usize) -> u64 {
+        let n_frames = match &self.compared {
+            Compared::Frames { n_frames, .. } => *n_frames,
+            Compared::Among { numbers } => numbers.len(),
+        };
+        let rows = (size as u64 * self.width() as u64).saturating_mul(n_frames as u64);
+        self.structures.bytes().saturating_add(rows)
+    }
+
     /// Sets the rows of frames to their RMSDs, and the rest of each row to nan.
     /// Errors: `Corrupt` for positions that are not finite.
     pub(super) fn fill(&self, frames: &[Frame<'_>], few: &mut Few, values: &mut [f64]) -> Result<()> {
@@ -171,12 +188,7 @@ impl PerFrame for FrameRmsds {
     }
 
     fn kept_bytes(&self) -> u64 {
-        let n_frames = match &self.compared {
-            Compared::Frames { n_frames, .. } => *n_frames,
-            Compared::Among { numbers } => numbers.len(),
-        };
-        let rows = 8 * (self.width() as u64).saturating_mul(n_frames as u64);
-        self.structures.bytes().saturating_add(rows)
+        self.bytes_with_rows(size_of::<f64>())
     }
 
     fn row(&self, frame: &Frame<'_>, few: &mut Few, values: &mut [f64]) -> Result<()> {
@@ -188,6 +200,56 @@ impl PerFrame for FrameRmsds {
         for (frames, values) in all.chunks(BATCH).zip(values.chunks_mut(BATCH * self.width().max(1))) {
             self.fill(frames, few, values)?;
         }
+        Ok(())
+    }
+}
+
+/// The same values in single precision.
+struct Rounded(FrameRmsds);
+
+/// Buffers of [`Rounded`].
+#[derive(Debug, Default)]
+struct RoundedScratch {
+    few: Few,
+    values: Vec<f64>,
+}
+
+impl PerFrame for Rounded {
+    const ID: &'static str = "frame_rmsds_single/1";
+    type Value = f32;
+    type Scratch = RoundedScratch;
+
+    fn needs(&self) -> Needs {
+        self.0.needs()
+    }
+
+    fn width(&self) -> usize {
+        self.0.width()
+    }
+
+    fn kept_bytes(&self) -> u64 {
+        self.0.bytes_with_rows(size_of::<f32>())
+    }
+
+    fn row(&self, frame: &Frame<'_>, scratch: &mut RoundedScratch, values: &mut [f32]) -> Result<()> {
+        self.fill_rounded(std::slice::from_ref(frame), scratch, values)
+    }
+
+    fn rows(&self, frames: &Frames<'_>, scratch: &mut RoundedScratch, values: &mut [f32]) -> Result<()> {
+        let all: Vec<Frame<'_>> = frames.iter().collect();
+        for (frames, values) in all.chunks(BATCH).zip(values.chunks_mut(BATCH * self.width().max(1))) {
+            self.fill_rounded(frames, scratch, values)?;
+        }
+        Ok(())
+    }
+}
+
+impl Rounded {
+    /// As [`FrameRmsds::fill`].
+    fn fill_rounded(&self, frames: &[Frame<'_>], scratch: &mut RoundedScratch, values: &mut [f32]) -> Result<()> {
+        scratch.values.resize(values.len(), 0.0);
+        self.0.fill(frames, &mut scratch.few, &mut scratch.values)?;
+        values.iter_mut().zip(&scratch.values).for_each(|(value, exact)| *value = *exact as f32);
         Ok(())
     }
 }
