@@ -105,7 +105,8 @@ impl Backbone {
             self.make_whole(lattice);
         }
         self.linked.clear();
-        let breaks = self.residues.windows(2).map(|pair| distance(pair[0].c, pair[1].n) <= PEPTIDE_BOND);
+        let breaks =
+            self.residues.windows(2).map(|pair| square_of_distance(pair[0].c, pair[1].n).sqrt() <= PEPTIDE_BOND);
         self.linked.extend(breaks);
         self.linked.resize(self.residues.len(), false);
         if let Some(donors) = donors {
@@ -139,16 +140,11 @@ impl Backbone {
     }
 
     /// The squared distance of the middles of N-H and C=O beyond which no energy is that of a bond.
-    ///
-    /// The energy is the charges' product times the length of N-H times a gradient of the potential of C=O. That is at
-    /// most 2 |CO| / r^3, with the least distance r of a point of N-H and a point of C=O.
     fn reach(&self) -> f64 {
-        let longest = |length: fn(&Residue) -> f64| self.residues.iter().map(length).fold(0.0, f64::max);
-        let (n_h, c_o) = (longest(Residue::length_of_n_h), longest(|residue| distance(residue.c, residue.o)));
-        let least = (2.0 * FACTOR * n_h * c_o / -BOND).cbrt();
-        let reach = least + 0.5 * (n_h + c_o);
-        // an energy between close atoms is that of the strongest bond, whatever the potential
-        reach.max(TOO_NEAR + n_h + c_o).powi(2)
+        let longest = |square: fn(&Residue) -> f64| self.residues.iter().map(square).fold(0.0, f64::max).sqrt();
+        let n_h = longest(|residue| residue.h.map_or(0.0, |h| square_of_distance(residue.n, h)));
+        let c_o = longest(|residue| square_of_distance(residue.c, residue.o));
+        reach(n_h, c_o).powi(2)
     }
 
     /// Moves atoms to the images that are nearest to their C-alpha, and that to the one nearest to the C-alpha before.
@@ -177,10 +173,22 @@ impl Backbone {
     }
 }
 
-impl Residue {
-    fn length_of_n_h(&self) -> f64 {
-        self.h.map_or(0.0, |h| distance(self.n, h))
-    }
+/// The distance of the middles of N-H and C=O of these lengths beyond which no energy is that of a bond, or little more.
+///
+/// At a distance R above half the sum p of both lengths, the energy is a series in solid harmonics of the sum and the
+/// difference of both half vectors. A symmetric form on vectors is nowhere larger than on equal ones (S. Banach, Studia
+/// Math. 7, 36, 1938), so that no direction gives more than a line: 2 R |NH| |CO| / ((R^2 - p^2) (R^2 - q^2)), with half
+/// the difference q.
+fn reach(n_h: f64, c_o: f64) -> f64 {
+    let least = (2.0 * FACTOR * n_h * c_o / -BOND).cbrt();
+    let (p, q) = (0.5 * (n_h + c_o), 0.5 * (n_h - c_o));
+    // the solution is `next` of itself; as this falls, it is between any distance and the next one
+    let next = |r: f64| least / ((1.0 - (p / r).powi(2)) * (1.0 - (q / r).powi(2))).cbrt();
+    let above = least + p;
+    let below = next(above);
+    let reach = if below > p { next(below) * (1.0 + 1e-9) } else { above };
+    // an energy between close atoms is that of the strongest bond, whatever the potential
+    reach.max(TOO_NEAR + n_h + c_o)
 }
 
 /// Keeps the bond of a donor if it is one of its two best.
@@ -255,9 +263,9 @@ pub(super) fn dot(u: Vector, v: Vector) -> f64 {
 }
 
 #[inline(always)]
-fn distance(u: Vector, v: Vector) -> f64 {
+fn square_of_distance(u: Vector, v: Vector) -> f64 {
     let apart = minus(u, v);
-    dot(apart, apart).sqrt()
+    dot(apart, apart)
 }
 
 #[cfg(test)]
@@ -311,14 +319,29 @@ mod tests {
 
     #[test]
     fn beyond_the_reach_no_energy_is_that_of_a_bond() {
-        // the lowest energy of this distance: all atoms in a line
-        let donor = Residue { h: Some([1.0, 0.0, 0.0]), ..Residue::default() };
-        let of = |o: f64| Residue { o: [o, 0.0, 0.0], c: [o + 1.23, 0.0, 0.0], ..donor };
-        let reach = Backbone { residues: vec![of(3.0)], ..Backbone::default() }.reach().sqrt();
-        // the middles of N-H and C=O are so far apart
-        let farthest = of(reach + 0.5 - 0.615);
-        let lowest = energy_of(donor.n, [1.0, 0.0, 0.0], farthest.c, farthest.o);
-        assert!(lowest > BOND && lowest < 0.4 * BOND, "{lowest}");
+        let mut state = 7_u64;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 40) as f64 / (1 << 24) as f64 - 0.5
+        };
+        for (n_h, c_o) in [(1.0, 1.23), (1.02, 1.25), (1.0, 30.0), (1.0, 1000.0), (0.0, 1.2)] {
+            let reach = reach(n_h, c_o);
+            // the middles of N-H and C=O are so far apart, first along one line, which gives the lowest energy
+            let lowest = (0..2000).map(|i| {
+                let mut vector = |length: f64| {
+                    let v = if i == 0 { [1.0, 0.0, 0.0] } else { [0, 1, 2].map(|_| next()) };
+                    v.map(|x| x * length / dot(v, v).sqrt())
+                };
+                let (half_n_h, half_c_o) = (vector(0.5 * n_h), vector(0.5 * c_o));
+                let middle = [reach, 0.0, 0.0];
+                let (n, h) = (half_n_h.map(|x| -x), half_n_h);
+                energy_of(n, h, plus(middle, half_c_o), minus(middle, half_c_o))
+            });
+            let lowest: Vec<f64> = lowest.collect();
+            let found = lowest.iter().copied().fold(0.0, f64::min);
+            assert!(found >= BOND, "{found} of {n_h} and {c_o}");
+            assert!(c_o > 2.0 || n_h == 0.0 || lowest[0] < 0.99 * BOND, "{lowest:?}");
+        }
     }
 
     /// Residues in a ball of `size` angstrom, every fifth without a hydrogen; each is whole.
