@@ -6,7 +6,7 @@
 use kinema_core::Result;
 
 use crate::arguments::Arguments;
-use crate::lanes::Quad;
+use crate::lanes::Sixteen;
 
 /// Bins of equal width.
 #[derive(Debug, Clone)]
@@ -19,10 +19,24 @@ pub(crate) struct Bins {
     per_unit: f64,
     /// An estimate, in bins, that is farther than this from each edge is in the right bin.
     error: f64,
+    single: Single,
+}
+
+/// Numbers for estimates in single precision: bins in a unit of length, the middle of the first bin in bins, negated, and
+/// the distance from the middle of a bin up to which an estimate is right.
+#[derive(Debug, Clone)]
+struct Single {
+    per_unit: f32,
+    shift: f32,
+    sure: f32,
 }
 
 /// Added to a number from -1 to 2^32, it rounds it to a whole number, which is then in the low bits.
 const WHOLE: f64 = 1.5 * (1_u64 << 52) as f64;
+/// The same in single precision, for numbers from -1 to 2^22.
+const WHOLE_SINGLE: f32 = 1.5 * (1_u32 << 23) as f32;
+/// Bins in a unit of length with which nothing overflows or is denormal in single precision.
+const SINGLES: std::ops::Range<f64> = 1e-20..1e20;
 
 impl Bins {
     /// `bins` of the range from `least`, by default 0, to `most`.
@@ -44,7 +58,15 @@ impl Bins {
         let width = (most - least) / n as f64;
         let per_unit = n as f64 / (most - least);
         let error = 8.0 * f64::EPSILON * (n as f64 + per_unit * (least.abs() + most.abs()));
-        Self { least, most, n, width, per_unit, error }
+        // four roundings of numbers up to that of the first or the last edge in bins, and a factor of 4
+        let in_bins = n as f64 + per_unit * (least.abs() + most.abs());
+        let of_single = if SINGLES.contains(&per_unit) { 8.0 * f64::from(f32::EPSILON) * in_bins } else { 1.0 };
+        let single = Single {
+            per_unit: per_unit as f32,
+            shift: (-per_unit * least - 0.5) as f32,
+            sure: (0.5 - of_single) as f32,
+        };
+        Self { least, most, n, width, per_unit, error, single }
     }
 
     /// Number of bins.
@@ -72,18 +94,19 @@ impl Bins {
         (whole.to_bits() as u32, is_sure)
     }
 
-    /// The same of four values, for fewer than 2^31 bins; -1 if it is not sure.
+    /// Bins of values, estimated in single precision, and how far they are from the middles of these bins. A bin is right
+    /// if its number is one of a bin and the distance is below [`Bins::sure_distance`].
     #[inline(always)]
-    pub(crate) fn estimates<Q: Quad>(&self, values: Q) -> [i32; 4] {
-        let [nothing, whole] = [0.0, WHOLE].map(Q::all);
-        let at = values.subtract(Q::all(self.least)).multiply(Q::all(self.per_unit));
-        let place = at.subtract(Q::all(0.5)).add(whole).subtract(whole);
-        let part = at.subtract(place);
-        let unsure = Q::all(-1.0);
-        let place = Q::select(nothing.less(at), place, unsure);
-        let place = Q::select(at.less(Q::all(self.n as f64)), place, unsure);
-        let place = Q::select(Q::all(self.error).less(part), place, unsure);
-        Q::select(part.less(Q::all(1.0 - self.error)), place, unsure).store_whole()
+    pub(crate) fn estimates<S: Sixteen>(&self, values: S) -> ([u32; 16], S) {
+        let at = values.multiply_add(S::all(self.single.per_unit), S::all(self.single.shift));
+        let rounded = at.add(S::all(WHOLE_SINGLE));
+        let distances = at.subtract(rounded.subtract(S::all(WHOLE_SINGLE))).magnitude();
+        (rounded.store().map(|value| value.to_bits().wrapping_sub(WHOLE_SINGLE.to_bits())), distances)
+    }
+
+    /// Estimates that are nearer than this to the middle of their bin, in bins, are right; negative if none are.
+    pub(crate) fn sure_distance(&self) -> f32 {
+        self.single.sure
     }
 
     /// The bin of a value; `None` if the value is outside all bins.
@@ -107,7 +130,50 @@ impl Bins {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lanes::Plain;
+    use crate::cpu::{Cpu, dispatch};
+    use crate::lanes::Quad;
+
+    #[inline(always)]
+    fn of_single<Q: Quad>(bins: &Bins, value: f32) -> (u32, f32) {
+        let (places, distances) = bins.estimates(Q::Sixteen::all(value));
+        (places[7], distances.store()[7])
+    }
+
+    #[test]
+    fn estimates_in_single_precision_are_the_bins_wherever_they_are_sure() {
+        let ranges = [(0.0, 78.0, 78), (-3.7, 1e-3, 1), (1000.0, 1001.0, 10), (-20.0, 58.0, 30_000)];
+        for (least, most, n) in ranges {
+            let bins = Bins::new(least, most, n);
+            let width = (most - least) / n as f64;
+            let mut n_sure = 0;
+            for i in -200..20_000_i64 {
+                let near_an_edge = bins.edge((i.unsigned_abs() as usize * 7919) % (n + 1)) as f32;
+                let middle = (least + (i as f64 + 0.5) * width) as f32;
+                let inside = (least + i as f64 * width / 37.0) as f32;
+                for value in [inside, middle, near_an_edge, near_an_edge.next_up(), near_an_edge.next_down()] {
+                    for cpu in [Cpu::detect(), Cpu::baseline()] {
+                        let (bin, far) =
+                            dispatch!(cpu, (u32, f32), of_single, (bins: &Bins = &bins, value: f32 = value));
+                        let is_sure = (bin as usize) < n && far < bins.sure_distance();
+                        n_sure += u32::from(is_sure);
+                        assert!(!is_sure || bins.number(f64::from(value)) == Some(bin), "{value} of {bins:?}");
+                    }
+                }
+            }
+            assert!(n_sure > 50, "{n_sure} of {bins:?}");
+        }
+        let bins = Bins::new(0.0, 1.0, 10);
+        for value in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e30, -1e30, f32::MAX, 4e5, -4e5, 1e7, -1e7] {
+            for cpu in [Cpu::detect(), Cpu::baseline()] {
+                let (bin, _) = dispatch!(cpu, (u32, f32), of_single, (bins: &Bins = &bins, value: f32 = value));
+                assert!(bin >= 10, "{value}");
+            }
+        }
+        // in single precision nothing is sure
+        for bins in [Bins::new(0.0, 1.0, 1 << 31), Bins::new(1e9, 1e9 + 1.0, 9), Bins::new(-1e30, 1e30, 5)] {
+            assert!(bins.sure_distance() < 0.0, "{bins:?}");
+        }
+    }
 
     #[test]
     fn estimates_are_the_bins_wherever_they_are_sure() {
@@ -123,10 +189,6 @@ mod tests {
                     let (bin, is_sure) = bins.estimate(value);
                     n_sure += u32::from(is_sure);
                     assert!(!is_sure || bins.number(value) == Some(bin), "{value} of {bins:?}");
-                    if n < 1 << 31 {
-                        let expected = if is_sure { bin as i32 } else { -1 };
-                        assert_eq!(bins.estimates(Plain::all(value)), [expected; 4], "{value} of {bins:?}");
-                    }
                 }
             }
             assert!(n_sure > 20, "{n_sure} of {bins:?}");

@@ -1,15 +1,22 @@
-//! Four vectors, or four exponents, at once: what loops over picked atoms need beside [`Quad`].
+//! Four vectors, exponents or fractions at once: what some loops need beside [`Quad`].
 
 #[cfg(target_arch = "x86_64")]
 use super::Wide;
 use super::{Plain, Quad};
 
-/// Four vectors in registers of one vector each, and back; and powers of two.
+/// All numbers from here on are whole.
+const WHOLE: f64 = (1_u64 << 52) as f64;
+
+/// Four vectors in registers of one vector each, and back; powers of two; parts of whole numbers.
 pub(crate) trait Fours: Quad {
     /// x, y and z of four vectors, each of which is x, y, z and any number.
     fn columns(vectors: [Self; 4]) -> [Self; 3];
     /// The numbers whose sign and exponent are the last twelve bits of these, and whose other bits are zero.
     fn last_bits_as_exponent(self) -> Self;
+    /// Less the greatest whole number that is not above: from 0 to 1, which a number just below a whole one is rounded to.
+    fn fraction(self) -> Self;
+    /// The lesser one; `other` if one of them is not a number.
+    fn minimum(self, other: Self) -> Self;
 }
 
 impl Fours for Plain {
@@ -20,6 +27,20 @@ impl Fours for Plain {
     #[inline(always)]
     fn last_bits_as_exponent(self) -> Self {
         Self(self.0.map(|value| f64::from_bits(value.to_bits() << 52)))
+    }
+    #[inline(always)]
+    fn fraction(self) -> Self {
+        // `floor` would be a call, as it is not an instruction of every processor
+        Self(self.0.map(|value| {
+            let size = value.abs();
+            let rest = value - ((size + WHOLE) - WHOLE).copysign(value);
+            let fraction = rest + if rest < 0.0 { 1.0 } else { 0.0 };
+            if size < WHOLE { fraction } else { 0.0 * value + 0.0 }
+        }))
+    }
+    #[inline(always)]
+    fn minimum(self, other: Self) -> Self {
+        Self(std::array::from_fn(|i| if self.0[i] < other.0[i] { self.0[i] } else { other.0[i] }))
     }
 }
 
@@ -47,6 +68,17 @@ impl Fours for Wide {
         // SAFETY: AVX2 is present (see above).
         Self(unsafe { _mm256_castsi256_pd(_mm256_slli_epi64::<52>(_mm256_castpd_si256(self.0))) })
     }
+    #[inline(always)]
+    fn fraction(self) -> Self {
+        use std::arch::x86_64::{_mm256_floor_pd, _mm256_sub_pd};
+        // SAFETY: AVX is present (see above).
+        Self(unsafe { _mm256_sub_pd(self.0, _mm256_floor_pd(self.0)) })
+    }
+    #[inline(always)]
+    fn minimum(self, other: Self) -> Self {
+        // SAFETY: AVX is present (see above).
+        Self(unsafe { std::arch::x86_64::_mm256_min_pd(self.0, other.0) })
+    }
 }
 
 #[cfg(test)]
@@ -70,6 +102,27 @@ mod tests {
                 dispatch!(cpu, ([[f64; 4]; 3], [f64; 4]), found, (vectors: &[[f64; 4]; 4] = &vectors));
             assert_eq!(columns, [0, 1, 2].map(|c| [0, 1, 2, 3].map(|i| f64::from(10 * c + i))));
             assert_eq!(powers, [1.0, 2_f64.powi(10), 2_f64.powi(20), 2_f64.powi(30)]);
+        }
+    }
+
+    #[inline(always)]
+    fn least_fraction<Q: Fours>(values: &[f64; 4]) -> [f64; 4] {
+        Q::load(values).fraction().minimum(Q::all(0.75)).store()
+    }
+
+    #[test]
+    fn fractions_are_the_parts_above_the_whole_numbers_below() {
+        let large = [0.5 * WHOLE - 0.25, 0.75 * WHOLE + 0.5, 0.5 - WHOLE, 1.5 * WHOLE + 1.0];
+        for values in [[0.0, -0.0, 0.25, 7.0], [-0.25, -3.0, 2.5, -2.5], [-1e-20, 1e-20, 0.875, -0.125], large] {
+            let expected = values.map(|value: f64| (value - value.floor()).min(0.75).to_bits());
+            for cpu in [Cpu::detect(), Cpu::baseline()] {
+                let found = dispatch!(cpu, [f64; 4], least_fraction, (values: &[f64; 4] = &values));
+                assert_eq!(found.map(f64::to_bits), expected, "{values:?}");
+            }
+        }
+        let nothing = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
+        for cpu in [Cpu::detect(), Cpu::baseline()] {
+            assert_eq!(dispatch!(cpu, [f64; 4], least_fraction, (values: &[f64; 4] = &nothing)), [0.75; 4]);
         }
     }
 }

@@ -20,6 +20,8 @@ pub(crate) trait Sixteen: Copy {
     fn maximum(self, other: Self) -> Self;
     /// Without the sign.
     fn magnitude(self) -> Self;
+    /// The values back.
+    fn store(self) -> [f32; 16];
     /// Whether it is less in all lanes; false if a lane is not a number.
     fn all_less(self, other: Self) -> bool;
     /// The x, the y and the z of atoms that follow each other.
@@ -77,6 +79,10 @@ impl Sixteen for PlainSixteen {
     #[inline(always)]
     fn magnitude(self) -> Self {
         Self(self.0.map(f32::abs))
+    }
+    #[inline(always)]
+    fn store(self) -> [f32; 16] {
+        self.0
     }
     #[inline(always)]
     fn all_less(self, other: Self) -> bool {
@@ -170,6 +176,17 @@ impl Sixteen for WideSixteen {
             let sign = _mm256_set1_ps(-0.0);
             [_mm256_andnot_ps(sign, self.0[0]), _mm256_andnot_ps(sign, self.0[1])]
         })
+    }
+    #[inline(always)]
+    fn store(self) -> [f32; 16] {
+        let mut values = [0.0; 16];
+        let [first, last] = values.as_chunks_mut::<8>().0 else { unreachable!("16 are 2 x 8") };
+        // SAFETY: AVX is present (see above); the 32 bytes written each time are those of eight values, of any alignment.
+        unsafe {
+            std::arch::x86_64::_mm256_storeu_ps(first.as_mut_ptr(), self.0[0]);
+            std::arch::x86_64::_mm256_storeu_ps(last.as_mut_ptr(), self.0[1]);
+        }
+        values
     }
     #[inline(always)]
     fn all_less(self, other: Self) -> bool {
@@ -299,7 +316,7 @@ mod tests {
     use crate::cpu::{Cpu, dispatch};
     use crate::lanes::Quad;
 
-    type Found = ([[f64; 4]; 4], [[f64; 4]; 4], [bool; 3], [[f32; 3]; 16]);
+    type Found = ([[f64; 4]; 4], [[f64; 4]; 4], [bool; 3], [f32; 16], [[f32; 3]; 16]);
 
     #[inline(always)]
     fn found<Q: Quad>(atoms: &[[f32; 3]; 16], table: &[f32; 8]) -> Found {
@@ -314,7 +331,7 @@ mod tests {
         let mut back = [[0.0; 3]; 16];
         let zero = Q::Sixteen::where_zero([x, y, x], all(-1.0), x);
         Q::Sixteen::put_xyz([x, Q::Sixteen::from_fours(y.fours()), z], &mut back);
-        (stored(most.pick(table)), stored(zero), less, back)
+        (stored(most.pick(table)), stored(zero), less, x.store(), back)
     }
 
     #[test]
@@ -323,7 +340,7 @@ mod tests {
             std::array::from_fn(|i| [i as f32, 4.5 * (i % 3) as f32, if i == 11 { f32::NAN } else { -3.5 }]);
         let table = [10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0];
         for cpu in [Cpu::detect(), Cpu::baseline()] {
-            let (picked, zero, less, back) =
+            let (picked, zero, less, found_x, back) =
                 dispatch!(cpu, Found, found, (atoms: &[[f32; 3]; 16] = &atoms, table: &[f32; 8] = &table));
             // the greatest of i, 0 or 4.5 or 9, and 3.5
             assert_eq!(picked[0], [30.0, 20.0, 20.0, 30.0]);
@@ -332,6 +349,7 @@ mod tests {
             assert_eq!(zero[0], [-1.0, 1.0, 2.0, 3.0]);
             assert_eq!(zero[3], [12.0, 13.0, 14.0, 15.0]);
             assert_eq!(less, [true, false, false]);
+            assert_eq!(found_x, std::array::from_fn(|i| i as f32));
             assert_eq!(back.map(|atom| atom.map(f32::to_bits)), atoms.map(|atom| atom.map(f32::to_bits)));
         }
     }

@@ -72,12 +72,16 @@ impl Patterns {
 
     /// A turn of n begins at i if the N-H of i + n is bonded to the C=O of i.
     fn find_turns(&mut self, backbone: &Backbone) {
-        for (turns, stride) in self.turns.iter_mut().zip(STRIDES) {
+        for turns in &mut self.turns {
             turns.clear();
-            turns.extend(
-                (0..backbone.len())
-                    .map(|at| backbone.is_unbroken(at, at + stride) && backbone.is_bonded(at + stride, at)),
-            );
+            turns.resize(backbone.len(), false);
+        }
+        for (donor, acceptor) in backbone.bonds() {
+            for (turns, stride) in self.turns.iter_mut().zip(STRIDES) {
+                if donor == acceptor + stride && backbone.is_unbroken(acceptor, donor) {
+                    turns[acceptor] = true;
+                }
+            }
         }
     }
 
@@ -137,12 +141,15 @@ impl Patterns {
     fn find_bridges(&mut self, backbone: &Backbone) {
         self.bridges.clear();
         for (donor, acceptor) in backbone.bonds() {
-            // antiparallel, both bonds between i and j; those beside them; parallel, in both roles of i and j
+            let is_bonded = |donor, acceptor| backbone.is_bonded(donor, acceptor);
+            let (before, two_before) = (donor.wrapping_sub(1), donor.wrapping_sub(2));
+            // antiparallel, both bonds between i and j; those beside them; parallel, in both roles of i and j: most bonds
+            // have no second one
             let tried = [
-                Some((donor, acceptor)),
-                donor.checked_sub(1).map(|donor| (donor, acceptor + 1)),
-                donor.checked_sub(1).map(|donor| (donor, acceptor)),
-                Some((donor, acceptor + 1)),
+                is_bonded(acceptor, donor).then_some((donor, acceptor)),
+                (donor > 1 && is_bonded(acceptor + 2, two_before)).then_some((before, acceptor + 1)),
+                (donor > 1 && is_bonded(acceptor, two_before)).then_some((before, acceptor)),
+                is_bonded(acceptor + 2, donor).then_some((donor, acceptor + 1)),
             ];
             for (one, other) in tried.into_iter().flatten() {
                 let (i, j) = (one.min(other), one.max(other));

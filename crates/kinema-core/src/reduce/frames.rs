@@ -252,9 +252,7 @@ impl<'a> Frame<'a> {
     /// [`Frame::not_finite`].
     pub fn finite_positions(&self, set: usize) -> Result<&'a [f32]> {
         let positions = self.positions(set);
-        // a product with a value that is not finite is not zero, nor is a sum that has it
-        let zeros: f32 = positions.chunks(8).map(|some| some.iter().map(|x| x * 0.0).sum::<f32>()).sum();
-        if zeros == 0.0 { Ok(positions) } else { Err(self.not_finite(Fields::POSITIONS, set)) }
+        if all_finite(positions) { Ok(positions) } else { Err(self.not_finite(Fields::POSITIONS, set)) }
     }
 
     /// Vectors of any field: velocities in angstrom/ps, forces in kJ/(mol angstrom); empty if the kernel does not need
@@ -310,6 +308,17 @@ impl<'a> Frame<'a> {
             None => Error::new(ErrorKind::Corrupt, "sums over atoms are not finite"),
         }
     }
+}
+
+/// Whether all values are finite.
+fn all_finite(values: &[f32]) -> bool {
+    // a product with a value that is not finite is not zero, nor is a sum that has it; sums of lanes need not wait
+    let (blocks, rest) = values.as_chunks::<32>();
+    let mut lanes = [0.0; 32];
+    for block in blocks {
+        lanes.iter_mut().zip(block).for_each(|(sum, value)| *sum += value * 0.0);
+    }
+    lanes.into_iter().chain(rest.iter().map(|value| value * 0.0)).sum::<f32>() == 0.0
 }
 
 #[cfg(test)]
@@ -390,5 +399,20 @@ mod tests {
         let sound =
             seen(&block(3, Fields::POSITIONS), Fields::POSITIONS, |frames| frames.not_finite(Fields::POSITIONS, 0));
         assert_eq!(sound[0].to_string(), "sums over atoms are not finite");
+    }
+
+    #[test]
+    fn a_value_that_is_not_finite_is_found_at_any_place() {
+        for n in [0, 1, 31, 32, 33, 64, 100] {
+            let mut values: Vec<f32> = (0..n).map(|i| [f32::MAX, -f32::MAX, -0.0, f32::MIN_POSITIVE][i % 4]).collect();
+            assert!(all_finite(&values), "{n}");
+            for at in 0..n {
+                for wrong in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+                    let value = std::mem::replace(&mut values[at], wrong);
+                    assert!(!all_finite(&values), "{wrong} at {at} of {n}");
+                    values[at] = value;
+                }
+            }
+        }
     }
 }

@@ -17,7 +17,7 @@ use crate::bins::Bins;
 use crate::changing::{AtomsOfFrame, AtomsScratch};
 use crate::cpu::{Cpu, dispatch};
 use crate::geometry::CellAxes;
-use crate::lanes::Quad;
+use crate::lanes::{Quad, Sixteen};
 use crate::partials::counts::Counts;
 use crate::partials::fixed_point::FixedPoint;
 use crate::registry::KernelInfo;
@@ -123,15 +123,16 @@ impl GridCounts {
     /// Writes the bin of each position, or `outside`.
     fn bins(&self, positions: &[f32], outside: u32, hits: &mut Vec<u32>) {
         let (points, axes) = (positions.as_chunks::<3>().0, &self.axes);
-        hits.clear();
         hits.resize(points.len(), NOT_SURE);
-        if axes.iter().all(|axis| i32::try_from(axis.len()).is_ok()) {
-            dispatch!(self.cpu, (), estimate_bins, (
-                axes: &[Bins; 3] = axes, points: &[[f32; 3]] = points, hits: &mut [u32] = hits,
-            ));
-        }
-        for (hit, point) in hits.iter_mut().zip(points).filter(|(hit, _)| **hit == NOT_SURE) {
-            *hit = self.bin(point.map(f64::from)).unwrap_or(outside);
+        dispatch!(self.cpu, (), estimate_bins, (
+            axes: &[Bins; 3] = axes, points: &[[f32; 3]] = points, hits: &mut [u32] = hits,
+        ));
+        for (hits, points) in hits.chunks_mut(16).zip(points.chunks(16)) {
+            if hits.contains(&NOT_SURE) {
+                for (hit, point) in hits.iter_mut().zip(points).filter(|(hit, _)| **hit == NOT_SURE) {
+                    *hit = self.bin(point.map(f64::from)).unwrap_or(outside);
+                }
+            }
         }
     }
 
@@ -154,22 +155,35 @@ impl GridCounts {
     }
 }
 
-/// Writes the bin of each point, or [`NOT_SURE`], four at a time.
+/// Writes the bin of each point, or [`NOT_SURE`], sixteen at a time.
 #[inline(always)]
 fn estimate_bins<Q: Quad>(axes: &[Bins; 3], points: &[[f32; 3]], hits: &mut [u32]) {
-    let [ny, nz] = [axes[1].len() as u32, axes[2].len() as u32];
-    let (fours, rest) = points.as_chunks::<4>();
-    let (of_fours, of_rest) = hits.split_at_mut(4 * fours.len());
-    let bin = |[x, y, z]: [i32; 3]| if x | y | z < 0 { NOT_SURE } else { (x as u32 * ny + y as u32) * nz + z as u32 };
-    for (four, hits) in fours.iter().zip(of_fours.as_chunks_mut::<4>().0) {
-        let [x, y, z] = Q::xyz_of_row(four);
-        let [x, y, z] = [axes[0].estimates(x), axes[1].estimates(y), axes[2].estimates(z)];
-        *hits = [0, 1, 2, 3].map(|lane| bin([x[lane], y[lane], z[lane]]));
+    let (sixteens, rest) = points.as_chunks::<16>();
+    let (of_sixteens, of_rest) = hits.as_chunks_mut::<16>();
+    for (sixteen, hits) in sixteens.iter().zip(of_sixteens) {
+        *hits = sixteen_bins::<Q::Sixteen>(axes, sixteen);
     }
-    for (point, hit) in rest.iter().zip(of_rest) {
-        let [x, y, z] = Q::xyz([point; 4]);
-        *hit = bin([axes[0].estimates(x)[0], axes[1].estimates(y)[0], axes[2].estimates(z)[0]]);
+    if let Some(first) = rest.first() {
+        let last = std::array::from_fn(|i| *rest.get(i).unwrap_or(first));
+        of_rest.copy_from_slice(&sixteen_bins::<Q::Sixteen>(axes, &last)[..rest.len()]);
     }
+}
+
+#[inline(always)]
+fn sixteen_bins<S: Sixteen>(axes: &[Bins; 3], points: &[[f32; 3]; 16]) -> [u32; 16] {
+    let [nx, ny, nz] = [0, 1, 2].map(|axis: usize| axes[axis].len() as u32);
+    let sure = axes.iter().map(Bins::sure_distance).fold(f32::INFINITY, f32::min);
+    let [x, y, z] = S::xyz_of_row(points);
+    let ((x, far_x), (y, far_y), (z, far_z)) = (axes[0].estimates(x), axes[1].estimates(y), axes[2].estimates(z));
+    let far = far_x.maximum(far_y).maximum(far_z).store();
+    let mut hits = [0; 16];
+    for i in 0..16 {
+        // a distance that is not a number is one of a value that is in no bin
+        let is_sure = (x[i] < nx) & (y[i] < ny) & (z[i] < nz) & (far[i] < sure);
+        let bin = x[i].wrapping_mul(ny).wrapping_add(y[i]).wrapping_mul(nz).wrapping_add(z[i]);
+        hits[i] = if is_sure { bin } else { NOT_SURE };
+    }
+    hits
 }
 
 /// Buffers of one worker: of the group, bins of a frame, weights of its atoms.

@@ -2,9 +2,8 @@
 
 use crate::cpu::{Cpu, dispatch};
 use crate::geometry::CellAxes;
-use crate::geometry::turns::without_whole;
 use crate::geometry::vectors::{Vectors, dot};
-use crate::lanes::Quad;
+use crate::lanes::Fours;
 
 /// Up to four weights of a point, in units; or their sums.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -97,71 +96,92 @@ impl Slices {
     }
 }
 
+/// Points whose slices are found before their weights are added: places need not wait for sums.
+const BLOCK: usize = 64;
+
+/// Slices of the points of a block along each axis, four by four.
+type Places = [[[i32; 4]; BLOCK / 4]; 3];
+
 #[inline(always)]
-fn add_atoms<Q: Quad>(mut sums: Sums<'_>, axes: &[Axis; 3], points: &[[f32; 3]], weights: &[Four]) -> u64 {
+fn add_atoms<Q: Fours>(sums: Sums<'_>, axes: &[Axis; 3], points: &[[f32; 3]], weights: &[Four]) -> u64 {
+    add_points(sums, axes, points, weights, Q::xyz_of_row)
+}
+
+#[inline(always)]
+fn add_centers<Q: Fours>(sums: Sums<'_>, axes: &[Axis; 3], points: &[[f64; 3]], weights: &[Four]) -> u64 {
+    let xyz = |four: &[[f64; 3]; 4]| Q::columns(four.map(|[x, y, z]| Q::load(&[x, y, z, 0.0])));
+    add_points(sums, axes, points, weights, xyz)
+}
+
+/// Adds the weights of points, four of which `xyz` loads, and counts those outside.
+#[inline(always)]
+fn add_points<Q: Fours, P: Copy>(
+    mut sums: Sums<'_>,
+    axes: &[Axis; 3],
+    points: &[P],
+    weights: &[Four],
+    xyz: impl Fn(&[P; 4]) -> Vectors<Q>,
+) -> u64 {
     let mut outside = 0;
-    let (fours, rest) = points.as_chunks::<4>();
-    let (of_fours, of_rest) = weights.split_at(4 * fours.len());
-    for (four, weights) in fours.iter().zip(of_fours.as_chunks::<4>().0) {
-        outside += add_four::<Q>(&mut sums, axes, Q::xyz_of_row(four), weights);
-    }
-    for (point, weight) in rest.iter().zip(of_rest) {
-        outside += add_four::<Q>(&mut sums, axes, Q::xyz([point; 4]), std::slice::from_ref(weight));
+    let mut places: Places = [[[0; 4]; BLOCK / 4]; 3];
+    for (points, weights) in points.chunks(BLOCK).zip(weights.chunks(BLOCK)) {
+        let (fours, rest) = points.as_chunks::<4>();
+        for (at, four) in fours.iter().enumerate() {
+            put_places(axes, xyz(four), at, &mut places);
+        }
+        if let Some(first) = rest.first() {
+            let last = std::array::from_fn(|i| *rest.get(i).unwrap_or(first));
+            put_places(axes, xyz(&last), fours.len(), &mut places);
+        }
+        add_block(&mut sums, &places, weights);
+        for (axis, places) in axes.iter().zip(&places).filter(|(axis, _)| !axis.periodic) {
+            let places = &places.as_flattened()[..points.len()];
+            outside += places.iter().filter(|place| f64::from(**place) > axis.most).count() as u64;
+        }
     }
     outside
 }
 
 #[inline(always)]
-fn add_centers<Q: Quad>(mut sums: Sums<'_>, axes: &[Axis; 3], points: &[[f64; 3]], weights: &[Four]) -> u64 {
-    let mut outside = 0;
-    for (point, weight) in points.iter().zip(weights) {
-        let [x, y, z] = *point;
-        let point = [Q::all(x), Q::all(y), Q::all(z)];
-        outside += add_four::<Q>(&mut sums, axes, point, std::slice::from_ref(weight));
-    }
-    outside
+fn put_places<Q: Fours>(axes: &[Axis; 3], points: Vectors<Q>, at: usize, places: &mut Places) {
+    let [x, y, z] = places;
+    x[at] = places_along(&axes[0], points);
+    y[at] = places_along(&axes[1], points);
+    z[at] = places_along(&axes[2], points);
 }
 
-/// Adds the first of four points, as many as there are weights, and counts those outside.
+/// Adds the weights of a block of points, to both copies of the sums in turn.
 #[inline(always)]
-fn add_four<Q: Quad>(sums: &mut Sums<'_>, axes: &[Axis; 3], points: Vectors<Q>, weights: &[Four]) -> u64 {
+fn add_block(sums: &mut Sums<'_>, [along_x, along_y, along_z]: &Places, weights: &[Four]) {
     let [[x, other_x], [y, other_y], [z, other_z]] = sums;
-    let places = [places_along(&axes[0], points), places_along(&axes[1], points), places_along(&axes[2], points)];
-    let mut outside = 0;
-    for (axis, places) in axes.iter().zip(&places) {
-        if !axis.periodic {
-            outside += places[..weights.len()].iter().filter(|place| f64::from(**place) > axis.most).count() as u64;
-        }
+    let (twos, rest) = weights.as_chunks::<2>();
+    let [along_x, along_y, along_z] =
+        [along_x, along_y, along_z].map(|places| places.as_flattened().as_chunks::<2>().0);
+    let places = along_x.iter().zip(along_y).zip(along_z);
+    for (two, ((at_x, at_y), at_z)) in twos.iter().zip(places.clone()) {
+        x[at_x[0] as usize].add(&two[0]);
+        y[at_y[0] as usize].add(&two[0]);
+        z[at_z[0] as usize].add(&two[0]);
+        other_x[at_x[1] as usize].add(&two[1]);
+        other_y[at_y[1] as usize].add(&two[1]);
+        other_z[at_z[1] as usize].add(&two[1]);
     }
-    let mut lane = 0;
-    while lane < weights.len() {
-        let [at_x, at_y, at_z] = [places[0][lane] as usize, places[1][lane] as usize, places[2][lane] as usize];
-        if lane % 2 == 0 {
-            x[at_x].add(&weights[lane]);
-            y[at_y].add(&weights[lane]);
-            z[at_z].add(&weights[lane]);
-        } else {
-            other_x[at_x].add(&weights[lane]);
-            other_y[at_y].add(&weights[lane]);
-            other_z[at_z].add(&weights[lane]);
-        }
-        lane += 1;
+    for (weight, ((at_x, at_y), at_z)) in rest.iter().zip(places.skip(twos.len())) {
+        x[at_x[0] as usize].add(weight);
+        y[at_y[0] as usize].add(weight);
+        z[at_z[0] as usize].add(weight);
     }
-    outside
 }
 
 /// The slices of points along an axis.
 #[inline(always)]
-fn places_along<Q: Quad>(axis: &Axis, points: Vectors<Q>) -> [i32; 4] {
+fn places_along<Q: Fours>(axis: &Axis, points: Vectors<Q>) -> [i32; 4] {
     let [x, y, z] = axis.dual;
     let part = dot([Q::all(x), Q::all(y), Q::all(z)], points).subtract(Q::all(axis.origin));
     if !axis.periodic {
         return open_places(axis, part.store());
     }
-    let rest = without_whole(part);
-    let part = Q::select(rest.less(Q::all(0.0)), rest.add(Q::all(1.0)), rest);
-    let (place, most) = (part.multiply(Q::all(axis.n_slices)), Q::all(axis.most));
-    Q::select(place.less(most), place, most).store_whole()
+    part.fraction().multiply(Q::all(axis.n_slices)).minimum(Q::all(axis.most)).store_whole()
 }
 
 /// Slices of points along an open edge; the one after the last for points outside.

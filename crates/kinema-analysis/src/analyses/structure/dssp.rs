@@ -11,6 +11,7 @@ use kinema_core::{Error, ErrorKind, Result};
 
 use crate::analyses::per_frame::{PerFrame, Rows};
 use crate::arguments::{Arguments, AtomTuples};
+use crate::cpu::Cpu;
 use crate::geometry::{Lattice, Points};
 use crate::registry::KernelInfo;
 use crate::secondary_structure::bonds::{Backbone, Residue};
@@ -28,6 +29,7 @@ pub const KERNEL: KernelInfo = KernelInfo {
             *donors.get_mut(*at as usize).ok_or_else(|| arguments.wrong("no_donors", "numbers of residues"))? = false;
         }
         Ok(Arc::new(Rows(Dssp {
+            cpu: arguments.cpu(),
             residues,
             donors,
             placed: arguments.flag("place_hydrogens", true)?,
@@ -47,6 +49,7 @@ pub const KERNEL: KernelInfo = KernelInfo {
 };
 
 struct Dssp {
+    cpu: Cpu,
     residues: AtomTuples<5>,
     /// By residue: whether it has a hydrogen at N.
     donors: Vec<bool>,
@@ -73,7 +76,7 @@ impl PerFrame for Dssp {
         let positions = frame.finite_positions(0)?;
         let lattice: Arc<Lattice> = frame.lattice()?;
         self.gather(positions, backbone)?;
-        backbone.find_bonds(&lattice, self.placed.then_some(&self.donors[..]));
+        backbone.find_bonds(self.cpu, &lattice, self.placed.then_some(&self.donors[..]));
         patterns.assign(backbone, self.pi_first, letters);
         if self.simplified {
             letters.iter_mut().for_each(|letter| *letter = simple(*letter));
