@@ -1,4 +1,4 @@
-//! Chooses between the baseline and the AVX2 build of the hot loops, once for each kernel.
+//! Chooses between the baseline and the AVX2 build of the hot loops, once for each kernel; a few have one for AVX-512.
 //!
 //! It holds no arithmetic: both builds are compiled from the same Rust, so their results are the same bits.
 
@@ -6,6 +6,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cpu {
     wide: bool,
+    wider: bool,
 }
 
 impl Cpu {
@@ -13,7 +14,10 @@ impl Cpu {
     pub fn detect() -> Self {
         #[cfg(target_arch = "x86_64")]
         {
-            Self { wide: std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma") }
+            use std::arch::is_x86_feature_detected;
+            let wide = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+            let wider = wide && is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("popcnt");
+            Self { wide, wider }
         }
         #[cfg(not(target_arch = "x86_64"))]
         {
@@ -23,13 +27,24 @@ impl Cpu {
 
     /// The build that every processor of the target can run; the plain twin in tests.
     pub fn baseline() -> Self {
-        Self { wide: false }
+        Self { wide: false, wider: false }
+    }
+
+    /// The same without AVX-512, for tests of the build for AVX2.
+    pub fn narrower(self) -> Self {
+        Self { wider: false, ..self }
     }
 
     /// Whether AVX2 and FMA are present; true only where `detect` found them.
     #[inline(always)]
     pub fn is_wide(self) -> bool {
         self.wide
+    }
+
+    /// Whether AVX-512 F and POPCNT are present too; true only where `detect` found them.
+    #[inline(always)]
+    pub fn is_wider(self) -> bool {
+        self.wider
     }
 }
 

@@ -126,7 +126,7 @@ fn place<Q: Quad>(row: &[f32], placed: &mut Vec<Placed>) {
 }
 
 /// The least number that exceeds all squares whose root is at most `limit`; it has the same answer for each root.
-fn square_beyond(limit: f64) -> f64 {
+pub(super) fn square_beyond(limit: f64) -> f64 {
     let mut square = limit * limit;
     while square.sqrt() > limit {
         square = square.next_down();

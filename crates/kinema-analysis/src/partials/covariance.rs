@@ -217,8 +217,8 @@ fn place(i: usize, j: usize) -> usize {
 /// Adds the products of all pairs of panels, frame by frame, by the widest build that the processor runs.
 fn add(cpu: Cpu, panels: &[f64], n_rows: usize, products: &mut [f64]) {
     #[cfg(target_arch = "x86_64")]
-    if cpu.is_wide() && std::arch::is_x86_feature_detected!("avx512f") {
-        // SAFETY: AVX-512 has just been found on this processor.
+    if cpu.is_wider() {
+        // SAFETY: `is_wider` is true only if `Cpu::detect` has found AVX-512 on this processor.
         return unsafe { wider::add_products(panels, n_rows, products) };
     }
     dispatch!(cpu, (), add_products, (

@@ -111,8 +111,12 @@ impl Lists {
 
     /// All columns, and nothing else.
     fn whole(self, columns: &[ListColumn]) -> ListChunk {
+        let n_rows: usize = self.chunks.iter().map(ListChunk::len).sum();
         let mut chunks = self.chunks.into_iter();
         let mut whole = chunks.next().unwrap_or_else(|| empty_chunk(columns));
+        for column in &mut whole.columns {
+            with_numbers!(column, numbers => numbers.reserve_exact(n_rows - numbers.len()));
+        }
         for chunk in chunks {
             for (column, more) in whole.columns.iter_mut().zip(&chunk.columns) {
                 with_numbers!(column, numbers => append(numbers, more));

@@ -14,6 +14,8 @@ pub(super) type Vector = [f64; 3];
 const FARTHEST: f64 = (1_u64 << 23) as f64;
 /// Added to the cutoff for the rounding of places in cells.
 const ROUNDING: f64 = 1e-6;
+/// Added to the size of a cell for the same, in cells, where cells are left out.
+const SLACK: f64 = 1e-3;
 /// Cells for each point, at most.
 const CELLS_A_POINT: f64 = 4.0;
 
@@ -40,6 +42,9 @@ pub(super) struct Grid {
     pub(super) n_cells: [usize; 3],
     /// Cells on each side that can have points within the cutoff.
     pub(super) reach: [usize; 3],
+    /// Edges of one cell.
+    edges: [Vector; 3],
+    cutoff: f64,
     /// Greatest magnitude of a coordinate in single precision.
     pub(super) largest: f64,
 }
@@ -75,6 +80,15 @@ impl Grid {
             }
         }
         self.choose_cells(lengths, cutoff, n_points);
+        self.cutoff = cutoff;
+        for (direction, length) in lengths.into_iter().enumerate() {
+            let n = self.n_cells[direction] as f64;
+            self.edges[direction] = if direction < self.rank {
+                self.basis[direction].map(|x| x / n)
+            } else {
+                self.dual[direction].map(|x| x * length / n)
+            };
+        }
         let extent: f64 = (0..3)
             .map(|i| if i < self.rank { dot(self.basis[i], self.basis[i]).sqrt() } else { most_of(range[i]) })
             .sum();
@@ -124,6 +138,31 @@ impl Grid {
             };
             self.reach[direction] = if is_periodic { reach as usize } else { reach.min(n - 1.0) as usize };
         }
+    }
+
+    /// Whether all points of a cell are farther than the cutoff from all points of the cell that is some steps away.
+    ///
+    /// The distance of two cells is at least that along any direction. The direction is that of the vector between points
+    /// of both that are near each other: from any vector, each edge in turn is added as often as shortens the vector most.
+    pub(super) fn is_beyond(&self, steps: [i64; 3]) -> bool {
+        let least = steps.map(|step| step as f64 - 1.0 - SLACK);
+        let most = steps.map(|step| step as f64 + 1.0 + SLACK);
+        let mut apart = [0.0; 3];
+        let mut times = [0.0; 3];
+        for axis in 0..3 {
+            times[axis] = 0_f64.clamp(least[axis], most[axis]);
+            apart = plus(apart, times[axis], self.edges[axis]);
+        }
+        for (axis, edge) in self.edges.into_iter().enumerate() {
+            let squared = dot(edge, edge);
+            if squared > 0.0 {
+                let better = (times[axis] - dot(edge, apart) / squared).clamp(least[axis], most[axis]);
+                apart = plus(apart, better - times[axis], edge);
+            }
+        }
+        let along = self.edges.map(|edge| dot(edge, apart));
+        let distance: f64 = (0..3).map(|axis| (along[axis] * least[axis]).min(along[axis] * most[axis])).sum();
+        distance > self.cutoff * (1.0 + ROUNDING) * dot(apart, apart).sqrt()
     }
 
     pub(super) fn n_cells(&self) -> usize {
@@ -212,6 +251,10 @@ fn most_of(range: [f64; 2]) -> f64 {
 #[inline(always)]
 pub(super) fn dot(u: Vector, v: Vector) -> f64 {
     u[0] * v[0] + u[1] * v[1] + u[2] * v[2]
+}
+
+fn plus(u: Vector, times: f64, v: Vector) -> Vector {
+    [0, 1, 2].map(|axis| u[axis] + times * v[axis])
 }
 
 fn cross(u: Vector, v: Vector) -> Vector {

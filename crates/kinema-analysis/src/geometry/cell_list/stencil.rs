@@ -37,7 +37,7 @@ pub(super) struct Run {
 }
 
 impl Stencil {
-    /// All cells within reach, or the half of them of which each pair of cells has one.
+    /// All cells within reach that can have near points, or the half of them of which each pair of cells has one.
     pub(super) fn set(&mut self, grid: &Grid, half: bool) {
         self.is_half = half;
         self.rows.clear();
@@ -45,7 +45,17 @@ impl Stencil {
         for first in -reach[0]..=reach[0] {
             for second in -reach[1]..=reach[1] {
                 let steps = [(first + reach[0]) as usize, (second + reach[1]) as usize];
-                let mut add = |range, is_home| self.rows.push(Row { steps, range, is_home });
+                let mut add = |mut range: Range<i64>, is_home| {
+                    while !range.is_empty() && grid.is_beyond([first, second, range.start]) {
+                        range.start += 1;
+                    }
+                    while !range.is_empty() && grid.is_beyond([first, second, range.end - 1]) {
+                        range.end -= 1;
+                    }
+                    if !range.is_empty() {
+                        self.rows.push(Row { steps, range, is_home });
+                    }
+                };
                 if !half || [first, second] > [0, 0] {
                     add(-reach[2]..reach[2] + 1, false);
                 } else if [first, second] == [0, 0] {
