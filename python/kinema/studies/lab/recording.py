@@ -40,6 +40,8 @@ _CLOSES = ("close", "close64")
 _DECODE = ("decode", "decode")
 # a batch that a loop reads on one thread; one that Kinema's loader reads on several, and no other meanwhile
 _OF_A_THREAD, _OF_A_PROCESS = ("reader", "read"), ("loader", "gather")
+# computing that takes the stated time of a frame: a kernel, or encoding what is written
+_PER_FRAME = ("compute", "encode")
 _FETCH = ("cache", "cache.fetch")
 _PAGE = 4096
 
@@ -153,7 +155,7 @@ def _operations(
                 done, computed, frames = done + frames, 0, 0
                 decoded = int(columns["duration"][at]) if cost is None else n * cost.decode
             else:
-                own = name == "compute"
+                own = name in _PER_FRAME
                 computed += int(columns["duration"][at]) if cost is None else own * n * cost.compute
                 frames += n if own else 0
             continue
