@@ -93,7 +93,8 @@ class EmulatedStage:
         machine = EmulatedMachine(platform, [node for node in nodes for _ in range(lanes)])
         ranks = _EmulatedRanks(self, machine, nodes)
         machine.run(ranks.program)
-        return EmulatedTrace(f"{self.stage.name} on the platform {platform.name}", nodes, ranks.events)
+        hosts = [f"emulated-{platform.name}-{node}" for node in nodes]
+        return EmulatedTrace(f"{self.stage.name} on the platform {platform.name}", hosts, ranks.events)
 
 
 @dataclass(eq=False)
@@ -101,15 +102,14 @@ class EmulatedTrace:
     """The events of the ranks of a stage, as a trace."""
 
     command: str
-    nodes: Sequence[int]
+    hosts: Sequence[str]
     events: Sequence[Sequence[_Event]]
 
     def write(self, folder: str) -> None:
         """Writes a trace file for each rank."""
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
-        for rank, (node, events) in enumerate(zip(self.nodes, self.events, strict=True)):
-            host = f"node-{node}"
+        for rank, (host, events) in enumerate(zip(self.hosts, self.events, strict=True)):
 
             def write(out: Any, rank: int = rank, host: str = host, events: Sequence[_Event] = events) -> None:
                 writer = TraceWriter(out, host, f"emulated: {self.command}", "kinema", rank=str(rank))
