@@ -101,6 +101,10 @@ def test_cutting_has_seconds_and_the_number_of_analyses_that_pay_it_off(walk: Pa
         ("--lab nfs --runner mpi --nodes 1 --ranks-per-node 1", "both say how ranks are placed; give one"),
         ("--lab nfs --runner mpi --formats dcd", "formats in the laboratory: expected as is or subfiles or chain"),
         ("--lab nfs --runner mpi --source synthetic", "source in the laboratory: expected file, found synthetic"),
+        (
+            "--lab nfs --runner mpi --task convert --formats dcd",
+            "task convert in the laboratory replays real ranks: add --recorded auto",
+        ),
         ("--lab nfs --runner mpi --task empty", "task in the laboratory: expected rmsd or split, found empty"),
         ("--lab nfs --runner mpi --task split --recorded t", "task in the laboratory: expected rmsd, found split"),
         ("--lab nfs --runner mpi --storage a=b", "storage in the laboratory: expected none, found a"),

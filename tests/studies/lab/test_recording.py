@@ -14,7 +14,7 @@ from kinema.report import Report
 from kinema.studies.lab.operations import Compute, GatherTo, Metadata, ReadBytes, WriteBytes
 from kinema.studies.lab.platform import read_platform
 from kinema.studies.lab.programs import AnalysisWork, FrameCost, FrameFile, analysis_program
-from kinema.studies.lab.recording import recorded_run
+from kinema.studies.lab.recording import recorded_batches, recorded_run
 from kinema.studies.lab.replay import emulate
 from kinema.testing import random_walk, write_dcd
 
@@ -85,6 +85,60 @@ def test_traces_that_are_not_of_all_ranks_are_refused(tmp_path: Path) -> None:
         recorded_run(tmp_path / "none")
 
 
+def on_thread(thread: int, *events: str) -> list[str]:
+    return [json.dumps({**json.loads(one), "tid": thread}) for one in events]
+
+
+def sample(start: int) -> tuple[str, ...]:
+    """A small file: its end is read, then its front, both again, and it is closed."""
+    places = ((9000, 100), (0, 8), (8, 100), (9050, 20), (4096, 4904))
+    reads = [
+        event("read", "POSIX", start + 20 + 10 * n, offset=offset, count=size, ret=size, ns=5)
+        for n, (offset, size) in enumerate(places)
+    ]
+    opened = event("open64", "POSIX", start, ret=3, ns=5), event("fstat", "POSIX", start + 6, ret=0, ns=2)
+    return *opened, *reads, event("close", "POSIX", start + 80, offset=-1, ret=0, ns=5)
+
+
+def test_batches_are_those_of_the_threads_whatever_their_turns(tmp_path: Path) -> None:
+    one = (event("read", "reader", 1000, epoch=0, step=0, ns=100), *sample(1000))
+    other = (event("read", "reader", 1050, epoch=0, step=1, ns=100), *sample(1050))
+    trace(tmp_path, "0", *on_thread(7, *one), *on_thread(8, *other))
+    found = recorded_batches(tmp_path, stripes=2)
+    (file,) = {one.file for calls in found.ranks[0].values() for one in calls if isinstance(one, ReadBytes)}
+    assert (file.name, file.size, file.stripes) == ("/data/a.dcd", 9100, 2) and not found.blocks
+    # the end, the front, and the page between them: what was read is in memory until the file is closed
+    assert found.ranks[0][0, 0] == found.ranks[0][0, 1] == (
+        Metadata("open", file), Metadata("stat", file), ReadBytes(file, 8192, 908), ReadBytes(file, 0, 4096),
+        ReadBytes(file, 4096, 4096), Metadata("close", file),
+    )  # fmt: skip
+
+
+def test_batches_of_the_loader_are_sorted_and_a_cache_is_read_through(tmp_path: Path) -> None:
+    def batch(start: int, *offsets: int) -> list[str]:
+        reads = [
+            event(name, category, start + 10 + n, offset=offset, count=50, size=50, ret=50, ns=3)
+            for n, offset in enumerate(offsets)
+            for name, category in (("read", "reader"), ("pread64", "POSIX"))
+        ]
+        return [event("gather", "loader", start, epoch=start // 1000, first=0, ns=90), *reads]
+
+    events = [*batch(0, 300, 100), *batch(100, 200), *batch(1000, 100)]
+    (tmp_path / "plain").mkdir()
+    trace(tmp_path / "plain", "0", *events)
+    found = recorded_batches(tmp_path / "plain")
+    assert list(found.ranks[0]) == [(0, 0), (0, 1), (1, 0)]
+    assert [(one.offset, one.size, one.keep) for one in found.ranks[0][0, 0] if isinstance(one, ReadBytes)] == [
+        (100, 50, ""), (300, 50, ""),
+    ]  # fmt: skip
+    trace(tmp_path, "0", *events, event("cache.fetch", "cache", 5, offset=0, size=4000, ns=3))
+    cached = recorded_batches(tmp_path)
+    assert cached.blocks == {"/data/a.dcd": ((0, 4000),)}
+    assert [(one.offset, one.keep) for one in cached.ranks[0][0, 0] if isinstance(one, ReadBytes)] == [
+        (100, "node"), (300, "node"),
+    ]  # fmt: skip
+
+
 @pytest.mark.processes
 def test_a_run_on_ranks_and_its_plan_agree(mpi: Any, tmp_path: Path) -> None:
     path = tmp_path / "walk.dcd"
@@ -121,16 +175,16 @@ def test_a_run_on_ranks_and_its_plan_agree(mpi: Any, tmp_path: Path) -> None:
     (report, _) = sorted((tmp_path / "lab" / "reports").iterdir())
     assert Report.load(report).timings.frames == N_FRAMES
     # the experiment makes and records the runs itself, also of files in other formats, once for all stripes
-    own = (
+    auto = (
         "--lab lustre --runner mpi --recorded auto --cpu-per-frame 50,4 --no-stored --stripes 1,4 --formats xtc".split()
     )
-    done = call_kinema("scaling", "walk.dcd", *own, "--workers", N_RANKS, "-o", "own", cwd=tmp_path)
+    done = call_kinema("scaling", "walk.dcd", *auto, "--workers", N_RANKS, "-o", "own", cwd=tmp_path)
     assert done.returncode == 0 and done.stderr.count("recorded: mpi") == 1, done.stderr
     assert "mpi, xtc, lab lustre, program recorded, stripes 4" in done.stdout
     assert sorted(path.name for path in (tmp_path / "own").iterdir()) == ["reports", "results.jsonl", "scaling.png"]
     found = [Report.load(one) for one in sorted((tmp_path / "own" / "reports").iterdir())]
     assert [one.timings.frames for one in found] == [N_FRAMES] * 2
-    done = call_kinema("scaling", "walk.dcd", *own, "--workers", 129, "-o", "other", cwd=tmp_path)
+    done = call_kinema("scaling", "walk.dcd", *auto, "--workers", 129, "-o", "other", cwd=tmp_path)
     assert done.returncode == 2 and "workers must be at most 128 for runs that are recorded here" in done.stderr
     done = call_kinema("scaling", "walk.dcd", *words, N_RANKS + 1, "-o", "other", cwd=tmp_path)
     assert done.returncode == 2 and "the trace is of 3 ranks, expected as many workers, found 4" in done.stderr

@@ -15,9 +15,9 @@ from kinema.cli.in_process import call_kinema
 from kinema.ml import SampleDataset
 from kinema.studies.sample_loading.design import LoadingDesign
 from kinema.studies.sample_loading.layouts import take_samples
-from kinema.studies.training_stages import StagesDesign, run_stages, study
+from kinema.studies.training_stages import StagesDesign, ranks, run_stages, study
 from kinema.studies.training_stages.design import STAGES, Stage
-from kinema.studies.training_stages.rank_loop import _LOOPS, checksum
+from kinema.studies.training_stages.rank_loop import LOOPS, checksum
 
 N, BATCH, RANKS = 44, 5, 2
 
@@ -40,12 +40,12 @@ def test_each_loop_gives_every_sample_of_its_rank_once_an_epoch(stage: Stage, sa
     paths = study._write(taken, folder, {stage.files})
     settings: dict[str, Any] = {
         "files": stage.files, "loop": stage.loop, "path": str(paths[stage.files]), "fields": ["x", "y"], "samples": N,
-        "batch": BATCH, "step": 0.0, "epochs": 2, "workers": 2, "ranks": RANKS, "seed": 3,
+        "batch": BATCH, "step": 0.0, "epochs": 2, "workers": 2, "ranks": RANKS, "seed": 3, "next_epoch": True,
         "node_cache": str(tmp_path / "cache") if stage.node_cache else None,
     }  # fmt: skip
     seen = []
     for rank in range(RANKS):
-        for ids, values in _LOOPS[stage.loop](settings, rank):
+        for ids, values in LOOPS[stage.loop](settings, rank):
             assert len(ids) == BATCH
             for name, array in taken.arrays.items():
                 np.testing.assert_array_equal(np.asarray(values[name]).reshape(array[ids].shape), array[ids])
@@ -63,7 +63,7 @@ def test_each_loop_gives_every_sample_of_its_rank_once_an_epoch(stage: Stage, sa
 def test_what_makes_no_experiment_is_refused(samples: str, tmp_path: Path) -> None:
     for wrong in ({"step": -1.0}, {"step": float("inf")}, {"epochs": 0}, {"ranks": 0}, {"page_cache": "copy"}):
         with pytest.raises(ArgumentError):
-            StagesDesign((samples,), **wrong)  # type: ignore[arg-type]
+            StagesDesign((samples,), **wrong)
     with pytest.raises(ArgumentError, match="no samples are named"):
         StagesDesign(())
     with pytest.raises(ArgumentError, match="a batch of 16 samples for each of 3 ranks is needed, and 44 samples are"):
@@ -82,9 +82,9 @@ def test_a_rank_that_fails_or_does_not_end_is_an_error() -> None:
     fails = [sys.executable, "-c", "import sys; sys.exit('no room for this')"]
     hangs = [sys.executable, "-c", "import time; print('ready', flush=True); time.sleep(600)"]
     with pytest.raises(WorkerError, match="NPZ files, NumPy: rank 1 failed: no room for this"):
-        study._trained(stage, [hangs, fails], 100.0, lambda: None)
+        ranks._trained(stage, [hangs, fails], 100.0, lambda: None)
     with pytest.raises(WorkerError, match=r"NPZ files, NumPy: not done after 0\.5 s"):
-        study._trained(stage, [hangs], 0.5, lambda: None)
+        ranks._trained(stage, [hangs], 0.5, lambda: None)
 
 
 def test_traces_are_kept_and_not_mixed(tmp_path: Path) -> None:

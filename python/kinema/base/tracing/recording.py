@@ -194,8 +194,18 @@ def event(name: str, category: str, start_ns: int, ns: int, **numbers: Any) -> N
     _core.trace_event(name, category, start_ns, ns, **numbers)
 
 
-# offset from the clock of `perf_counter_ns` to the clock of events
-_EPOCH = _core.trace_epoch_ns() - time.perf_counter_ns()
+def _measured_epoch() -> int:
+    """Offset from the clock of `perf_counter_ns` to the clock of events; nothing came between the closest readings."""
+    found = []
+    for _ in range(9):
+        before = time.perf_counter_ns()
+        epoch = _core.trace_epoch_ns()
+        after = time.perf_counter_ns()
+        found.append((after - before, epoch - (before + after) // 2))
+    return min(found)[1]
+
+
+_EPOCH = _measured_epoch()
 
 
 def lap(name: str, category: str, began: int, **numbers: Any) -> int:

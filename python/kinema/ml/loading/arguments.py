@@ -6,6 +6,10 @@ from typing import Any
 
 from kinema.base.errors import ArgumentError
 
+# if no limit is given: enough to bridge a slow read, without taking more of the machine
+_READY = 16
+_MEMORY = 256 << 20
+
 
 def check_positive(name: str, value: Any) -> int:
     """Returns the value. Raises ArgumentError if it is not a whole number from 1 on."""
@@ -30,3 +34,8 @@ def rank_of(rank: int | None, ranks: int | None) -> tuple[int, int]:
     if isinstance(rank, bool) or not hasattr(rank, "__index__") or not 0 <= int(rank) < ranks:
         raise ArgumentError(f"rank must be a whole number from 0 to {ranks - 1}, found {rank!r}")
     return int(rank), ranks
+
+
+def memory_wanted(batch_bytes: int) -> int:
+    """Bytes of batches that a loader without a limit would hold, on a machine that has room for them."""
+    return max(_MEMORY, _READY * batch_bytes)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinema.base.tracing import span
 from kinema.ml.batch import Batch
 from kinema.ml.dataset import Dataset
 from kinema.ml.loading.buffers import Buffers
@@ -71,7 +72,8 @@ class BatchReader:
         if began is not None:
             began(gather)
         try:
-            batch = self._dataset.read(ids, out=self._buffers.take(), workers=self._workers)
+            with span("gather", "loader", epoch=gather.epoch, first=gather.first):
+                batch = self._dataset.read(ids, out=self._buffers.take(), workers=self._workers)
         except BaseException as error:
             more = ", ..." if len(ids) > _NAMED else ""
             named = ", ".join(map(str, ids[:_NAMED].tolist())) + more

@@ -18,7 +18,7 @@ from kinema.base.resources import default_memory, parse_memory, worker_count
 from kinema.ml.batch import Batch
 from kinema.ml.dataset import Dataset
 from kinema.ml.fingerprint import DataIdentity
-from kinema.ml.loading.arguments import check_positive, rank_of
+from kinema.ml.loading.arguments import check_positive, memory_wanted, rank_of
 from kinema.ml.loading.buffers import rows_of
 from kinema.ml.loading.gathers import BatchReader, Gather, GatheredBatches
 from kinema.ml.loading.loop_events import LoopEvents
@@ -34,9 +34,6 @@ from kinema.ml.statistics.statistics import Statistics
 
 # one being read, one ready, one in use by the loop
 _BATCHES_AT_LEAST = 3
-# if no limit is given: enough to bridge a slow read, without taking more of the machine
-_READY = 16
-_MEMORY = 256 << 20
 # read together, of neighbouring samples that could be read one by one
 _CHUNK_BYTES = 1 << 20
 # of an order given by name, in batches of all ranks
@@ -184,8 +181,7 @@ class Loader:
         batch = self._batch_bytes
         least = _BATCHES_AT_LEAST * batch
         if memory is None:
-            wanted = max(_MEMORY, _READY * batch)
-            return max(least, min(default_memory(), wanted))
+            return max(least, min(default_memory(), memory_wanted(batch)))
         limit = parse_memory(memory)
         if limit < least:
             raise MemoryLimitError(

@@ -6,17 +6,16 @@ with the number of the thread, and each descriptor is followed by its path.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import IO, Any
 
 from kinema.base.errors import CorruptFileError
 from kinema.base.input_files import open_regular
+from kinema.report.traces.writing import TraceWriter
 
 # C's names of the calls, as in Kinema and DFTracer, by the kernel's names
 _NAMES = {
@@ -93,20 +92,21 @@ def import_log(
     """
     # a thread may be seen before the call that made it has ended, so the log is read twice
     processes = _processes_of(log)
-    writer = _TraceWriter(out, host, command)
+    writer = TraceWriter(out, host, command, "strace")
     keep = _Kept(data, without)
-    for call in _calls(log, writer.imported.left_out):
+    left_out: Counter[str] = Counter()
+    for call in _calls(log, left_out):
         if call.name in _NAMES:
-            _write_call(call, processes.get(call.thread, call.thread), writer, keep)
+            _write_call(call, processes.get(call.thread, call.thread), writer, keep, left_out)
     writer.finish()
-    return writer.imported
+    return Imported(writer.events, left_out)
 
 
-def _write_call(call: _SystemCall, process: int, writer: _TraceWriter, keep: _Kept) -> None:
+def _write_call(call: _SystemCall, process: int, writer: TraceWriter, keep: _Kept, left_out: Counter[str]) -> None:
     path = _path_of(call)
     why = keep.reason_against(path)
     if path is None or why is not None:
-        writer.imported.left_out[why or ""] += 1
+        left_out[why or ""] += 1
         return
     failed = call.result == "?" or call.result.startswith("-")
     args: dict[str, Any] = {"fhash": writer.hash_of(path, process)}
@@ -121,7 +121,7 @@ def _write_call(call: _SystemCall, process: int, writer: _TraceWriter, keep: _Ke
         word = call.arguments.split(", ")[place]
         if word.isdigit():
             args["offset"] = int(word)
-    writer.add(_name_of(call), process, call.thread, call.start, call.duration, args)
+    writer.add("POSIX", _name_of(call), process, call.thread, call.start, call.duration, args)
 
 
 def _name_of(call: _SystemCall) -> str:
@@ -178,52 +178,6 @@ class _Kept:
 
 def _is_in(path: str, folders: tuple[str, ...]) -> bool:
     return any(path == one or path.startswith(one.rstrip("/") + "/") for one in folders)
-
-
-class _TraceWriter:
-    """Writes events; a file's name comes before the first event with its hash."""
-
-    def __init__(self, out: IO[bytes], host: str, command: str) -> None:
-        self._out = out
-        self._host = _hash(host)
-        self._known: dict[str, str] = {}
-        self.imported = Imported()
-        self._out.write(b"[\n")
-        self._describe("HH", "dftracer", 0, {"hhash": self._host, "name": host, "value": self._host})
-        self._describe("process", "strace", 0, {"hhash": self._host, "command": command})
-
-    def hash_of(self, path: str, process: int) -> str:
-        """The hash of a path."""
-        found = self._known.get(path)
-        if found is None:
-            found = self._known[path] = _hash(path)
-            self._describe("FH", "dftracer", process, {"hhash": self._host, "name": path, "value": found})
-        return found
-
-    def add(self, name: str, process: int, thread: int, start: int, duration: int, args: dict[str, Any]) -> None:
-        """Writes an event; times in ns."""
-        self.imported.events += 1
-        self._write(
-            {
-                "id": self.imported.events, "name": name, "cat": "POSIX", "pid": process, "tid": thread,
-                "ts": start // 1000, "dur": duration // 1000, "ph": "X",
-                "args": {"hhash": self._host, **args, "ns": duration, "start_ns": start},
-            }
-        )  # fmt: skip
-
-    def _describe(self, name: str, category: str, process: int, args: dict[str, Any]) -> None:
-        self._write({"name": name, "cat": category, "pid": process, "tid": process, "ph": "M", "args": args})
-
-    def _write(self, one: dict[str, Any]) -> None:
-        self._out.write(json.dumps(one, separators=(",", ":")).encode() + b"\n")
-
-    def finish(self) -> None:
-        """The end of the file."""
-        self._out.write(b"]\n")
-
-
-def _hash(text: str) -> str:
-    return blake2b(text.encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
 
 
 def _processes_of(log: str) -> dict[int, int]:

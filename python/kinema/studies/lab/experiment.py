@@ -38,6 +38,10 @@ from kinema.trajectory.opening import open as open_trajectory
 _RESULT_BYTES = 8
 _FORMATS = ("as is", "subfiles", "chain")
 _TASKS = ("rmsd", "split")
+_RECORDED_TASKS = ("rmsd", "convert")
+# formats of which each rank writes its frames itself: of others rank 0 writes what ranks send, and a trace has no
+# messages; calls of HDF5 are not in it either
+WRITTEN_IN_PLACE = ("dcd", "nc")
 # in place of the folder of a trace: real runs are made and recorded
 OWN = "auto"
 
@@ -66,14 +70,17 @@ class Laboratory:
             "source": (design.sources, ("file",)),
             # a real run reads any format in any way; the plan knows frames of equal length
             "formats": (design.formats, FORMATS if own else _FORMATS),
+            "format of task convert": (design.formats if "convert" in design.tasks else (), WRITTEN_IN_PLACE),
             "access": (design.accesses, direct if own else ("direct",)),
             "reader": (design.readers, ("kinema",) if own else READERS),
             "gather": (design.gathers, ("", "collective") if own else ("", *GATHER)),
             # a trace of cutting has no reads and writes: frames are copied outside of it
-            "task": (design.tasks, ("rmsd",) if self.recorded else _TASKS),
+            "task": (design.tasks, _RECORDED_TASKS if own else ("rmsd",) if self.recorded else _TASKS),
             "analysis": (design.analyses, ("rmsd",)),
             "storage": (design.storages, ()),
         }
+        if "convert" in design.tasks and not own:
+            raise ArgumentError("task convert in the laboratory replays real ranks: add --recorded auto")
         for name, (values, known) in allowed.items():
             for value in values:
                 if value not in known:
@@ -169,7 +176,8 @@ class _Emulator:
         laboratory, given = self.laboratory, self.given
         if setting.task == "split":
             return self._split_report(setting, workers)
-        cost = self.cost if self.real is None or setting.as_given else self.real.cost_of(setting, workers)
+        whole = setting.as_given and setting.task != "convert"
+        cost = self.cost if self.real is None or whole else self.real.cost_of(setting, workers)
         chosen = slice(self.design.start, self.design.stop, self.design.step)
         frames = range(*chosen.indices(given.n_frames * setting.times))
         nodes = laboratory.nodes_of(setting, workers)
@@ -180,7 +188,7 @@ class _Emulator:
         known = setting.times == 1 and not laboratory.recorded
         return emulated_report(
             run,
-            analyses=["RMSD"],
+            analyses=["convert" if setting.task == "convert" else "RMSD"],
             n_atoms=self.n_atoms,
             described=self._described(len(frames)),
             extra=extra,
@@ -216,9 +224,9 @@ class _Emulator:
     def _recorded(self, setting: Setting, workers: int) -> RankProgram:
         """The program of ranks that a trace has recorded."""
         if self.real is not None:
-            return self.real.program(
-                setting, workers, stripes=self._stripes(setting), result_bytes=_RESULT_BYTES
-            )  # fmt: skip
+            # converting has no results that are gathered
+            result_bytes = 0 if setting.task == "convert" else _RESULT_BYTES
+            return self.real.program(setting, workers, stripes=self._stripes(setting), result_bytes=result_bytes)
         found = recorded_run(
             self.laboratory.recorded, stripes=self._stripes(setting), cost=self.cost, result_bytes=_RESULT_BYTES
         )

@@ -14,15 +14,20 @@ from dataclasses import dataclass, field
 from kinema.base.errors import ArgumentError
 from kinema.base.timings import BLOCK_PHASES
 from kinema.studies.lab.operations import (
+    Acquire,
+    Announce,
+    Await,
     Barrier,
     Compute,
     GatherTo,
     Metadata,
     Operation,
+    Pause,
     PutTo,
     RankProgram,
     ReadBytes,
     ReceiveFrom,
+    Release,
     SendTo,
     StoredFile,
     WriteBytes,
@@ -125,6 +130,8 @@ class EmulatedMachine:
         self._holders: dict[tuple[str, int], int] = {}
         self._collectives: dict[int, _Collective] = {}
         self._mail: dict[tuple[int, int], _Mailbox] = defaultdict(_Mailbox)
+        self._announced: dict[str, Signal] = defaultdict(lambda: Signal(self.time))
+        self._held: dict[str, MutualExclusion] = defaultdict(lambda: MutualExclusion(self.time))
 
     def run(self, program: RankProgram) -> list[RankTimes]:
         """Runs the program on all ranks, once, and returns the times of each.
@@ -200,6 +207,24 @@ class EmulatedMachine:
             yield from self._send(rank, operation)
         elif isinstance(operation, ReceiveFrom):
             yield from self._receive(rank, operation)
+        elif isinstance(operation, Pause):
+            yield began + operation.ns
+            times.phases["compute"] += operation.ns
+        else:
+            yield from self._ordered(operation)
+            times.phases["wait"] += self.time.now - began
+
+    def _ordered(self, operation: Operation) -> Process:
+        """Names and locks that processes wait for; they take no time of their own."""
+        if isinstance(operation, Announce):
+            self._announced[operation.what].fire()
+        elif isinstance(operation, Await):
+            if not self._announced[operation.what].fired:
+                yield self._announced[operation.what]
+        elif isinstance(operation, Acquire):
+            yield from self._held[operation.lock].acquire()
+        elif isinstance(operation, Release):
+            self._held[operation.lock].release()
 
     # -- messages ------------------------------------------------------------------------------------------------------
 

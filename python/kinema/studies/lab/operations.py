@@ -104,7 +104,45 @@ class PutTo:
     size: int
 
 
-Operation: TypeAlias = Metadata | ReadBytes | WriteBytes | Compute | SendTo | ReceiveFrom | Barrier | GatherTo | PutTo
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Time without a core: a step of training on an accelerator. It counts as computing."""
+
+    ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Announce:
+    """Says that something has happened, by a name that is announced once in a run."""
+
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Await:
+    """Waits until a name is announced."""
+
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Acquire:
+    """Takes a lock by its name, which one process holds at a time until it releases it."""
+
+    lock: str
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Hands a lock on."""
+
+    lock: str
+
+
+Operation: TypeAlias = (
+    Metadata | ReadBytes | WriteBytes | Compute | SendTo | ReceiveFrom | Barrier | GatherTo | PutTo | Pause | Announce
+    | Await | Acquire | Release
+)  # fmt: skip
 
 # the operations of a rank, by its number
 RankProgram: TypeAlias = Callable[[int], Iterator[Operation]]

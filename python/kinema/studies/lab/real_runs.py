@@ -51,7 +51,7 @@ class RealRuns:
         self._files = RunFiles(design, folder, notify, stack)
         self._launcher = mpi_launcher(None, design.launcher)
         self._traces: dict[tuple[Setting, int], Path] = {}
-        self._costs: dict[str, FrameCost] = {}
+        self._costs: dict[tuple[str, str], FrameCost] = {}
 
     def program(self, setting: Setting, workers: int, *, stripes: int, result_bytes: int) -> RankProgram:
         """The recorded operations of a run's ranks. Raises WorkerError if the run fails."""
@@ -67,11 +67,13 @@ class RealRuns:
 
     def cost_of(self, setting: Setting, workers: int) -> FrameCost:
         """CPU time of a frame in the format of the run."""
-        if setting.format not in self._costs:
+        key = (setting.task, setting.format)
+        if key not in self._costs:
             opened = self._files.opened(replace(setting, stripes=0, ranks_per_node=None), workers)
             trajectory = open_trajectory(list(opened.paths), self._design.topology, overlap="all", **opened.stated)
-            self._costs[setting.format] = frame_cost(self._cost, trajectory, self._design.select, self._platform)
-        return self._costs[setting.format]
+            written = setting.format if setting.task == "convert" else ""
+            self._costs[key] = frame_cost(self._cost, trajectory, self._design.select, self._platform, written)
+        return self._costs[key]
 
     def _record(self, setting: Setting, workers: int) -> Path:
         number = len(self._traces)

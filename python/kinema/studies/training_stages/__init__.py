@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kinema.studies.training_stages.design import StagesDesign
+from kinema.studies.training_stages.laboratory import StagesLaboratory
 from kinema.studies.training_stages.study import StagesStudy, run_stages
 
-__all__ = ["StagesDesign", "StagesStudy", "run_stages"]
+__all__ = ["StagesDesign", "StagesLaboratory", "StagesStudy", "run_stages"]

@@ -21,28 +21,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema.base.errors import Error, says_enough
-from kinema.base.tracing import span, trace
+from kinema.base.tracing import describe, span, trace
 from kinema.base.tracing.recording import lap
 from kinema.ml import Loader, Order, SampleDataset
 
-__all__ = ["checksum", "main"]
+__all__ = ["AHEAD", "LOOPS", "checksum", "main"]
 
 Values = Mapping[str, Any]
 Batches = Iterator[tuple[NDArray[np.int64], Values]]
 
 # batches that are read ahead for each thread
-_AHEAD = 2
+AHEAD = 2
 
 
 def main(settings_file: str, rank: int) -> None:
     """Trains as the settings say."""
     settings: dict[str, Any] = json.loads(Path(settings_file).read_text(encoding="utf-8"))
-    batches = _LOOPS[settings["loop"]](settings, rank)
+    batches = LOOPS[settings["loop"]](settings, rank)
     print("ready", flush=True)
     sys.stdin.readline()
     steps, first = 0, None
     began = time.perf_counter()
     with trace(settings["trace"]):
+        describe("rank", rank)
         for ids, values in batches:
             if first is None:
                 # a batch that is kept is never overwritten
@@ -86,7 +87,7 @@ def _with_kinema(settings: Mapping[str, Any], rank: int) -> Batches:
     """Its loader records by itself what the loop waits for, and how long it works on a batch."""
     loader = Loader(
         _data(settings), settings["batch"], seed=settings["seed"], tensors=False, drop_last=True, rank=rank,
-        ranks=settings["ranks"], workers=settings["workers"],
+        ranks=settings["ranks"], workers=settings["workers"], next_epoch=settings["next_epoch"],
     )  # fmt: skip
 
     def batches() -> Batches:
@@ -124,25 +125,42 @@ def _with_torch(settings: Mapping[str, Any], rank: int) -> Batches:
 
 
 class _TracedFile(io.FileIO):
-    """A file whose reads are events of the trace, with their sizes."""
+    """A file whose system calls are events of the trace, with places and sizes."""
+
+    def __init__(self, path: str) -> None:
+        began = time.perf_counter_ns()
+        super().__init__(path)
+        self._path, self._place = path, 0
+        lap("open64", "POSIX", began, path=path, ret=self.fileno())
 
     def readinto(self, buffer: Any) -> int:
-        began = time.perf_counter_ns()
+        began, count = time.perf_counter_ns(), memoryview(buffer).nbytes
         n = super().readinto(buffer) or 0
-        lap("read", "POSIX", began, count=len(memoryview(buffer).cast("B")), ret=n)
+        self._has_read(began, count, n)
         return n
 
     def readall(self) -> bytes:
         began = time.perf_counter_ns()
         found = super().readall()
-        lap("read", "POSIX", began, count=len(found), ret=len(found))
+        self._has_read(began, len(found), len(found))
         return found
+
+    def _has_read(self, began: int, count: int, n: int) -> None:
+        lap("read", "POSIX", began, path=self._path, offset=self._place, count=count, ret=n)
+        self._place += n
 
     def seek(self, offset: int, whence: int = 0) -> int:
         began = time.perf_counter_ns()
-        place = super().seek(offset, whence)
-        lap("lseek", "POSIX", began, offset=place, ret=place)
-        return place
+        self._place = super().seek(offset, whence)
+        lap("lseek", "POSIX", began, path=self._path, offset=self._place, ret=self._place)
+        return self._place
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        began = time.perf_counter_ns()
+        super().close()
+        lap("close", "POSIX", began, path=self._path, ret=0)
 
 
 def _numpy_sample(settings: Mapping[str, Any], sample: int) -> Values:
@@ -181,7 +199,7 @@ def _on_threads(sample_of: Callable[[Mapping[str, Any], int], Values]) -> Callab
                 ) -> Batches:
                     for step, ids in shares:
                         waiting.append((ids, pool.submit(read, settings, ids, epoch, step)))
-                        if len(waiting) > _AHEAD * settings["workers"]:
+                        if len(waiting) > AHEAD * settings["workers"]:
                             first, values = waiting.popleft()
                             yield first, values.result()
                     for first, values in waiting:
@@ -206,7 +224,7 @@ def _trained(settings: Mapping[str, Any], epoch: int, batches: Batches) -> Batch
         step += 1
 
 
-_LOOPS: Mapping[str, Callable[[Mapping[str, Any], int], Batches]] = {
+LOOPS: Mapping[str, Callable[[Mapping[str, Any], int], Batches]] = {
     "NumPy": _on_threads(_numpy_sample),
     "h5py": _on_threads(_h5py_sample),
     "Kinema": _with_kinema,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +78,7 @@ def report_text(study: StagesStudy, picture: str) -> str:
     samples, design, machine = study.samples, study.design, study.machine
     cache = "dropped from memory before each stage" if design.page_cache == "drop" else "in memory"
     steps = len(samples) // (design.batch * design.ranks)
+    emulated = machine.get("emulated")
     lines = [
         f"# Stages of training on samples of {', '.join(design.sources[:3])}"
         f"{', ...' if len(design.sources) > 3 else ''}",
@@ -84,10 +86,10 @@ def report_text(study: StagesStudy, picture: str) -> str:
         f"{len(samples):,} of {samples.of:,} samples of {samples.sample_bytes:,} bytes; "
         f"{counted(design.ranks, 'rank')}, {counted(design.workers, 'worker')} a rank, batches of {design.batch}, "
         f"{counted(design.epochs, 'epoch')} of {counted(steps, 'step')}; a step of training is a sleep of "
-        f"{design.step:g} s. Files were {cache}. "
-        f"{machine.get('processor', machine.get('architecture', ''))}, {machine['allowed_cores']} cores, "
-        f"{study.file_system or 'unknown file system'}; Kinema {machine['kinema']}. The first batch of each rank was "
-        "compared with the samples.",
+        f"{design.step:g} s. {'' if emulated else f'Files were {cache}. '}"
+        f"{machine.get('processor', machine.get('architecture', ''))}, {machine['allowed_cores']} cores"
+        f"{' a node' if emulated else ''}, {study.file_system or 'unknown file system'}; Kinema {machine['kinema']}. "
+        "The first batch of each rank was compared with the samples.",
         "",
         "Seconds of all ranks together; what happens at once counts once. Unoverlapped I/O passes without a step of "
         "training, unoverlapped compute without I/O. Bandwidth is of the time within system calls on files. NumPy and "
@@ -117,9 +119,22 @@ def report_text(study: StagesStudy, picture: str) -> str:
             theirs.transfers,
         )  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
+    if emulated:
+        lines[2:2] = [_emulated(study, emulated), ""]
     lines += ["", *_ratios(study), "", f"![parts of the time, I/O, calls and transfers of each stage]({picture})", ""]
     lines += [f"Note: {note}" for note in study.notes]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _emulated(study: StagesStudy, platform: Mapping[str, Any]) -> str:
+    """Facts of a run in virtual time, and how to have it again."""
+    cpu = ",".join(f"{value:g}" for value in study.cpu.values())
+    return (
+        f"**Emulated, not measured**: the platform {platform['name']} with {counted(platform['nodes'], 'node')}, in "
+        "virtual time. The loops ran here, on real files; what they did for each batch was recorded and replayed. "
+        f"Microseconds of CPU time of a sample, in the order of the stages: `--cpu-per-sample {cpu}` gives these "
+        "times again to the bit."
+    )
 
 
 def _ratios(study: StagesStudy) -> list[str]:

@@ -4,38 +4,32 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import tempfile
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from kinema._core import __version__
-from kinema.base.errors import ArgumentError, CorruptFileError, WorkerError
+from kinema.base.errors import ArgumentError
 from kinema.base.printable import counted
 from kinema.base.timings import format_seconds
 from kinema.ml import SampleDataset
 from kinema.report.machine import machine_facts
 from kinema.report.storage_facts import file_systems, storage_facts
-from kinema.report.traces import TraceSummary, side_by_side, summarise
-from kinema.runners.local.interpreter import module_command
+from kinema.report.traces import side_by_side, summarise
 from kinema.storage.output_checks import check_remade
 from kinema.storage.output_file import temporary_folder, write_whole
-from kinema.studies import files
-from kinema.studies.launching import child_environment, said_last
 from kinema.studies.results_log import marked
 from kinema.studies.sample_loading.design import LoadingDesign, SampleLayout
 from kinema.studies.sample_loading.layouts import Samples, check_room, take_samples, write_layout
 from kinema.studies.training_stages.design import STAGES, Stage, StagesDesign
-from kinema.studies.training_stages.rank_loop import checksum
+from kinema.studies.training_stages.laboratory import StagesLaboratory
+from kinema.studies.training_stages.ranks import train
 from kinema.studies.training_stages.report import StageRow, report_text
 
 _PICTURE, _REPORT, _RESULTS = "stages.png", "report.md", "results.json"
-_SECONDS_TO_END = 5.0
 _ONE_FILE = SampleLayout("one HDF5 file", "hdf5")
 _NPZ_FILES = SampleLayout("an NPZ a sample", "files")
 
@@ -54,6 +48,8 @@ class StagesStudy:
         File system of the scratch folder.
     notes : tuple of str
         Stages that are left out, and why.
+    cpu : {stage: microseconds}
+        CPU time of a sample, in a run in virtual time.
     """
 
     design: StagesDesign
@@ -62,6 +58,7 @@ class StagesStudy:
     machine: Mapping[str, Any]
     file_system: str
     notes: tuple[str, ...]
+    cpu: Mapping[str, float] = field(default_factory=dict)
     file_names: tuple[str, ...] = (_REPORT, _RESULTS, _PICTURE)
 
     @property
@@ -79,6 +76,7 @@ class StagesStudy:
             "file_system": self.file_system,
             "rows": [row.as_dict() for row in self.rows],
             "notes": list(self.notes),
+            **({"cpu_per_sample": dict(self.cpu)} if self.cpu else {}),
         }
 
 
@@ -89,17 +87,22 @@ def run_stages(
     *,
     scratch: str | os.PathLike[str] | None = None,
     traces: str | os.PathLike[str] | None = None,
+    lab: StagesLaboratory | None = None,
     overwrite: bool = False,
 ) -> StagesStudy:
     """Carries out all stages and reports them in a folder. `notify` gets a line for each stage.
+
+    With `lab` they run on its emulated cluster, in virtual time.
 
     The samples are written to a folder in `scratch` ($TMPDIR) that is removed however the study ends. `traces` is a
     folder that keeps the trace of each stage in a folder of its own. `overwrite` replaces files of the report that
     Kinema did not write, and traces.
 
     Raises as `kinema.ml.SampleDataset`; ArgumentError if there are too few samples, or no room for them; WorkerError
-    if a rank fails or does not end in time.
+    if a rank fails or does not end in time; also as `StagesLaboratory.check`.
     """
+    if lab is not None:
+        lab.check(design)
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
     for name in (_REPORT, _RESULTS, _PICTURE):
@@ -107,23 +110,36 @@ def run_stages(
     samples = _take(design)
     room = Path(tempfile.gettempdir() if scratch is None else scratch)
     check_room(samples, room)
-    has_torch = find_spec("torch") is not None
+    has_torch = lab is None and find_spec("torch") is not None
     stages = [stage for stage in STAGES if has_torch or stage.loop != "torch"]
     kept_traces = {} if traces is None else _make_trace_folders(stages, Path(traces), overwrite=overwrite)
-    notes = () if has_torch else ("torch is not installed: its DataLoader has no row",)
+    why = "is not installed" if lab is None else "reads in processes of its own, which are not emulated"
+    notes = () if has_torch else (f"torch {why}: its DataLoader has no row",)
     with temporary_folder(room / "kinema-stages", alone=False) as made:
         paths = _write(samples, Path(made), {stage.files for stage in stages})
         summaries = []
+        cpu = {} if lab is None else lab.calibrate(stages, design, samples, paths)
         for stage in stages:
-            summary = _run(stage, design, samples, paths[stage.files], Path(made), kept_traces.get(stage))
+            with temporary_folder(Path(made) / "stage", alone=False) as own:
+                trace = f"{own}/trace" if stage not in kept_traces else os.path.abspath(kept_traces[stage])
+                path = paths[stage.files]
+                if lab is None:
+                    train(stage, design, samples, path, Path(own), trace)
+                else:
+                    lab.train(stage, design, samples, path, Path(own), trace)
+                summary = summarise(
+                    trace, label=stage.name if lab is None else f"{stage.name}, lab {lab.platform.name}"
+                )
             notify(f"{stage.name}: {format_seconds(summary.job.total * 1e-9)}")
             summaries.append(summary)
         kept = [os.path.join(made, "samples")]
-        machine = machine_facts() | {"storage": storage_facts(kept)}
-        system = ", ".join(file_systems(kept))
+        if lab is None:
+            machine, system = machine_facts() | {"storage": storage_facts(kept)}, ", ".join(file_systems(kept))
+        else:
+            machine, system = lab.machine(design), lab.storage
         side_by_side(summaries).plot(place / _PICTURE, overwrite=overwrite)
     rows = tuple(StageRow.from_summary(stage, one) for stage, one in zip(stages, summaries, strict=True))
-    study = StagesStudy(design, samples, rows, machine, system, notes)
+    study = StagesStudy(design, samples, rows, machine, system, notes, cpu)
     write_whole(place / _REPORT, lambda file: file.write(marked(study.text).encode()))
     found = json.dumps({"kinema": __version__, **study.as_dict()}, allow_nan=False, indent=1)
     write_whole(place / _RESULTS, lambda file: file.write(found.encode() + b"\n"))
@@ -178,95 +194,3 @@ def _make_trace_folders(stages: Sequence[Stage], place: Path, *, overwrite: bool
             one.unlink()
         folder.mkdir(parents=True, exist_ok=True)
     return folders
-
-
-def _run(
-    stage: Stage, design: StagesDesign, samples: Samples, path: Path, folder: Path, kept: Path | None
-) -> TraceSummary:
-    """Runs the ranks of a stage, compares their first batches with the samples, and summarises their trace, which stays
-    in the folder `kept`."""
-    with temporary_folder(folder / "stage", alone=False) as made:
-        trace = f"{made}/trace" if kept is None else os.path.abspath(kept)
-        settings: dict[str, Any] = {
-            "files": stage.files, "loop": stage.loop, "path": str(path), "fields": list(samples.arrays),
-            "samples": len(samples), "batch": design.batch, "step": design.step, "epochs": design.epochs,
-            "workers": design.workers, "ranks": design.ranks, "seed": design.seed, "trace": trace,
-            "node_cache": f"{made}/node-cache" if stage.node_cache else None,
-        }  # fmt: skip
-        settings_file = Path(made) / "settings.json"
-        settings_file.write_text(json.dumps(settings), encoding="utf-8")
-        commands = [
-            module_command("kinema.studies.training_stages.rank_loop", settings_file, rank)
-            for rank in range(design.ranks)
-        ]
-
-        def forget() -> None:
-            if design.page_cache == "drop":
-                files.forget([str(one) for one in (sorted(path.iterdir()) if path.is_dir() else [path])])
-
-        for found in _trained(stage, commands, design.limit, forget):
-            ids = found["ids"]
-            expected = checksum(settings["fields"], {name: array[ids] for name, array in samples.arrays.items()})
-            if found["checksum"] != expected:
-                raise CorruptFileError(f"{stage.name}: a batch has other values than its samples")
-        return summarise(trace, label=stage.name)
-
-
-def _trained(
-    stage: Stage, commands: Sequence[Sequence[str]], limit: float, forget: Callable[[], None]
-) -> list[dict[str, Any]]:
-    """Results of the ranks, which begin at the same time. None of their processes is left."""
-    environment = {name: value for name, value in child_environment().items() if not name.startswith("KINEMA_TRACE")}
-    with ExitStack() as stack:
-        logs = [stack.enter_context(tempfile.TemporaryFile("w+", errors="replace")) for _ in commands]
-        ranks = [
-            subprocess.Popen(
-                words, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
-                errors="replace",
-            )
-            for words, log in zip(commands, logs, strict=True)
-        ]  # fmt: skip
-        late = threading.Event()
-
-        def end() -> None:
-            for rank in ranks:
-                rank.kill()
-
-        def stop() -> None:
-            late.set()
-            end()
-
-        clock = threading.Timer(limit, stop)
-        clock.start()
-        try:
-            ready = [rank.stdout is not None and rank.stdout.readline() == "ready\n" for rank in ranks]
-            # opening small files has read all of them
-            forget()
-            if all(ready):
-                for rank in ranks:
-                    assert rank.stdin is not None
-                    with suppress(BrokenPipeError):
-                        rank.stdin.write("\n")
-                        rank.stdin.flush()
-                said = [rank.communicate()[0] for rank in ranks]
-            else:
-                end()
-                said = [""] * len(ranks)
-        finally:
-            clock.cancel()
-            end()
-            for rank in ranks:
-                rank.wait(_SECONDS_TO_END)
-                for pipe in (rank.stdin, rank.stdout):
-                    if pipe is not None:
-                        with suppress(BrokenPipeError):
-                            pipe.close()
-        if late.is_set():
-            raise WorkerError(f"{stage.name}: not done after {limit:g} s")
-        # a rank that has not begun is the reason why the others were ended
-        failed = [number for number, one in enumerate(ready) if not one]
-        failed += [number for number, rank in enumerate(ranks) if rank.returncode != 0]
-        if failed:
-            logs[failed[0]].seek(0)
-            raise WorkerError(f"{stage.name}: rank {failed[0]} failed: {said_last(logs[failed[0]].read())}")
-        return [json.loads(said_last(text)) for text in said]

@@ -15,13 +15,14 @@ from kinema.cli.options import storage as storage_options
 from kinema.cli.options.analyses import takes_groups
 from kinema.cli.options.shared import one_of
 from kinema.cli.word_lists import list_of_words
+from kinema.studies.lab import PLATFORMS
 
 if TYPE_CHECKING:
     from kinema.studies.sample_loading import LoadingStudy
-    from kinema.studies.training_stages import StagesStudy
+    from kinema.studies.training_stages import StagesLaboratory, StagesStudy
 
 _PAGE_CACHES = ("drop", "warm")
-_STAGES = "Stages of training"
+_STAGES, _LAB = "Stages of training", "Laboratory"
 
 
 @takes_groups
@@ -95,6 +96,36 @@ def bench(
             rich_help_panel=_STAGES,
         ),
     ] = None,
+    lab: Annotated[
+        str | None,
+        typer.Option(
+            "--lab",
+            help=f"The stages of --step on an emulated cluster: {', '.join(PLATFORMS)} or FILE.toml.",
+            rich_help_panel=_LAB,
+        ),
+    ] = None,
+    nodes: Annotated[
+        int | None,
+        typer.Option(
+            "--nodes",
+            **numbers.whole(1, numbers.MOST_WORKERS),
+            help="Its nodes; a core for each rank by default.",
+            rich_help_panel=_LAB,
+        ),
+    ] = None,
+    stripes: Annotated[
+        int | None,
+        typer.Option("--stripes", **numbers.COUNT, help="Storage targets of each file of --lab.", rich_help_panel=_LAB),
+    ] = None,
+    cpu_per_sample: Annotated[
+        str | None,
+        typer.Option(
+            "--cpu-per-sample",
+            help="CPU time of a sample with --lab: measured, or microseconds for each stage.",
+            show_default="measured",
+            rich_help_panel=_LAB,
+        ),
+    ] = None,
     scratch: Annotated[
         Path | None,
         typer.Option("--scratch", help="Folder for the samples in all layouts; $TMPDIR."),
@@ -113,6 +144,8 @@ def bench(
     }
     of_stages = {"epochs": epochs, "workers": workers, "ranks": ranks}
     given: dict[str, Any] = {name: value for name, value in of_stages.items() if value is not None}
+    of_lab = {"nodes": nodes, "stripes": stripes, "cost": cpu_per_sample}
+    laboratory = _laboratory(lab, {name: value for name, value in of_lab.items() if value is not None})
     study: LoadingStudy | StagesStudy
     if step is not None:
         if batches is not None:
@@ -121,9 +154,12 @@ def bench(
 
         stages = StagesDesign(**common, step=step, **given)
         study = run_stages(
-            stages, output, command.print_progress, scratch=scratch, traces=command.trace, overwrite=force
-        )
+            stages, output, command.print_progress, scratch=scratch, traces=command.trace, lab=laboratory,
+            overwrite=force,
+        )  # fmt: skip
     else:
+        if laboratory is not None:
+            raise ArgumentError("--lab is of the stages of --step, and there are none")
         for name in given:
             raise ArgumentError(f"--{name} is of the stages of --step, and there are none")
         from kinema.studies.sample_loading import LoadingDesign, run_study
@@ -132,3 +168,16 @@ def bench(
         study = run_study(design, output, command.print_progress, scratch=scratch, overwrite=force)
     written = ", ".join(str(output / name) for name in study.file_names)
     command.print_result(study.as_dict, lambda: f"{study.text}\nwritten: {written}")
+
+
+def _laboratory(name: str | None, given: dict[str, Any]) -> "StagesLaboratory | None":
+    """The emulated cluster, if there is one. Raises ArgumentError for its options without `--lab`."""
+    if name is None:
+        for option in given:
+            words = {"cost": "cpu-per-sample"}.get(option, option)
+            raise ArgumentError(f"--{words} is for an emulated cluster: it needs --lab")
+        return None
+    from kinema.studies.lab.platform import read_platform
+    from kinema.studies.training_stages import StagesLaboratory
+
+    return StagesLaboratory(read_platform(name), **given)
