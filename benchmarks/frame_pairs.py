@@ -128,7 +128,7 @@ def main() -> None:
     condensed = condensed_of_rows(rows)
     square = Square(condensed, n).made()
     cutoff = float(np.quantile(condensed, 0.1))
-    near = np.argwhere(np.triu(square < cutoff, 1)).astype(np.uint32)
+    near = np.ascontiguousarray(np.argwhere(np.triu(square < cutoff, 1)), np.uint32)
     labels, centers = _core.gromos_clusters(near, n)
     assert np.bincount(labels).tolist() == numpy_gromos(square, cutoff), "NumPy finds other clusters"
     print(f"gromos, cutoff {cutoff:.2f} angstrom, {len(near):,} pairs below it, {len(centers)} clusters")

@@ -69,7 +69,9 @@ def by_gromos(first: NDArray[np.integer], second: NDArray[np.integer], n: int) -
 
     Neighbours of the rest are counted again.
     """
-    labels, centers = _core.gromos_clusters(np.column_stack([first, second]).astype(np.uint32, copy=False), n)
+    # the core takes pairs one after the other
+    pairs = np.ascontiguousarray(np.column_stack([first, second]), np.uint32)
+    labels, centers = _core.gromos_clusters(pairs, n)
     order = _falling(labels.astype(np.int64))
     return Partition(order[labels], centers.astype(np.int64)[np.argsort(order)])
 
