@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
+from kinema import _core
 from kinema.cli import main
 from kinema.testing import write_dcd
 
@@ -207,6 +208,15 @@ def test_arguments_that_do_not_fit_are_refused(adk: kn.Trajectory) -> None:
         kn.analysis.Clusters(adk, "name CA", "complete", n_clusters=5).run(stop=3)
     with pytest.raises(kn.MemoryLimitError, match=r"points of 98 frames, expected at least .*step="):
         kn.analysis.Clusters(adk, "name CA").run(memory=500_000)
+
+
+def test_pairs_in_the_order_of_columns_are_refused_by_the_core() -> None:
+    pairs = np.array([[0, 1], [1, 2], [3, 4]], np.uint32)
+    labels, _ = _core.gromos_clusters(pairs, 5)
+    assert labels.tolist() == [0, 0, 0, 1, 1]
+    for wrong in (np.asfortranarray(pairs), pairs[:, :1].copy()):
+        with pytest.raises(ValueError, match="rows of two neighbours"):
+            _core.gromos_clusters(wrong, 5)
 
 
 def test_without_scikit_learn(adk: kn.Trajectory, monkeypatch: pytest.MonkeyPatch) -> None:

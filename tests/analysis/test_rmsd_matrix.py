@@ -182,7 +182,7 @@ def test_single_precision_is_the_rounded_matrix(adk: kn.Trajectory, frames: Any,
     assert found.condensed.dtype == found.dist_matrix.dtype == np.float32
     np.testing.assert_array_equal(found.condensed, exact.condensed.astype(np.float32))
     made.save(tmp_path / "pairs.npy")
-    # a table of any analysis is float64 there
+    assert np.load(tmp_path / "pairs.npy").dtype == np.float32
     np.testing.assert_array_equal(np.load(tmp_path / "pairs.npy"), found.dist_matrix)
     made.save(tmp_path / "pairs.h5")
     with h5py.File(tmp_path / "pairs.h5") as file:

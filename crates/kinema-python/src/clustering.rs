@@ -1,7 +1,8 @@
 //! Clusters of things from pairs of neighbours or condensed distances, for analyses in Python.
 
 use kinema_analysis::clustering;
-use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadonlyArray2};
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::errors::to_python;
@@ -16,8 +17,10 @@ pub fn gromos_clusters<'py>(
     pairs: PyReadonlyArray2<'py, u32>,
     n: usize,
 ) -> PyResult<LabelsAndCentres<'py>> {
-    let (pairs, rest) = pairs.as_slice()?.as_chunks::<2>();
-    debug_assert!(rest.is_empty());
+    if !pairs.is_c_contiguous() || pairs.shape()[1] != 2 {
+        return Err(PyValueError::new_err("pairs are rows of two neighbours, one row after the other"));
+    }
+    let pairs = pairs.as_slice()?.as_chunks::<2>().0;
     let found = py.detach(|| clustering::gromos(pairs, n)).map_err(|error| to_python(&error))?;
     Ok((found.labels.into_pyarray(py), found.centres.into_pyarray(py)))
 }

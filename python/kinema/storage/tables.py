@@ -120,10 +120,11 @@ class Table:
         ]
         return replace(self, columns=tuple(columns), x=names.get(self.x, self.x))
 
-    def numbers(self) -> NDArray[np.float64]:
-        """All columns that are numbers, (rows, columns)."""
+    def numbers(self) -> NDArray[np.floating]:
+        """All columns that are numbers, (rows, columns): float64, or float32 if all columns are."""
         numeric = [column.values for column in self.columns if column.values.dtype.kind != "U"]
-        return np.column_stack([values.astype(np.float64) for values in numeric])
+        dtype = np.float32 if all(values.dtype == np.float32 for values in numeric) else np.float64
+        return np.column_stack([values.astype(dtype) for values in numeric])
 
 
 def write_table(
@@ -144,7 +145,8 @@ def write_table(
     .xvg   as GROMACS writes and Grace reads: # comments, @ labels, the column that the others depend on first
     .dat   columns between spaces; the first line has their names, for numpy.genfromtxt(names=True); a comment has
            their units
-    .npy   (rows, columns) float64; names and provenance in a JSON file of the same name + ".json"
+    .npy   (rows, columns) float64, or float32 if all columns are; names and provenance in a JSON file of the same
+           name + ".json"
     .parquet  one column each, provenance as the file's metadata; needs pyarrow
     ====== ==================================================================================================
 
