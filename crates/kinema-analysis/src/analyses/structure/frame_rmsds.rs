@@ -53,7 +53,7 @@ pub const KERNEL: KernelInfo = KernelInfo {
             of(7).with("atoms", atoms).with("n_frames", 140).with("single", true),
             of(11).with("numbers", numbers(&[0, 1, 2, 3, 4, 5, 100, 103, 106, 109, 112])),
             of(10).with("numbers", numbers(&[0, 1, 2, 3, 4, 100, 103, 106, 109, 112])).with("weights", weights),
-            of(5).with("numbers", numbers(&[0, 1, 2, 3, 100])).with("single", true),
+            of(7).with("numbers", numbers(&[0, 1, 2, 3, 4, 100, 106])).with("single", true),
         ]
     },
 };

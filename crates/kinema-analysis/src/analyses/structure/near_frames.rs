@@ -24,8 +24,9 @@ pub const KERNEL: KernelInfo = KernelInfo {
         Ok(Arc::new(ListRows(NearFrames { rmsds, cutoff })))
     },
     examples: |n_atoms, structure| {
-        let of = |arguments: Vec<crate::arguments::Arguments>| arguments.into_iter().map(|one| one.with("cutoff", 0.4));
-        of((super::frame_rmsds::KERNEL.examples)(n_atoms, structure)).collect()
+        let of_rmsds = (super::frame_rmsds::KERNEL.examples)(n_atoms, structure).into_iter();
+        // distances are in double precision
+        of_rmsds.filter(|one| !one.has("single")).map(|one| one.with("cutoff", 0.4)).collect()
     },
 };
 
