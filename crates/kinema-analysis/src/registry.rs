@@ -69,6 +69,7 @@ pub static KERNELS: &[KernelInfo] = &[
     distances::KERNEL,
     dssp::KERNEL,
     frame_rmsds::KERNEL,
+    frame_rmsds::SINGLE,
     grid_counts::KERNEL,
     gyration::KERNEL,
     hbonds::KERNEL,

@@ -154,8 +154,7 @@ class PositionPairs(FramePairs):
         numbers, first, places = np.unique(frames.numbers(), return_index=True, return_inverse=True)
         is_ascending = np.array_equal(places, np.arange(len(places)))
         given = self._given(self._rows() if is_ascending else self._rows()[first], numbers)
-        given["single"] = np.dtype(dtype) == np.float32
-        found = yield Pass(_core.Kernel("frame_rmsds", self._trajectory.n_atoms, **given))
+        found = yield Pass(_core.Kernel(rmsds_kernel(dtype), self._trajectory.n_atoms, **given))
         values = np.asarray(found["values"])
         if is_ascending:
             return condensed_of_rows(values)
@@ -317,6 +316,11 @@ class TakesFeatures(DeclaredAnalysis):
         if wrong:
             named = " and no ".join(wrong)
             raise ArgumentError(f"{type(self).__name__} of features has no {named}: of positions alone")
+
+
+def rmsds_kernel(dtype: DTypeLike) -> str:
+    """The kernel whose RMSDs are float64 or float32."""
+    return "frame_rmsds_single" if np.dtype(dtype) == np.float32 else "frame_rmsds"
 
 
 def condensed_of_rows(rows: NDArray[np.floating]) -> NDArray[np.floating]:

@@ -18,7 +18,13 @@ from kinema import _core
 from kinema.analysis.base import Pass, Passes, Results, results_per_frame
 from kinema.analysis.declaration import Option, Quantity, Weights
 from kinema.analysis.ensembles.features import Features
-from kinema.analysis.ensembles.frame_pairs import FeaturePairs, FramePairs, PositionPairs, TakesFeatures
+from kinema.analysis.ensembles.frame_pairs import (
+    FeaturePairs,
+    FramePairs,
+    PositionPairs,
+    TakesFeatures,
+    rmsds_kernel,
+)
 from kinema.analysis.matrix import MatrixAnalysis, Square
 from kinema.base.choices import DTYPE, MATCH, check_choice, positive_number
 from kinema.base.errors import ArgumentError
@@ -261,8 +267,7 @@ class RMSDMatrix(TakesFeatures, MatrixAnalysis):
             note_free_rotation(structures[0].astype(np.float64), self._weights)
         given = {"structures": np.ascontiguousarray(structures).reshape(len(structures), -1), "n_frames": len(frames)}
         given |= {"atoms": self.selection.indices, "weights": self._weights, "superposed": self._superposition}
-        given["single"] = self._dtype == np.float32
-        found = yield Pass(_core.Kernel("frame_rmsds", self.trajectory.n_atoms, **given))
+        found = yield Pass(_core.Kernel(rmsds_kernel(self._dtype), self.trajectory.n_atoms, **given))
         results = results_per_frame(frames, found)
         return Results(dist_matrix=results.values, **dict(results))
 

@@ -24,14 +24,9 @@ use crate::superposition::many::{BATCH, Columns, Few, Structures};
 /// With `numbers`, ascending, structures are the frames of these numbers, and frames are not read: n / 2 columns, of the
 /// frames that follow in a circle. If n is even, the last column of the later half of the frames is nan, as the
 /// earlier half has their pairs. A frame that is not among them has nan.
-///
-/// `single`: values are rounded to single precision, which halves the memory of all rows.
 pub const KERNEL: KernelInfo = KernelInfo {
     id: FrameRmsds::ID,
-    make: |arguments| {
-        let rmsds = FrameRmsds::new(arguments)?;
-        Ok(if arguments.flag("single", false)? { Arc::new(Rows(Rounded(rmsds))) } else { Arc::new(Rows(rmsds)) })
-    },
+    make: |arguments| Ok(Arc::new(Rows(FrameRmsds::new(arguments)?))),
     examples: |n_atoms, structure| {
         let moved = |n: usize| -> Vec<f32> {
             let shift = |at: usize| move |x: &f64| (x * (1.0 + 0.01 * at as f64)) as f32;
@@ -49,13 +44,18 @@ pub const KERNEL: KernelInfo = KernelInfo {
         vec![
             of(9).with("atoms", atoms.clone()),
             of(6).with("atoms", backwards).with("weights", weights.clone()).with("n_frames", 140),
-            of(5).with("atoms", atoms.clone()).with("superposed", false),
-            of(7).with("atoms", atoms).with("n_frames", 140).with("single", true),
+            of(5).with("atoms", atoms).with("superposed", false),
             of(11).with("numbers", numbers(&[0, 1, 2, 3, 4, 5, 100, 103, 106, 109, 112])),
             of(10).with("numbers", numbers(&[0, 1, 2, 3, 4, 100, 103, 106, 109, 112])).with("weights", weights),
-            of(7).with("numbers", numbers(&[0, 1, 2, 3, 4, 100, 106])).with("single", true),
         ]
     },
+};
+
+/// As [`KERNEL`], with values rounded to single precision, which halves the memory of all rows.
+pub const SINGLE: KernelInfo = KernelInfo {
+    id: Rounded::ID,
+    make: |arguments| Ok(Arc::new(Rows(Rounded(FrameRmsds::new(arguments)?)))),
+    examples: KERNEL.examples,
 };
 
 /// Which frames are compared with the structures.

@@ -25,8 +25,7 @@ pub const KERNEL: KernelInfo = KernelInfo {
     },
     examples: |n_atoms, structure| {
         let of_rmsds = (super::frame_rmsds::KERNEL.examples)(n_atoms, structure).into_iter();
-        // distances are in double precision
-        of_rmsds.filter(|one| !one.has("single")).map(|one| one.with("cutoff", 0.4)).collect()
+        of_rmsds.map(|one| one.with("cutoff", 0.4)).collect()
     },
 };
 
