@@ -9,6 +9,16 @@ from pathlib import Path
 from book.items import Check, Item, Plan
 from book.running import Runs
 
+#: parts of the publications without a section
+LEFT_OUT = {
+    "masked arrays in MDAnalysis' Timestep": "`select=` reads the subset of atoms (2021, Figs 3 and 4)",
+    "RDMA": "it needs a network that has it; the laboratory's links have a bandwidth and a latency",
+    "Dask's own multiprocessing scheduler": "the runner `processes` and Dask's distributed scheduler are in its place",
+    "interference of MPI and I/O": "a hypothesis of 2020; the laboratory's shared link shows what it would do",
+    "MuMMI, Flux and DLIO": "`kinema demo --case mummi` makes such data, and `kinema ml bench` reads as they do",
+    "MMTK's NetCDF, pytraj, HiMach, `.pcz` files": "other programs and their files, which the publications only name",
+}
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -59,6 +69,8 @@ def write_page(plan: Plan, runs: Runs, page: Path, pictures: Path, size: str, no
             notify(f"{item.key}: {failed or 'done'}")
             lines += section
             n_failed += bool(failed)
+    lines += ["## Left out", "", "| part | instead |", "|---|---|"]
+    lines += [f"| {part} | {instead} |" for part, instead in LEFT_OUT.items()]
     if size != "smallest":
         lines += ["", f"Numbers of this size: {', '.join(f'{name} {value}' for name, value in runs.numbers.items())}."]
     page.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
