@@ -1,25 +1,19 @@
 """Each command does a small piece of its work in a process of its own; the other tests call them in that of the tests.
 
-Only a new process shows that a command imports what it needs, in an order that works. These are forks of one that has
-imported NumPy and Typer, which takes half of a start, and nothing of the package.
+Only a new process shows that a command imports what it needs, in an order that works.
 """
 
 from __future__ import annotations
 
-import functools
-import json
-import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-import kinema
 from kinema.cli.app import COMMANDS, GROUPS
 from kinema.cli.commands import cache, ml
 from kinema.cli.in_process import call_kinema
@@ -116,63 +110,17 @@ def test_each_command_is_called() -> None:
     assert set(LINES) == {name for name in COMMANDS if name not in GROUPS} | groups
 
 
-# runs commands as `python -m kinema` would, each in a fork that ends as any process does, and with a cache of its own
-FORKS = """
-import json, os, runpy, signal, sys
-import numpy, typer
-
-assert not any(name.partition(".")[0] == "kinema" for name in sys.modules)
-done = {}
-for name, words in json.load(sys.stdin).items():
-    streams = {1: f"{name}.out", 2: f"{name}.err"}
-    child = os.fork()
-    if child == 0:
-        signal.alarm(120)
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        for number, path in streams.items():
-            os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
-        os.environ["XDG_CACHE_HOME"] = os.path.abspath(f"{name}.cache")
-        sys.argv[1:] = words
-        runpy.run_module("kinema", run_name="__main__", alter_sys=True)
-        sys.exit("the module came back")
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    done[name] = [code, *(open(path, errors="replace").read() for path in streams.values())]
-print(json.dumps(done))
-"""
-
-
-# as many commands in a process that forks, so that none of the tests takes the time of all
-AT_ONCE = 12
-
-
-@pytest.fixture(scope="module")
-def started(folder: Path, adk_dcd: Any, adk_xtc: Any) -> Callable[[str], tuple[int, str, str]]:
-    """Gives exit code, stdout and stderr of a command; those that are beside it in the list run with it."""
-    real = {"DCD": adk_dcd.trajectory, "PSF": adk_dcd.topology, "XTC": adk_xtc.trajectory, "GRO": adk_xtc.topology}
-    package = os.pathsep.join([str(Path(kinema.__file__).parent.parent), os.environ.get("PYTHONPATH", "")])
-    names = list(LINES)
-
-    @functools.cache
-    def run(first: int) -> dict[str, tuple[int, str, str]]:
-        lines = {name: shlex.split(f"{name} {LINES[name]}") for name in names[first : first + AT_ONCE]}
-        done = subprocess.run(
-            [sys.executable, "-c", FORKS],
-            cwd=folder,
-            env={**os.environ, "PYTHONPATH": package},
-            input=json.dumps({name: [real.get(word, word) for word in words] for name, words in lines.items()}),
-            capture_output=True,
-            text=True,
-            timeout=280,
-        )
-        assert done.returncode == 0, done.stderr
-        found: dict[str, tuple[int, str, str]] = json.loads(done.stdout)
-        return found
-
-    return lambda name: run(names.index(name) // AT_ONCE * AT_ONCE)[name]
-
-
 @pytest.mark.parametrize("command", LINES)
-def test_it_starts(command: str, started: Callable[[str], tuple[int, str, str]]) -> None:
-    code, out, err = started(command)
-    assert code == 0, err
-    assert out or err
+def test_it_starts(command: str, folder: Path, adk_dcd: Any, adk_xtc: Any, environment: dict[str, str]) -> None:
+    real = {"DCD": adk_dcd.trajectory, "PSF": adk_dcd.topology, "XTC": adk_xtc.trajectory, "GRO": adk_xtc.topology}
+    words = [real.get(word, word) for word in shlex.split(f"{command} {LINES[command]}")]
+    done = subprocess.run(
+        [sys.executable, "-m", "kinema", *words],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout or done.stderr
