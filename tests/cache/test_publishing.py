@@ -249,7 +249,7 @@ def test_parts_come_in_the_order_of_their_numbers(tmp_path: Path) -> None:
 
 
 PRODUCER = """
-import os, random, sys
+import os, random, sys, time
 sys.path.insert(0, {package!r})
 from kinema.cache import publish
 from kinema.testing.programs.children import kill_at_random
@@ -266,6 +266,9 @@ def produce():
             for piece in range(40):
                 file.write(bytes([number, piece]) * 20000)
         publish(name, file=name + ".writing", frames=number)
+    # the consumer has read a file once: on a busy machine it may not have run before
+    while not os.path.exists(folder + "/seen"):
+        time.sleep(0.001)
     for number in range(20):
         os.unlink(f"{{folder}}/part-{{number}}.bin.ready")
 
@@ -295,6 +298,7 @@ def test_a_producer_killed_at_random_publishes_whole_files_or_none(tmp_path: Pat
                 # a killed producer's successor may have renamed another file to the name: the same bytes
                 content = b"".join(bytes([number, piece]) * 20000 for piece in range(40))
                 checked.append((found.frames, Path(found.path).read_bytes() == content))
+                (folder / "seen").touch()
 
     reader = threading.Thread(target=consume)
     reader.start()
