@@ -250,7 +250,7 @@ def test_what_cannot_be_done_is_refused(adk: kn.Trajectory) -> None:
     with pytest.raises(kn.ArgumentError, match="expected as many"):
         cumulative_overlap(np.ones((3, 2)), np.ones((6, 2)))
     features = angles_and_distances(adk)
-    with pytest.raises(kn.ArgumentError, match="PCA of features has no select= and no align=: of positions alone"):
+    with pytest.raises(kn.ArgumentError, match="PCA of features has no select= and no align=: these are of positions"):
         kn.analysis.PCA(features, "name CA", align=True)
     with pytest.raises(kn.ArgumentError, match="n_components must be at most 23, found 24"):
         kn.analysis.PCA(features, n_components=24)

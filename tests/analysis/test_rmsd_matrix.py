@@ -249,7 +249,7 @@ def test_what_features_do_not_have_is_refused(adk: kn.Trajectory) -> None:
         ({"weights": "mass"}, "weights="),
         ({"other": adk}, "other="),
     ):
-        with pytest.raises(kn.ArgumentError, match=f"RMSDMatrix of features has no {named}: of positions alone"):
+        with pytest.raises(kn.ArgumentError, match=f"RMSDMatrix of features has no {named}: these are of positions"):
             kn.analysis.RMSDMatrix(features(adk), **given)
     with pytest.raises(kn.MemoryLimitError, match=r"matrix of 98 x 98 frames, .*take fewer frames"):
         kn.analysis.RMSDMatrix(features(adk)).run(memory=20_000)

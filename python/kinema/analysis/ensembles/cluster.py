@@ -23,7 +23,7 @@ from kinema.analysis.base import Passes, Results
 from kinema.analysis.declaration import Option, Quantity, Weights
 from kinema.analysis.ensembles import clustering
 from kinema.analysis.ensembles.features import Features
-from kinema.analysis.ensembles.frame_pairs import FeaturePairs, FramePairs, PositionPairs, TakesFeatures
+from kinema.analysis.ensembles.frame_pairs import FeaturePairs, PositionPairs, TakesFeatures
 from kinema.analysis.ensembles.rmsd_matrix import Superposition
 from kinema.analysis.matrix import n_pairs
 from kinema.analysis.structure.alignment import Alignment
@@ -177,12 +177,7 @@ class Clusters(TakesFeatures):
             self._alignment = Alignment(trajectory, self.selection, align, align_weights=weights if align else None)
             if align:
                 self._alignment.read_reference()
-            self._pairs: FramePairs
-            if self._features is None:
-                superposed = bool(superposition) and not is_euclidean
-                self._pairs = PositionPairs(trajectory, self.selection, self._weights, superposed)
-            else:
-                self._pairs = FeaturePairs(self._features)
+            self._pairs = self._frame_pairs(self._weights, bool(superposition) and not is_euclidean)
         # kmeans needs points alone; distances take a pass, and sums within clusters another
         rounds = 0 if method == "kmeans" else 2 if method in clustering.OF_NEIGHBORS else 1
         self.n_passes = self._pairs.n_passes_to_read + rounds * self._pairs.n_passes + (align is not None)

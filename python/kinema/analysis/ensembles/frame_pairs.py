@@ -299,6 +299,12 @@ class TakesFeatures(DeclaredAnalysis):
     def notes_before(self, frames: FrameSelection) -> Sequence[str]:
         return super().notes_before(frames) if self._features is None else self._features.notes_before(frames)
 
+    def _frame_pairs(self, weights: NDArray[np.float64] | None, superposition: bool) -> FramePairs:
+        """Pairs of the features or, without any, of the positions of the selected atoms."""
+        if self._features is not None:
+            return FeaturePairs(self._features)
+        return PositionPairs(self.trajectory, self.selection, weights, superposition)
+
     def _take_notes(self) -> None:
         """Adds the notes of the features to those of the analysis."""
         if self._features is not None:
@@ -315,7 +321,7 @@ class TakesFeatures(DeclaredAnalysis):
         wrong = [f"{name}=" for name, is_given in given.items() if is_given]
         if wrong:
             named = " and no ".join(wrong)
-            raise ArgumentError(f"{type(self).__name__} of features has no {named}: of positions alone")
+            raise ArgumentError(f"{type(self).__name__} of features has no {named}: these are of positions")
 
 
 def rmsds_kernel(dtype: DTypeLike) -> str:

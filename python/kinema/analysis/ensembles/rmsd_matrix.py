@@ -18,13 +18,7 @@ from kinema import _core
 from kinema.analysis.base import Pass, Passes, Results, results_per_frame
 from kinema.analysis.declaration import Option, Quantity, Weights
 from kinema.analysis.ensembles.features import Features
-from kinema.analysis.ensembles.frame_pairs import (
-    FeaturePairs,
-    FramePairs,
-    PositionPairs,
-    TakesFeatures,
-    rmsds_kernel,
-)
+from kinema.analysis.ensembles.frame_pairs import TakesFeatures, rmsds_kernel
 from kinema.analysis.matrix import MatrixAnalysis, Square
 from kinema.base.choices import DTYPE, MATCH, check_choice, positive_number
 from kinema.base.errors import ArgumentError
@@ -162,11 +156,7 @@ class RMSDMatrix(TakesFeatures, MatrixAnalysis):
         with self._noting():
             self._weights = self._weights_of(weights)
             self._superposition, self._cutoff = bool(superposition), cutoff
-            self._pairs: FramePairs
-            if self._features is None:
-                self._pairs = PositionPairs(trajectory, self.selection, self._weights, self._superposition)
-            else:
-                self._pairs = FeaturePairs(self._features)
+            self._pairs = self._frame_pairs(self._weights, self._superposition)
             self.n_passes = self._pairs.n_passes_to_read + self._pairs.n_passes
             self._other: Reference | None = None
             if other is not None:

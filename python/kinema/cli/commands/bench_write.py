@@ -14,9 +14,9 @@ from kinema.cli.command_line import Command
 from kinema.cli.options import clusters
 from kinema.cli.options import shared as options
 from kinema.cli.options.analyses import takes_groups
+from kinema.cli.options.laboratory import Lab, Nodes
 from kinema.cli.options.shared import one_of
 from kinema.cli.word_lists import list_of_numbers, list_of_words
-from kinema.studies.lab import PLATFORMS
 from kinema.studies.write_strategies.design import (
     FORMATS,
     NETCDF_LIBRARY,
@@ -127,21 +127,8 @@ class BenchWriteRuns:
 def bench_write(
     context: typer.Context,
     runs: BenchWriteRuns,
-    lab: Annotated[
-        str | None,
-        typer.Option(
-            "--lab", help=f"Emulate a cluster: {', '.join(PLATFORMS)} or FILE.toml.", rich_help_panel="Laboratory"
-        ),
-    ] = None,
-    nodes: Annotated[
-        int | None,
-        typer.Option(
-            "--nodes",
-            **numbers.whole(1, numbers.MOST_WORKERS),
-            help="Its nodes; a core for each rank by default.",
-            rich_help_panel="Laboratory",
-        ),
-    ] = None,
+    lab: Lab = None,
+    nodes: Nodes = None,
     stripes: Annotated[
         int | None,
         typer.Option(

@@ -16,9 +16,9 @@ from kinema.cli.command_line import Command
 from kinema.cli.options import shared as options
 from kinema.cli.options.analyses import StatedTimes, TrajectoryFiles, takes_groups
 from kinema.cli.options.clusters import ClusterRuns, words_of
+from kinema.cli.options.laboratory import Lab, Nodes, laboratory
 from kinema.cli.word_lists import list_of_numbers, list_of_words, named_words
 from kinema.studies.design import FORMATS, MOST_RUNS, PAGE_CACHES, READERS, RMSD, SOURCES, TASKS, Design
-from kinema.studies.lab import PLATFORMS
 
 if TYPE_CHECKING:
     from kinema.studies import ExperimentRun
@@ -170,42 +170,26 @@ class ScalingRuns:
         )
 
 
-_LAB = "Laboratory"
-
-
 @dataclass(frozen=True)
 class LaboratoryOptions:
     """Options of the laboratory, which runs the ranks of an emulated cluster in virtual time."""
 
-    lab: Annotated[
-        str | None,
-        typer.Option("--lab", help=f"Emulate a cluster: {', '.join(PLATFORMS)} or FILE.toml.", rich_help_panel=_LAB),
-    ] = None
-    nodes: Annotated[
-        int | None,
-        typer.Option(
-            "--nodes",
-            **numbers.whole(1, numbers.MOST_WORKERS),
-            help="Its nodes; a core for each rank by default.",
-            rich_help_panel=_LAB,
-        ),
-    ] = None
+    lab: Lab = None
+    nodes: Nodes = None
     cpu_per_frame: Annotated[
         str,
-        typer.Option(
+        laboratory(
             "--cpu-per-frame",
             help="measured, paper (2020), or microseconds of decoding and computing: 20,3.",
-            rich_help_panel=_LAB,
         ),
     ] = "measured"
 
     recorded: Annotated[
         str | None,
-        typer.Option(
+        laboratory(
             "--recorded",
             metavar="DIR",
             help="Replay this trace of a real run on as many ranks, not a plan; auto: run and record them here first.",
-            rich_help_panel=_LAB,
         ),
     ] = None
 

@@ -6,8 +6,6 @@ import json
 from hashlib import blake2b
 from typing import IO, Any
 
-__all__ = ["TraceWriter"]
-
 
 class TraceWriter:
     """Writes events; a file's name comes before the first event with its hash.

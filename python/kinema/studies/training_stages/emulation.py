@@ -32,8 +32,6 @@ from kinema.studies.lab.recording import RecordedBatches
 from kinema.studies.training_stages.design import Stage, StagesDesign
 from kinema.studies.training_stages.rank_loop import AHEAD
 
-__all__ = ["EmulatedStage"]
-
 _CALLS = {"open": "open64", "stat": "fstat", "close": "close"}
 _SECOND = 1_000_000_000
 

@@ -26,8 +26,6 @@ from kinema.studies.training_stages.emulation import EmulatedStage
 from kinema.studies.training_stages.rank_loop import LOOPS
 from kinema.studies.training_stages.ranks import stage_settings, train
 
-__all__ = ["MEASURED", "StagesLaboratory"]
-
 MEASURED = "measured"
 # the fastest counts
 _TIMES = 3

@@ -25,8 +25,6 @@ from kinema.base.tracing import describe, span, trace
 from kinema.base.tracing.recording import lap
 from kinema.ml import Loader, Order, SampleDataset
 
-__all__ = ["AHEAD", "LOOPS", "checksum", "main"]
-
 Values = Mapping[str, Any]
 Batches = Iterator[tuple[NDArray[np.int64], Values]]
 

@@ -19,8 +19,6 @@ from kinema.studies.sample_loading.layouts import Samples
 from kinema.studies.training_stages.design import Stage, StagesDesign
 from kinema.studies.training_stages.rank_loop import checksum
 
-__all__ = ["stage_settings", "train"]
-
 _SECONDS_TO_END = 5.0
 
 

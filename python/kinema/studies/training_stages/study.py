@@ -123,13 +123,10 @@ def run_stages(
             with temporary_folder(Path(made) / "stage", alone=False) as own:
                 trace = f"{own}/trace" if stage not in kept_traces else os.path.abspath(kept_traces[stage])
                 path = paths[stage.files]
-                if lab is None:
-                    train(stage, design, samples, path, Path(own), trace)
-                else:
-                    lab.train(stage, design, samples, path, Path(own), trace)
-                summary = summarise(
-                    trace, label=stage.name if lab is None else f"{stage.name}, lab {lab.platform.name}"
-                )
+                run = train if lab is None else lab.train
+                run(stage, design, samples, path, Path(own), trace)
+                label = stage.name if lab is None else f"{stage.name}, lab {lab.platform.name}"
+                summary = summarise(trace, label=label)
             notify(f"{stage.name}: {format_seconds(summary.job.total * 1e-9)}")
             summaries.append(summary)
         kept = [os.path.join(made, "samples")]
@@ -140,10 +137,14 @@ def run_stages(
         side_by_side(summaries).plot(place / _PICTURE, overwrite=overwrite)
     rows = tuple(StageRow.from_summary(stage, one) for stage, one in zip(stages, summaries, strict=True))
     study = StagesStudy(design, samples, rows, machine, system, notes, cpu)
+    _write_report(study, place)
+    return study
+
+
+def _write_report(study: StagesStudy, place: Path) -> None:
     write_whole(place / _REPORT, lambda file: file.write(marked(study.text).encode()))
     found = json.dumps({"kinema": __version__, **study.as_dict()}, allow_nan=False, indent=1)
     write_whole(place / _RESULTS, lambda file: file.write(found.encode() + b"\n"))
-    return study
 
 
 def _take(design: StagesDesign) -> Samples:

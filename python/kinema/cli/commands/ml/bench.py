@@ -13,16 +13,16 @@ from kinema.cli.command_line import Command
 from kinema.cli.options import shared as options
 from kinema.cli.options import storage as storage_options
 from kinema.cli.options.analyses import takes_groups
+from kinema.cli.options.laboratory import Lab, Nodes, laboratory
 from kinema.cli.options.shared import one_of
 from kinema.cli.word_lists import list_of_words
-from kinema.studies.lab import PLATFORMS
 
 if TYPE_CHECKING:
     from kinema.studies.sample_loading import LoadingStudy
     from kinema.studies.training_stages import StagesLaboratory, StagesStudy
 
 _PAGE_CACHES = ("drop", "warm")
-_STAGES, _LAB = "Stages of training", "Laboratory"
+_STAGES = "Stages of training"
 
 
 @takes_groups
@@ -96,34 +96,18 @@ def bench(
             rich_help_panel=_STAGES,
         ),
     ] = None,
-    lab: Annotated[
-        str | None,
-        typer.Option(
-            "--lab",
-            help=f"The stages of --step on an emulated cluster: {', '.join(PLATFORMS)} or FILE.toml.",
-            rich_help_panel=_LAB,
-        ),
-    ] = None,
-    nodes: Annotated[
-        int | None,
-        typer.Option(
-            "--nodes",
-            **numbers.whole(1, numbers.MOST_WORKERS),
-            help="Its nodes; a core for each rank by default.",
-            rich_help_panel=_LAB,
-        ),
-    ] = None,
+    lab: Lab = None,
+    nodes: Nodes = None,
     stripes: Annotated[
         int | None,
-        typer.Option("--stripes", **numbers.COUNT, help="Storage targets of each file of --lab.", rich_help_panel=_LAB),
+        laboratory("--stripes", **numbers.COUNT, help="Storage targets of each file of --lab."),
     ] = None,
     cpu_per_sample: Annotated[
         str | None,
-        typer.Option(
+        laboratory(
             "--cpu-per-sample",
             help="CPU time of a sample with --lab: measured, or microseconds for each stage.",
             show_default="measured",
-            rich_help_panel=_LAB,
         ),
     ] = None,
     scratch: Annotated[
