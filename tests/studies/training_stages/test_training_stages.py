@@ -68,7 +68,7 @@ def test_what_makes_no_experiment_is_refused(samples: str, tmp_path: Path) -> No
         StagesDesign(())
     with pytest.raises(ArgumentError, match="a batch of 16 samples for each of 3 ranks is needed, and 44 samples are"):
         run_stages(StagesDesign((samples,), batch=16, ranks=3), tmp_path / "out", print)
-    assert list((tmp_path / "out").iterdir()) == []
+    assert not (tmp_path / "out").exists()
     for words, told in (
         (("--ranks", "2"), "--ranks is of the stages of --step, and there are none"),
         (("--step", "1", "--batches", "3"), "--batches is of the loops"),

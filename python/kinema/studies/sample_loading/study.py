@@ -94,14 +94,14 @@ def run_study(
 
     Raises as `kinema.ml.SampleDataset`; ArgumentError if there are too few samples, or no room for them.
     """
-    place = Path(folder)
-    place.mkdir(parents=True, exist_ok=True)
-    for name in (_REPORT, _RESULTS, _PICTURE):
-        check_remade(place / name, overwrite=overwrite)
     data = _opened(design)
     samples = take_samples(data, design)
     room = Path(tempfile.gettempdir() if scratch is None else scratch)
     check_room(samples, room)
+    place = Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    for name in (_REPORT, _RESULTS, _PICTURE):
+        check_remade(place / name, overwrite=overwrite)
     notify(f"{len(samples):,} of {samples.of:,} samples of {samples.sample_bytes:,} bytes, in {len(LAYOUTS)} layouts")
     with temporary_folder(room / "kinema-loading", alone=False) as made:
         rows, stored, limit = _measure(design, data, samples, Path(made), notify)

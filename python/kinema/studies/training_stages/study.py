@@ -103,13 +103,13 @@ def run_stages(
     """
     if lab is not None:
         lab.check(design)
+    samples = _take(design)
+    room = Path(tempfile.gettempdir() if scratch is None else scratch)
+    check_room(samples, room)
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
     for name in (_REPORT, _RESULTS, _PICTURE):
         check_remade(place / name, overwrite=overwrite)
-    samples = _take(design)
-    room = Path(tempfile.gettempdir() if scratch is None else scratch)
-    check_room(samples, room)
     has_torch = lab is None and find_spec("torch") is not None
     stages = [stage for stage in STAGES if has_torch or stage.loop != "torch"]
     kept_traces = {} if traces is None else _make_trace_folders(stages, Path(traces), overwrite=overwrite)
