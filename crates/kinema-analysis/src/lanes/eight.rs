@@ -16,12 +16,19 @@ pub(crate) trait Eight: Copy {
     fn add(self, other: Self) -> Self;
     fn subtract(self, other: Self) -> Self;
     fn multiply(self, other: Self) -> Self;
+    fn square_root(self) -> Self;
+    /// The greater one; `other` if one of them is not a number.
+    fn maximum(self, other: Self) -> Self;
     /// A bit for each lane that is at most the other; none for what is not a number.
     fn at_most(self, other: Self) -> u32;
     /// A bit for each of some numbers below 2^31 that is above `number`.
     fn above(numbers: &[u32; EIGHT], number: u32) -> u32;
     /// Writes `first` and the place of each bit that is set, in order, and any numbers after these. Returns how many are set.
     fn put_places(bits: u32, first: u32, to: &mut [u32; EIGHT]) -> usize;
+    /// Writes the lanes whose bit is set, in order, and any values after these.
+    fn pack(self, bits: u32, to: &mut [f32; EIGHT]);
+    /// Writes the numbers whose bit is set, in order, and any numbers after these. Returns how many are set.
+    fn pack_numbers(bits: u32, numbers: &[u32; EIGHT], to: &mut [u32; EIGHT]) -> usize;
 }
 
 /// The places of the bits of each byte that are set, and how many these are.
@@ -77,6 +84,14 @@ impl Eight for PlainEight {
         Self(std::array::from_fn(|i| self.0[i] * other.0[i]))
     }
     #[inline(always)]
+    fn square_root(self) -> Self {
+        Self(self.0.map(f32::sqrt))
+    }
+    #[inline(always)]
+    fn maximum(self, other: Self) -> Self {
+        Self(std::array::from_fn(|i| if self.0[i] > other.0[i] { self.0[i] } else { other.0[i] }))
+    }
+    #[inline(always)]
     fn at_most(self, other: Self) -> u32 {
         let mut bits = 0;
         for i in 0..EIGHT {
@@ -96,6 +111,16 @@ impl Eight for PlainEight {
     fn put_places(bits: u32, first: u32, to: &mut [u32; EIGHT]) -> usize {
         let (places, n) = &PLACES[(bits & 0xff) as usize];
         *to = places.map(|place| first + u32::from(place));
+        *n as usize
+    }
+    #[inline(always)]
+    fn pack(self, bits: u32, to: &mut [f32; EIGHT]) {
+        *to = PLACES[(bits & 0xff) as usize].0.map(|place| self.0[usize::from(place)]);
+    }
+    #[inline(always)]
+    fn pack_numbers(bits: u32, numbers: &[u32; EIGHT], to: &mut [u32; EIGHT]) -> usize {
+        let (places, n) = &PLACES[(bits & 0xff) as usize];
+        *to = places.map(|place| numbers[usize::from(place)]);
         *n as usize
     }
 }
@@ -135,6 +160,16 @@ impl Eight for WideEight {
         Self(unsafe { std::arch::x86_64::_mm256_mul_ps(self.0, other.0) })
     }
     #[inline(always)]
+    fn square_root(self) -> Self {
+        // SAFETY: AVX is present (see above).
+        Self(unsafe { std::arch::x86_64::_mm256_sqrt_ps(self.0) })
+    }
+    #[inline(always)]
+    fn maximum(self, other: Self) -> Self {
+        // SAFETY: AVX is present (see above).
+        Self(unsafe { std::arch::x86_64::_mm256_max_ps(self.0, other.0) })
+    }
+    #[inline(always)]
     fn at_most(self, other: Self) -> u32 {
         use std::arch::x86_64::{_CMP_LE_OQ, _mm256_cmp_ps, _mm256_movemask_ps};
         // SAFETY: AVX is present (see above).
@@ -166,6 +201,32 @@ impl Eight for WideEight {
         }
         *n as usize
     }
+    #[inline(always)]
+    fn pack(self, bits: u32, to: &mut [f32; EIGHT]) {
+        use std::arch::x86_64::{_mm_loadl_epi64, _mm256_cvtepu8_epi32, _mm256_permutevar8x32_ps, _mm256_storeu_ps};
+        let places = &PLACES[(bits & 0xff) as usize].0;
+        // SAFETY: AVX2 is present (see above); the 8 bytes read are all of `places`, the 32 written are all of `to`, at any
+        // alignment.
+        unsafe {
+            let places = _mm256_cvtepu8_epi32(_mm_loadl_epi64(places.as_ptr().cast()));
+            _mm256_storeu_ps(to.as_mut_ptr(), _mm256_permutevar8x32_ps(self.0, places));
+        }
+    }
+    #[inline(always)]
+    fn pack_numbers(bits: u32, numbers: &[u32; EIGHT], to: &mut [u32; EIGHT]) -> usize {
+        use std::arch::x86_64::{
+            _mm_loadl_epi64, _mm256_cvtepu8_epi32, _mm256_loadu_si256, _mm256_permutevar8x32_epi32, _mm256_storeu_si256,
+        };
+        let (places, n) = &PLACES[(bits & 0xff) as usize];
+        // SAFETY: AVX2 is present (see above); the 8 bytes read are all of `places`, the 32 bytes read are all of
+        // `numbers`, and the 32 written are all of `to`, at any alignment.
+        unsafe {
+            let places = _mm256_cvtepu8_epi32(_mm_loadl_epi64(places.as_ptr().cast()));
+            let numbers = _mm256_loadu_si256(numbers.as_ptr().cast());
+            _mm256_storeu_si256(to.as_mut_ptr().cast(), _mm256_permutevar8x32_epi32(numbers, places));
+        }
+        *n as usize
+    }
 }
 
 /// The eight lanes that go with four of double precision.
@@ -187,7 +248,7 @@ mod tests {
     use super::*;
     use crate::cpu::{Cpu, dispatch};
 
-    type Found = ([u32; 8], usize, u32, u32, u32);
+    type Found = ([u32; 8], usize, u32, u32, u32, [f32; 8], [u32; 8]);
 
     #[inline(always)]
     fn found<Q: WithEight>(values: &[f32; 8], numbers: &[u32; 8]) -> Found {
@@ -197,18 +258,23 @@ mod tests {
         let mut places = [0; 8];
         let n = Q::Eight::put_places(bits, 100, &mut places);
         places[n..].fill(0);
-        (places, n, bits, Q::Eight::above(numbers, 4), lanes.multiply(lanes).subtract(lanes).add(two).at_most(four))
+        let squared = lanes.multiply(lanes).subtract(lanes).add(two).at_most(four);
+        let (mut packed, mut chosen) = ([0.0; 8], [0; 8]);
+        lanes.multiply(lanes).square_root().maximum(two).pack(bits, &mut packed);
+        assert_eq!(Q::Eight::pack_numbers(bits, numbers, &mut chosen), n);
+        (places, n, bits, Q::Eight::above(numbers, 4), squared, packed, chosen)
     }
 
     #[test]
     fn eight_lanes_are_the_same_on_every_processor() {
         let (values, numbers) = ([5.0, 3.0, f32::NAN, 1.5, 3.5, -1.0, f32::INFINITY, 0.1], [9, 4, 5, 0, 3, 7, 8, 1]);
         for cpu in [Cpu::detect(), Cpu::baseline()] {
-            let (places, n, bits, above, squared) =
+            let (places, n, bits, above, squared, packed, chosen) =
                 dispatch!(cpu, Found, found, (values: &[f32; 8] = &values, numbers: &[u32; 8] = &numbers));
             assert_eq!((&places[..n], bits, count_bits(bits)), (&[101, 103, 105, 107][..], 0b1010_1010, 4));
             // x^2 - x + 2 <= 4 from -1 to 2
             assert_eq!((above, squared), (0b0110_0101, 0b1010_1000));
+            assert_eq!((&packed[..n], &chosen[..n]), (&[3.0, 2.0, 2.0, 2.0][..], &[4, 0, 7, 1][..]));
         }
     }
 }

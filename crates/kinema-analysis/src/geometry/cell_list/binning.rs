@@ -6,7 +6,7 @@ use kinema_core::Result;
 use kinema_core::frame::Lattice;
 
 use super::bounds::{self, of_difference};
-use super::grid::Grid;
+use super::grid::{Cells, Grid};
 use super::scan::Scan;
 use super::sorted::Sorted;
 use super::stencil::Run;
@@ -97,7 +97,7 @@ impl CellList {
         if first.is_empty() || second.is_empty() {
             return Ok(());
         }
-        self.sort_both(lattice, [first, second], bins.edge(bins.len()))?;
+        self.sort_both(lattice, [first, second], bins.edge(bins.len()), Cells::Rows)?;
         self.count(bins, Homes::First, row, counts);
         Ok(())
     }
@@ -115,7 +115,7 @@ impl CellList {
         if points.is_empty() {
             return Ok(());
         }
-        self.grid.set(lattice, bins.edge(bins.len()), [points, &[]])?;
+        self.grid.set(lattice, bins.edge(bins.len()), [points, &[]], Cells::Rows)?;
         self.second.sort(self.cpu(), &self.grid, points, None)?;
         self.stencil.set(&self.grid, true);
         self.count(bins, Homes::Both, row, counts);

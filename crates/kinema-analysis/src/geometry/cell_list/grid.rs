@@ -19,6 +19,20 @@ const SLACK: f64 = 1e-3;
 /// Cells for each point, at most.
 const CELLS_A_POINT: f64 = 4.0;
 
+/// Points of a cell with which most searches are fastest.
+const POINTS_A_CELL: f64 = 6.0;
+/// The greatest width of such a cell, in cutoffs: points may be denser than in the whole box.
+const MOST_CUTOFFS: f64 = 1.75;
+
+/// How near points are compared, which says how large cells should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cells {
+    /// As they lie, row by row: cells of half the cutoff, or of the cutoff or more if there are few points.
+    Rows,
+    /// Copied for each cell ([`super::vicinity`]): cells of the cutoff, or larger ones if there are few points.
+    Vicinities,
+}
+
 /// Whether a point is finite and near enough to the cell for whole numbers of cells.
 pub(super) fn is_usable(lattice: &Lattice, point: Vector) -> bool {
     point.iter().all(|x| x.is_finite()) && lattice.dual().iter().all(|dual| dot(*dual, point).abs() < FARTHEST)
@@ -50,8 +64,9 @@ pub(super) struct Grid {
 }
 
 impl Grid {
-    /// Makes cells of half the cutoff, or of the cutoff or more if there are few points.
-    pub(super) fn set(&mut self, lattice: &Lattice, cutoff: f64, sets: [&[f32]; 2]) -> Result<()> {
+    /// Makes cells for a search.
+    /// Errors: `Corrupt` for a position along an open edge that is not finite.
+    pub(super) fn set(&mut self, lattice: &Lattice, cutoff: f64, sets: [&[f32]; 2], cells: Cells) -> Result<()> {
         self.basis = *lattice.basis();
         self.rank = self.basis.iter().filter(|vector| **vector != [0.0; 3]).count();
         self.dual = *lattice.dual();
@@ -79,7 +94,7 @@ impl Grid {
                 return Err(unusable());
             }
         }
-        self.choose_cells(lengths, cutoff, n_points);
+        self.choose_cells(lengths, cutoff, n_points, cells);
         self.cutoff = cutoff;
         for (direction, length) in lengths.into_iter().enumerate() {
             let n = self.n_cells[direction] as f64;
@@ -112,17 +127,25 @@ impl Grid {
         }
     }
 
-    fn choose_cells(&mut self, lengths: Vector, cutoff: f64, n_points: usize) {
+    fn choose_cells(&mut self, lengths: Vector, cutoff: f64, n_points: usize, cells: Cells) {
         let most = (CELLS_A_POINT * n_points as f64 + 8.0).min(f64::from(i32::MAX));
+        let for_each = lengths.iter().product::<f64>() / n_points as f64;
         let half = 0.5 * cutoff * (1.0 + ROUNDING);
         // points of the five cells of a row, which are estimated together
-        let in_row = 5.0 * half.powi(3) * n_points as f64 / lengths.iter().product::<f64>();
-        let mut width = if in_row >= EIGHT as f64 { half } else { 2.0 * half };
-        let cells = |width: f64| lengths.map(|length| (length / width).floor().clamp(1.0, 1e6));
-        while cells(width).iter().product::<f64>() > most {
+        let in_row = 5.0 * half.powi(3) / for_each;
+        let mut width = match cells {
+            Cells::Rows if in_row >= EIGHT as f64 => half,
+            Cells::Rows => 2.0 * half,
+            Cells::Vicinities => {
+                let least = cutoff * (1.0 + 10.0 * ROUNDING);
+                (POINTS_A_CELL * for_each).cbrt().clamp(least, MOST_CUTOFFS * least)
+            }
+        };
+        let fit = |width: f64| lengths.map(|length| (length / width).floor().clamp(1.0, 1e6));
+        while fit(width).iter().product::<f64>() > most {
             width *= 1.26;
         }
-        let found = cells(width);
+        let found = fit(width);
         for (direction, length) in lengths.into_iter().enumerate() {
             let n = found[direction];
             self.n_cells[direction] = n as usize;

@@ -5,8 +5,9 @@ use std::ops::Range;
 use kinema_core::Result;
 use kinema_core::frame::Lattice;
 
-use super::scan::{Scan, eights, lanes_before, seen_from, squares};
-use super::stencil::Run;
+use super::grid::Cells;
+use super::scan::{Scan, squares};
+use super::vicinity::{Image, Vicinity, three};
 use super::{CellList, FoundPair, Homes, LeastDistance, Near, bounds};
 use crate::cpu::dispatch;
 use crate::lanes::{EIGHT, Eight, Quad, count_bits};
@@ -30,17 +31,17 @@ pub(super) struct PairSummary {
     /// Whether homes are the second set.
     is_exchanged: bool,
     of_edges: [[i64; 3]; 3],
-    examined: u64,
+    /// Which points of a vicinity are in pairs, eight at a time.
+    near: Vec<u8>,
 }
 
 impl PairSummary {
-    /// Forgets everything but the buffer.
+    /// Forgets everything but the buffers.
     fn begin(&mut self, scan: &Scan<'_>, is_exchanged: bool, of_edges: &[[i64; 3]; 3]) {
-        let mut marked = std::mem::take(&mut self.marked);
+        let (mut marked, near) = (std::mem::take(&mut self.marked), std::mem::take(&mut self.near));
         marked.clear();
-        // one more, for bits that are written together
-        marked.resize(scan.others.points.len() / WORD + 2, 0);
-        *self = Self { marked, limit: scan.limit, is_exchanged, of_edges: *of_edges, ..Self::default() };
+        marked.resize(scan.others.points.len().div_ceil(WORD), 0);
+        *self = Self { marked, near, limit: scan.limit, is_exchanged, of_edges: *of_edges, ..Self::default() };
     }
 
     /// The nearest pair; the first such pair if several have its distance.
@@ -114,7 +115,7 @@ impl CellList {
 
     /// Finds the nearest pair, and counts those at most `cutoff` apart.
     fn summarise_pairs(&mut self, lattice: &Lattice, sets: [&[f32]; 2], cutoff: f64) -> Result<()> {
-        self.sort_both(lattice, sets, cutoff)?;
+        self.sort_both(lattice, sets, cutoff, Cells::Vicinities)?;
         let is_exchanged = sets[0].len() > sets[1].len();
         let homes = if is_exchanged { Homes::Second } else { Homes::First };
         let cpu = self.cpu();
@@ -126,16 +127,20 @@ impl CellList {
         for &cell in homes.occupied() {
             let cell = cell as usize;
             self.stencil.find_runs(&self.grid, others, cell, &mut self.runs);
-            scan.summarise(homes.in_cell(cell), &self.runs, sure, &mut self.summary);
+            let homes = homes.in_cell(cell);
+            self.hits.examined += self.vicinity.gather(&scan, homes.clone(), &self.runs);
+            self.hits.examined += (homes.len() * self.vicinity.len()) as u64;
+            scan.summarise(homes, &self.vicinity, sure, &mut self.summary);
         }
-        self.hits.examined += self.summary.examined;
         Ok(())
     }
 }
 
 impl Scan<'_> {
-    /// Adds the pairs of `homes` and the points of the runs; `sure` as [`super::bounds::sure`].
-    fn summarise(&self, homes: Range<usize>, runs: &[Run], sure: f32, summary: &mut PairSummary) {
+    /// Adds the pairs of `homes` and the points of a vicinity; `sure` as [`super::bounds::sure`].
+    fn summarise(&self, homes: Range<usize>, vicinity: &Vicinity, sure: f32, summary: &mut PairSummary) {
+        summary.near.clear();
+        summary.near.resize(vicinity.len() / EIGHT, 0);
         dispatch!(
             self.cpu,
             (),
@@ -143,54 +148,70 @@ impl Scan<'_> {
             (
                 scan: &Scan<'_> = self,
                 homes: Range<usize> = homes,
-                runs: &[Run] = runs,
+                vicinity: &Vicinity = vicinity,
                 sure: f32 = sure,
                 summary: &mut PairSummary = summary,
             )
         );
+        for (bits, places) in summary.near.iter().zip(vicinity.places.as_chunks::<EIGHT>().0) {
+            let mut bits = *bits;
+            while bits != 0 {
+                let place = places[bits.trailing_zeros() as usize] as usize;
+                summary.marked[place / WORD] |= 1 << (place % WORD);
+                bits &= bits - 1;
+            }
+        }
+    }
+
+    /// Which points of a block are within the cutoff, of those that are within it or may be; considers the nearer ones.
+    #[cold]
+    fn look_closer(
+        &self,
+        (home, image): (usize, &Image),
+        places: &[u32; EIGHT],
+        [mut inside, mut unsure, mut nearer]: [u32; 3],
+        summary: &mut PairSummary,
+    ) -> u32 {
+        let near = |lane: u32| self.decide(home, places[lane as usize] as usize, image.counts);
+        while unsure != 0 {
+            let lane = unsure.trailing_zeros();
+            inside |= u32::from(near(lane).distance <= self.cutoff) << lane;
+            unsure &= unsure - 1;
+        }
+        nearer &= inside;
+        while nearer != 0 {
+            summary.consider(self, near(nearer.trailing_zeros()));
+            nearer &= nearer - 1;
+        }
+        inside
     }
 }
 
 #[inline(always)]
-fn add<Q: Quad>(scan: &Scan<'_>, homes: Range<usize>, runs: &[Run], sure: f32, summary: &mut PairSummary) {
+fn add<Q: Quad>(scan: &Scan<'_>, homes: Range<usize>, vicinity: &Vicinity, sure: f32, summary: &mut PairSummary) {
     let (limit, sure) = (Q::Eight::all(scan.limit), Q::Eight::all(sure));
+    let mut least = Q::Eight::all(summary.limit);
     for home in homes {
-        let mut has_near = false;
-        for run in runs {
-            let place = seen_from::<Q>(scan.homes, home, run);
-            summary.examined += run.points.len() as u64;
-            let [x, y, z] = eights(scan.others, run.points.clone());
-            for (block, ((x, y), z)) in x.iter().zip(y).zip(z).enumerate() {
-                let at = run.points.start + EIGHT * block;
+        let place = three::<Q>(scan.homes.position(home, [0.0; 3]));
+        let mut n_near = 0;
+        for image in &vicinity.images {
+            let ([x, y, z], places) = (vicinity.eights(image), vicinity.places(image));
+            let mut marks = std::mem::take(&mut summary.near);
+            let blocks = image.points.start / EIGHT..image.points.end / EIGHT;
+            for ((((x, y), z), places), mark) in x.iter().zip(y).zip(z).zip(places).zip(&mut marks[blocks]) {
                 let squares = squares::<Q>([x, y, z], place);
-                let near = squares.at_most(limit) & lanes_before(run.points.end - at);
-                if near == 0 {
-                    continue;
+                let mut inside = squares.at_most(sure);
+                let (unsure, nearer) = (squares.at_most(limit) ^ inside, squares.at_most(least));
+                if unsure | nearer != 0 {
+                    inside = scan.look_closer((home, image), places, [inside, unsure, nearer], summary);
+                    least = Q::Eight::all(summary.limit);
                 }
-                let mut inside = near & squares.at_most(sure);
-                let mut unsure = near & !inside;
-                while unsure != 0 {
-                    let lane = unsure.trailing_zeros();
-                    let distance = scan.decide(home, at + lane as usize, run.counts).distance;
-                    inside |= u32::from(distance <= scan.cutoff) << lane;
-                    unsure &= unsure - 1;
-                }
-                if inside == 0 {
-                    continue;
-                }
-                has_near = true;
-                summary.n_pairs += count_bits(inside) as u64;
-                let bits = u128::from(inside) << (at % WORD);
-                summary.marked[at / WORD] |= bits as u64;
-                summary.marked[at / WORD + 1] |= (bits >> WORD) as u64;
-                let mut nearer = inside & squares.at_most(Q::Eight::all(summary.limit));
-                while nearer != 0 {
-                    let lane = nearer.trailing_zeros() as usize;
-                    summary.consider(scan, scan.decide(home, at + lane, run.counts));
-                    nearer &= nearer - 1;
-                }
+                n_near += count_bits(inside);
+                *mark |= inside as u8;
             }
+            summary.near = marks;
         }
-        summary.n_homes += u64::from(has_near);
+        summary.n_pairs += n_near as u64;
+        summary.n_homes += u64::from(n_near > 0);
     }
 }

@@ -17,6 +17,7 @@ mod sorted;
 mod stencil;
 #[cfg(test)]
 mod tests;
+mod vicinity;
 
 use kinema_core::frame::Lattice;
 use kinema_core::{Error, ErrorKind, Result};
@@ -25,13 +26,15 @@ use crate::cpu::Cpu;
 use binning::NearPairs;
 use found::keep_images;
 pub use found::{FoundPair, LeastDistance, Near, PairImages, has_one_image};
-use grid::Grid;
+use grid::{Cells, Grid};
 use least::PairSummary;
 pub(crate) use neighbors::Neighbors;
 use ordered::Ordered;
+pub(crate) use scan::lanes_before;
 use scan::{Hits, Scan};
 use sorted::Sorted;
 use stencil::{Run, Stencil};
+use vicinity::Vicinity;
 
 /// If a set is this many times larger than the other one, its far points are not sorted.
 const MUCH_LARGER: usize = 2;
@@ -44,6 +47,7 @@ pub struct CellList {
     second: Sorted,
     stencil: Stencil,
     runs: Vec<Run>,
+    vicinity: Vicinity,
     hits: Hits,
     ordered: Ordered,
     summary: PairSummary,
@@ -162,7 +166,7 @@ impl CellList {
         if first.is_empty() || second.is_empty() {
             return Ok(());
         }
-        self.sort_both(lattice, [first, second], cutoff)?;
+        self.sort_both(lattice, [first, second], cutoff, Cells::Vicinities)?;
         if first.len() <= second.len() {
             self.search(cutoff, Homes::First, &mut see);
         } else {
@@ -186,7 +190,7 @@ impl CellList {
         if points.is_empty() {
             return Ok(());
         }
-        self.grid.set(lattice, cutoff, [points, &[]])?;
+        self.grid.set(lattice, cutoff, [points, &[]], Cells::Vicinities)?;
         self.second.sort(self.cpu(), &self.grid, points, None)?;
         self.stencil.set(&self.grid, true);
         self.search(cutoff, Homes::Both, &mut see);
@@ -208,18 +212,32 @@ impl CellList {
             return Ok(());
         }
         let cpu = self.cpu();
-        self.grid.set(lattice, cutoff, [first, second])?;
+        self.grid.set(lattice, cutoff, [first, second], Cells::Vicinities)?;
         self.stencil.set(&self.grid, false);
-        self.first.sort(cpu, &self.grid, first, None)?;
-        self.second.sort(cpu, &self.grid, second, None)?;
-        let (homes, others) = (&self.first, &self.second);
+        let homes = if first == second {
+            self.second.sort(cpu, &self.grid, second, None)?;
+            Homes::Both
+        } else {
+            self.first.sort(cpu, &self.grid, first, None)?;
+            let is_larger = first.len() < second.len() / MUCH_LARGER;
+            if is_larger {
+                self.stencil.mark_near(&self.grid, &self.first, &mut self.near_cells);
+            }
+            self.second.sort(cpu, &self.grid, second, is_larger.then_some(&self.near_cells))?;
+            Homes::First
+        };
+        let (homes, others) = homes.of(&self.first, &self.second);
         let limit = bounds::most(&self.grid, cutoff);
         let scan = Scan { cpu, grid: &self.grid, homes, others, cutoff, limit };
+        self.neighbors.error = bounds::of_difference(&self.grid, cutoff);
         for &cell in homes.occupied() {
             let cell = cell as usize;
             self.stencil.find_runs(&self.grid, others, cell, &mut self.runs);
-            for home in homes.in_cell(cell) {
-                self.hits.examined += self.neighbors.find(&scan, home, &self.runs);
+            let homes_here = homes.in_cell(cell);
+            self.hits.examined += self.vicinity.gather(&scan, homes_here.clone(), &self.runs);
+            self.hits.examined += (homes_here.len() * self.vicinity.len()) as u64;
+            for home in homes_here {
+                self.neighbors.find(&scan, home, &self.vicinity);
                 see(homes.number(home), &self.neighbors);
             }
         }
@@ -242,8 +260,11 @@ impl CellList {
         if first.is_empty() || second.is_empty() {
             return Ok(());
         }
-        self.sort_both(lattice, [first, second], cutoff)?;
-        self.order(cutoff, Homes::First, [first.len() / 3, second.len() / 3]);
+        if first == second {
+            return self.neighbors_of_one(lattice, first, cutoff, false, see);
+        }
+        self.sort_both(lattice, [first, second], cutoff, Cells::Vicinities)?;
+        self.order(cutoff, Homes::First, [first.len() / 3, second.len() / 3], false);
         self.ordered.visit(see);
         Ok(())
     }
@@ -262,19 +283,30 @@ impl CellList {
         if points.is_empty() {
             return Ok(());
         }
-        self.grid.set(lattice, cutoff, [points, &[]])?;
+        self.neighbors_of_one(lattice, points, cutoff, true, see)
+    }
+
+    fn neighbors_of_one(
+        &mut self,
+        lattice: &Lattice,
+        points: &[f32],
+        cutoff: f64,
+        only_higher: bool,
+        see: impl FnMut(u32, &[u32], &[f64]),
+    ) -> Result<()> {
+        self.grid.set(lattice, cutoff, [points, &[]], Cells::Vicinities)?;
         self.second.sort(self.cpu(), &self.grid, points, None)?;
         self.stencil.set(&self.grid, false);
-        self.order(cutoff, Homes::Both, [points.len() / 3; 2]);
+        self.order(cutoff, Homes::Both, [points.len() / 3; 2], only_higher);
         self.ordered.visit(see);
         Ok(())
     }
 
     /// Sorts two sets, of a much larger one only the points in cells near the other.
-    fn sort_both(&mut self, lattice: &Lattice, [first, second]: [&[f32]; 2], cutoff: f64) -> Result<()> {
+    fn sort_both(&mut self, lattice: &Lattice, [first, second]: [&[f32]; 2], cutoff: f64, size: Cells) -> Result<()> {
         let cpu = self.cpu();
         let Self { grid, stencil, near_cells, .. } = self;
-        grid.set(lattice, cutoff, [first, second])?;
+        grid.set(lattice, cutoff, [first, second], size)?;
         stencil.set(grid, false);
         let (few, many, of_few, of_many) = if first.len() <= second.len() {
             (first, second, &mut self.first, &mut self.second)
@@ -289,20 +321,23 @@ impl CellList {
         of_many.sort(cpu, grid, many, Some(near_cells))
     }
 
-    /// Finds all neighbours of homes, and if homes are compared with themselves only the neighbours of a higher place.
-    fn order(&mut self, cutoff: f64, homes: Homes, [n_first, n_second]: [usize; 2]) {
+    /// Finds all neighbours of homes, or only neighbours of a higher place.
+    fn order(&mut self, cutoff: f64, homes: Homes, [n_first, n_second]: [usize; 2], only_higher: bool) {
         self.ordered.clear(n_first, n_second);
-        let (homes_are, cpu) = (homes, self.cpu());
+        let cpu = self.cpu();
         let (homes, others) = homes.of(&self.first, &self.second);
         let limit = bounds::most(&self.grid, cutoff);
         let scan = Scan { cpu, grid: &self.grid, homes, others, cutoff, limit };
         for &cell in homes.occupied() {
             let cell = cell as usize;
             self.stencil.find_runs(&self.grid, others, cell, &mut self.runs);
-            scan.find(homes.in_cell(cell), &self.runs, homes_are == Homes::Both, &mut self.hits);
+            let homes_here = homes.in_cell(cell);
+            self.hits.examined += self.vicinity.gather(&scan, homes_here.clone(), &self.runs);
+            scan.find(homes_here, &self.vicinity, only_higher, &mut self.hits);
             for groups in self.hits.groups.chunk_by(|one, other| one.home == other.home) {
                 let range = groups[0].hits.start..groups[groups.len() - 1].hits.end;
-                self.ordered.add(homes.number(groups[0].home as usize), &self.hits, range, &others.numbers);
+                let found = (&self.hits, range, groups.len() == 1);
+                self.ordered.add(homes.number(groups[0].home as usize), found, &others.numbers);
             }
         }
     }
@@ -327,7 +362,7 @@ impl CellList {
             return Ok(());
         }
         let cpu = self.cpu();
-        self.grid.set(lattice, cutoff, [reference, points])?;
+        self.grid.set(lattice, cutoff, [reference, points], Cells::Vicinities)?;
         self.second.sort(cpu, &self.grid, reference, None)?;
         self.stencil.set(&self.grid, false);
         self.stencil.mark_near(&self.grid, &self.second, &mut self.near_cells);
@@ -340,7 +375,9 @@ impl CellList {
         for &cell in homes.occupied() {
             let cell = cell as usize;
             self.stencil.find_runs(&self.grid, others, cell, &mut self.runs);
-            self.hits.examined += scan.mark(homes.in_cell(cell), &self.runs, sure, near);
+            let homes = homes.in_cell(cell);
+            self.hits.examined += self.vicinity.gather(&scan, homes.clone(), &self.runs);
+            self.hits.examined += scan.mark(homes, &self.vicinity, sure, near);
         }
         Ok(())
     }
@@ -354,7 +391,9 @@ impl CellList {
         for &cell in homes.occupied() {
             let cell = cell as usize;
             self.stencil.find_runs(&self.grid, others, cell, &mut self.runs);
-            scan.find(homes.in_cell(cell), &self.runs, false, &mut self.hits);
+            let homes = homes.in_cell(cell);
+            self.hits.examined += self.vicinity.gather(&scan, homes.clone(), &self.runs);
+            scan.find(homes, &self.vicinity, false, &mut self.hits);
             for group in &self.hits.groups {
                 for hit in group.hits.clone() {
                     see(scan.pair(group, hit, &self.hits));

@@ -1,7 +1,7 @@
 //! Points near one point, with their places from it, in rows of single precision.
 
-use super::scan::{Scan, eights, lanes_before, seen_from, squares};
-use super::stencil::Run;
+use super::scan::Scan;
+use super::vicinity::{Vicinity, three};
 use crate::cpu::dispatch;
 use crate::lanes::{EIGHT, Eight, Quad};
 
@@ -14,8 +14,8 @@ pub(crate) struct Neighbors {
     /// Places in the given set.
     numbers: Vec<u32>,
     len: usize,
-    /// Places of the points in the search, of one run.
-    hits: Vec<u32>,
+    /// The greatest error of a coordinate of `apart`, angstrom.
+    pub(super) error: f64,
 }
 
 impl Neighbors {
@@ -27,6 +27,11 @@ impl Neighbors {
     /// Places in the given set.
     pub(crate) fn numbers(&self) -> &[u32] {
         &self.numbers[..self.len]
+    }
+
+    /// The greatest error of a coordinate, angstrom.
+    pub(crate) fn error(&self) -> f64 {
+        self.error
     }
 
     /// x, y and z of eight neighbours from `at` on, and their places in the given set; of those after the last one
@@ -41,24 +46,27 @@ impl Neighbors {
         ([first_eight(&x[at..]), first_eight(&y[at..]), first_eight(&z[at..])], first_eight(&self.numbers[at..]))
     }
 
-    /// Finds the points of runs that may be near a home. Returns how many pairs were estimated.
-    pub(super) fn find(&mut self, scan: &Scan<'_>, home: usize, runs: &[Run]) -> u64 {
+    /// Finds the points of a vicinity that may be near a home.
+    pub(super) fn find(&mut self, scan: &Scan<'_>, home: usize, vicinity: &Vicinity) {
         dispatch!(
             scan.cpu,
-            u64,
+            (),
             find,
-            (found: &mut Neighbors = self, scan: &Scan<'_> = scan, home: usize = home, runs: &[Run] = runs)
-        )
+            (
+                found: &mut Neighbors = self,
+                scan: &Scan<'_> = scan,
+                home: usize = home,
+                vicinity: &Vicinity = vicinity,
+            )
+        );
     }
 
-    /// Room for more neighbours, and for those that are written beyond the end.
-    #[inline(always)]
-    fn reserve(&mut self, more: usize) {
-        let needed = self.len + more + EIGHT;
-        if self.hits.len() < needed {
-            self.apart.iter_mut().for_each(|row| row.resize(2 * needed, 0.0));
-            self.numbers.resize(2 * needed, 0);
-            self.hits.resize(2 * needed, 0);
+    /// Empties it, and makes room for some, and for those that are written beyond the end.
+    fn clear(&mut self, most: usize) {
+        self.len = 0;
+        if self.numbers.len() < most + EIGHT {
+            self.apart.iter_mut().for_each(|row| row.resize(most + EIGHT, 0.0));
+            self.numbers.resize(most + EIGHT, 0);
         }
     }
 }
@@ -69,33 +77,26 @@ fn first_eight<T>(row: &[T]) -> &[T; EIGHT] {
 }
 
 #[inline(always)]
-fn find<Q: Quad>(found: &mut Neighbors, scan: &Scan<'_>, home: usize, runs: &[Run]) -> u64 {
+fn find<Q: Quad>(found: &mut Neighbors, scan: &Scan<'_>, home: usize, vicinity: &Vicinity) {
+    found.clear(vicinity.len());
     let limit = Q::Eight::all(scan.limit);
-    let mut examined = 0;
-    found.len = 0;
-    for run in runs {
-        let mut left = run.points.len();
-        examined += left as u64;
-        found.reserve(left);
-        let place = seen_from::<Q>(scan.homes, home, run);
-        let [x, y, z] = eights(scan.others, run.points.clone());
-        let (mut at, mut n) = (run.points.start as u32, 0);
-        for ((x, y), z) in x.iter().zip(y).zip(z) {
-            let near = squares::<Q>([x, y, z], place).at_most(limit) & lanes_before(left);
-            let Some(to) = found.hits[n..].first_chunk_mut() else { break };
-            n += Q::Eight::put_places(near, at, to);
-            at += EIGHT as u32;
-            left = left.saturating_sub(EIGHT);
+    let [px, py, pz] = three::<Q>(scan.homes.position(home, [0.0; 3]));
+    let Neighbors { apart: [to_x, to_y, to_z], numbers: to_numbers, len: n, .. } = found;
+    for image in &vicinity.images {
+        let ([x, y, z], numbers) = (vicinity.eights(image), vicinity.numbers(image));
+        for (((x, y), z), numbers) in x.iter().zip(y).zip(z).zip(numbers) {
+            let x = Q::Eight::load(x).subtract(px);
+            let y = Q::Eight::load(y).subtract(py);
+            let z = Q::Eight::load(z).subtract(pz);
+            let near = x.multiply(x).add(y.multiply(y)).add(z.multiply(z)).at_most(limit);
+            let (Some(to_x), Some(to_y)) = (to_x[*n..].first_chunk_mut(), to_y[*n..].first_chunk_mut()) else { return };
+            let (Some(to_z), Some(to)) = (to_z[*n..].first_chunk_mut(), to_numbers[*n..].first_chunk_mut()) else {
+                return;
+            };
+            x.pack(near, to_x);
+            y.pack(near, to_y);
+            z.pack(near, to_z);
+            *n += Q::Eight::pack_numbers(near, numbers, to);
         }
-        let [x, y, z] = scan.homes.position(home, run.shift);
-        let (others, Neighbors { apart: [xs, ys, zs], numbers, len, hits, .. }) = (scan.others, &mut *found);
-        let (xs, ys, zs) = (&mut xs[*len..*len + n], &mut ys[*len..*len + n], &mut zs[*len..*len + n]);
-        let numbers = &mut numbers[*len..*len + n];
-        for (i, hit) in hits[..n].iter().enumerate() {
-            [xs[i], ys[i], zs[i]] = others.position(*hit as usize, [x, y, z]);
-            numbers[i] = others.numbers[*hit as usize];
-        }
-        *len += n;
     }
-    examined
 }

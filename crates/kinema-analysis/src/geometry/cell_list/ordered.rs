@@ -1,9 +1,12 @@
 //! Neighbours of each point, by ascending places.
 
-use super::scan::Hits;
+use std::ops::Range;
 
-/// Up to this number of neighbours are sorted by insertion.
-const FEW: usize = 12;
+use super::scan::Hits;
+use crate::lanes::EIGHT;
+
+/// Up to this number of neighbours are sorted by counting the lower ones of each.
+const FEW: usize = 2 * EIGHT;
 /// Bits of a word.
 const WORD: usize = 64;
 
@@ -27,37 +30,41 @@ impl Ordered {
         self.sorter.expect(n_second);
     }
 
-    /// Adds all neighbours of a point, each with its nearest image.
-    pub(super) fn add(&mut self, first: u32, hits: &Hits, range: std::ops::Range<usize>, numbers: &[u32]) {
+    /// Adds all neighbours of a point, each with its nearest image; `is_one_image` says that none has several.
+    pub(super) fn add(
+        &mut self,
+        first: u32,
+        (hits, range, is_one_image): (&Hits, Range<usize>, bool),
+        numbers: &[u32],
+    ) {
         let begin = self.seconds.len();
         let (points, distances) = (&hits.points[range.clone()], &hits.distances[range]);
         let found = points.iter().map(|point| numbers[*point as usize]).zip(distances.iter().copied());
-        if points.len() > FEW {
-            self.sorter.sort(found, (&mut self.seconds, &mut self.distances));
+        if is_one_image && points.len() <= FEW {
+            self.add_few(found);
         } else {
-            for (second, distance) in found {
-                self.insert(begin, second, distance);
-            }
+            self.sorter.sort(found, (&mut self.seconds, &mut self.distances));
         }
         self.ranges[first as usize] = (begin, self.seconds.len());
     }
 
+    /// Adds distinct numbers in order, without a branch: the place of each is how many are lower.
     #[inline(always)]
-    fn insert(&mut self, begin: usize, second: u32, distance: f64) {
-        let mut at = self.seconds.len();
-        self.seconds.push(second);
-        self.distances.push(distance);
-        let (seconds, distances) = (&mut self.seconds[begin..], &mut self.distances[begin..]);
-        at -= begin;
-        while at > 0 && seconds[at - 1] > second {
-            (seconds[at], distances[at]) = (seconds[at - 1], distances[at - 1]);
-            at -= 1;
+    fn add_few(&mut self, found: impl ExactSizeIterator<Item = (u32, f64)>) {
+        let (begin, n) = (self.seconds.len(), found.len());
+        let (mut all, mut values) = ([u32::MAX; FEW], [0.0; FEW]);
+        for ((number, value), found) in all.iter_mut().zip(&mut values).zip(found) {
+            (*number, *value) = found;
         }
-        (seconds[at], distances[at]) = (second, distance);
-        if at > 0 && seconds[at - 1] == second {
-            distances[at - 1] = distances[at - 1].min(distance);
-            self.seconds.remove(begin + at);
-            self.distances.remove(begin + at);
+        self.seconds.resize(begin + n, 0);
+        self.distances.resize(begin + n, 0.0);
+        let (seconds, distances) = (&mut self.seconds[begin..], &mut self.distances[begin..]);
+        let blocks = all.as_chunks::<EIGHT>().0;
+        let blocks = &blocks[..n.div_ceil(EIGHT)];
+        for (number, value) in all.iter().zip(values).take(n) {
+            let lower = |block: &[u32; EIGHT]| block.iter().map(|other| u32::from(other < number)).sum::<u32>();
+            let at = blocks.iter().map(lower).sum::<u32>() as usize;
+            (seconds[at], distances[at]) = (*number, value);
         }
     }
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::Near;
 use super::grid::Grid;
 use super::sorted::{Point, Sorted};
-use super::stencil::Run;
+use super::vicinity::{Vicinity, three};
 use crate::cpu::{Cpu, dispatch};
 use crate::geometry::vectors::{Vectors, all, difference};
 use crate::lanes::{EIGHT, Eight, Quad, WithEight};
@@ -57,30 +57,35 @@ impl Hits {
 }
 
 impl Scan<'_> {
-    /// Finds the points of runs near each of `homes`; with `only_higher` only points of a higher number.
-    pub(super) fn find(&self, homes: Range<usize>, runs: &[Run], only_higher: bool, hits: &mut Hits) {
+    /// Finds the points of a vicinity near each of `homes`; with `only_higher` only points of a higher number.
+    pub(super) fn find(&self, homes: Range<usize>, vicinity: &Vicinity, only_higher: bool, hits: &mut Hits) {
         hits.n = 0;
         hits.groups.clear();
+        macro_rules! find {
+            ($body:ident) => {
+                dispatch!(
+                    self.cpu,
+                    (),
+                    $body,
+                    (
+                        scan: &Scan<'_> = self,
+                        homes: Range<usize> = homes,
+                        vicinity: &Vicinity = vicinity,
+                        hits: &mut Hits = hits,
+                    )
+                )
+            };
+        }
         if only_higher {
-            dispatch!(
-                self.cpu,
-                (),
-                find_higher,
-                (scan: &Scan<'_> = self, homes: Range<usize> = homes, runs: &[Run] = runs, hits: &mut Hits = hits)
-            );
+            find!(find_higher);
         } else {
-            dispatch!(
-                self.cpu,
-                (),
-                find_all,
-                (scan: &Scan<'_> = self, homes: Range<usize> = homes, runs: &[Run] = runs, hits: &mut Hits = hits)
-            );
+            find!(find_all);
         }
     }
 
-    /// Finds which of `homes` have a point of the runs near them; `sure` as [`super::bounds::sure`]. Returns how many pairs
-    /// were estimated.
-    pub(super) fn mark(&self, homes: Range<usize>, runs: &[Run], sure: f32, near: &mut [bool]) -> u64 {
+    /// Finds which of `homes` have a point of a vicinity near them; `sure` as [`super::bounds::sure`]. Returns how many
+    /// pairs were estimated.
+    pub(super) fn mark(&self, homes: Range<usize>, vicinity: &Vicinity, sure: f32, near: &mut [bool]) -> u64 {
         dispatch!(
             self.cpu,
             u64,
@@ -88,7 +93,7 @@ impl Scan<'_> {
             (
                 scan: &Scan<'_> = self,
                 homes: Range<usize> = homes,
-                runs: &[Run] = runs,
+                vicinity: &Vicinity = vicinity,
                 sure: f32 = sure,
                 near: &mut [bool] = near,
             )
@@ -156,64 +161,52 @@ pub(super) fn squares<Q: WithEight>([x, y, z]: [&[f32; EIGHT]; 3], place: [Q::Ei
     x.multiply(x).add(y.multiply(y)).add(z.multiply(z))
 }
 
-/// The place of a home as seen from a run, in all lanes.
-#[inline(always)]
-pub(super) fn seen_from<Q: WithEight>(homes: &Sorted, home: usize, run: &Run) -> [Q::Eight; 3] {
-    let [x, y, z] = homes.position(home, run.shift);
-    [Q::Eight::all(x), Q::Eight::all(y), Q::Eight::all(z)]
-}
-
 /// A bit for each of the first lanes, of eight at most.
 #[inline(always)]
-pub(super) fn lanes_before(n: usize) -> u32 {
+pub(crate) fn lanes_before(n: usize) -> u32 {
     const LANES: [u32; EIGHT + 1] = [0, 1, 3, 7, 15, 31, 63, 127, 255];
     LANES[n.min(EIGHT)]
 }
 
 #[inline(always)]
-fn find_all<Q: Quad>(scan: &Scan<'_>, homes: Range<usize>, runs: &[Run], hits: &mut Hits) {
-    find::<Q, false>(scan, homes, runs, hits);
+fn find_all<Q: Quad>(scan: &Scan<'_>, homes: Range<usize>, vicinity: &Vicinity, hits: &mut Hits) {
+    find::<Q, false>(scan, homes, vicinity, hits);
 }
 
 #[inline(always)]
-fn find_higher<Q: Quad>(scan: &Scan<'_>, homes: Range<usize>, runs: &[Run], hits: &mut Hits) {
-    find::<Q, true>(scan, homes, runs, hits);
+fn find_higher<Q: Quad>(scan: &Scan<'_>, homes: Range<usize>, vicinity: &Vicinity, hits: &mut Hits) {
+    find::<Q, true>(scan, homes, vicinity, hits);
 }
 
 #[inline(always)]
-fn find<Q: Quad, const ONLY_HIGHER: bool>(scan: &Scan<'_>, homes: Range<usize>, runs: &[Run], hits: &mut Hits) {
+fn find<Q: Quad, const ONLY_HIGHER: bool>(scan: &Scan<'_>, homes: Range<usize>, vicinity: &Vicinity, hits: &mut Hits) {
     let limit = Q::Eight::all(scan.limit);
-    let most = runs.iter().map(|run| run.points.len()).sum::<usize>();
+    hits.examined += (homes.len() * vicinity.len()) as u64;
     for home in homes {
         let number = scan.homes.points[home].number;
-        hits.reserve(most);
-        let mut begin = hits.n;
-        for (at_run, run) in runs.iter().enumerate() {
-            // of the cell itself only the points after this one
-            let first = if run.is_home { home + 1 } else { run.points.start };
-            let mut left = run.points.end - first;
-            hits.examined += left as u64;
-            let place = seen_from::<Q>(scan.homes, home, run);
-            let [x, y, z] = eights(scan.others, first..run.points.end);
-            let numbers = if ONLY_HIGHER { &scan.others.numbers[first..first + EIGHT * x.len()] } else { &[] };
-            let (mut at, mut n, mut numbers) = (first as u32, hits.n, numbers.as_chunks().0.iter());
-            for ((x, y), z) in x.iter().zip(y).zip(z) {
-                let mut near = squares::<Q>([x, y, z], place).at_most(limit) & lanes_before(left);
-                if ONLY_HIGHER && let Some(numbers) = numbers.next() {
+        hits.reserve(vicinity.len());
+        let place = three::<Q>(scan.homes.position(home, [0.0; 3]));
+        for image in &vicinity.images {
+            let ([x, y, z], numbers) = (vicinity.eights(image), vicinity.numbers(image));
+            let (begin, mut n) = (hits.n, hits.n);
+            let places = vicinity.places(image);
+            for ((((x, y), z), numbers), places) in x.iter().zip(y).zip(z).zip(numbers).zip(places) {
+                let mut near = squares::<Q>([x, y, z], place).at_most(limit);
+                if ONLY_HIGHER {
                     near &= Q::Eight::above(numbers, number);
                 }
+                // of the cell itself only the points after this one
+                if image.is_home {
+                    near &= Q::Eight::above(places, home as u32);
+                }
                 let Some(to) = hits.points[n..].first_chunk_mut() else { break };
-                n += Q::Eight::put_places(near, at, to);
-                at += EIGHT as u32;
-                left = left.saturating_sub(EIGHT);
+                n += Q::Eight::pack_numbers(near, places, to);
             }
             hits.n = n;
-            let is_last = runs.get(at_run + 1).is_none_or(|next| next.counts != run.counts);
-            if is_last && hits.n > begin {
-                measure::<Q>(scan, home, run.counts, begin, hits);
+            if n > begin {
+                measure::<Q>(scan, home, image.counts, begin, hits);
                 if hits.n > begin {
-                    hits.groups.push(HitGroup { home: home as u32, hits: begin..hits.n, counts: run.counts });
-                    begin = hits.n;
+                    hits.groups.push(HitGroup { home: home as u32, hits: begin..hits.n, counts: image.counts });
                 }
             }
         }
@@ -256,9 +249,9 @@ fn measure<Q: Quad>(scan: &Scan<'_>, home: usize, counts: [i32; 3], begin: usize
         else {
             break;
         };
-        if !Q::any(Q::all(cutoff).less(distances)) && end - at >= 4 {
+        if !Q::any(Q::all(cutoff).less(distances)) {
             (*to, *values) = (four, distances.store());
-            n += 4;
+            n += (end - at).min(4);
         } else {
             for (point, distance) in four.into_iter().zip(distances.store()).take(end - at) {
                 if distance <= cutoff {
@@ -272,29 +265,27 @@ fn measure<Q: Quad>(scan: &Scan<'_>, home: usize, counts: [i32; 3], begin: usize
 }
 
 #[inline(always)]
-fn mark<Q: Quad>(scan: &Scan<'_>, homes: Range<usize>, runs: &[Run], sure: f32, near: &mut [bool]) -> u64 {
+fn mark<Q: Quad>(scan: &Scan<'_>, homes: Range<usize>, vicinity: &Vicinity, sure: f32, near: &mut [bool]) -> u64 {
     let (limit, sure) = (Q::Eight::all(scan.limit), Q::Eight::all(sure));
     let mut examined = 0;
     for home in homes {
+        let place = three::<Q>(scan.homes.position(home, [0.0; 3]));
         let is_near = 'all: {
-            for run in runs {
-                let place = seen_from::<Q>(scan.homes, home, run);
-                examined += run.points.len() as u64;
-                let [x, y, z] = eights(scan.others, run.points.clone());
-                for (block, ((x, y), z)) in x.iter().zip(y).zip(z).enumerate() {
-                    let at = run.points.start + EIGHT * block;
+            for image in &vicinity.images {
+                let ([x, y, z], places) = (vicinity.eights(image), vicinity.places(image));
+                for (((x, y), z), places) in x.iter().zip(y).zip(z).zip(places) {
+                    examined += EIGHT as u64;
                     let squares = squares::<Q>([x, y, z], place);
-                    let lanes = lanes_before(run.points.end - at);
-                    let mut unsure = squares.at_most(limit) & lanes;
+                    let mut unsure = squares.at_most(limit);
                     if unsure == 0 {
                         continue;
                     }
-                    if squares.at_most(sure) & lanes != 0 {
+                    if squares.at_most(sure) != 0 {
                         break 'all true;
                     }
                     while unsure != 0 {
-                        let other = at + unsure.trailing_zeros() as usize;
-                        if scan.decide(home, other, run.counts).distance <= scan.cutoff {
+                        let other = places[unsure.trailing_zeros() as usize] as usize;
+                        if scan.decide(home, other, image.counts).distance <= scan.cutoff {
                             break 'all true;
                         }
                         unsure &= unsure - 1;
