@@ -6,16 +6,17 @@
 
 use kinema_core::frame::Lattice;
 
-use super::vectors::{self, Vectors, all, difference};
+use super::arc_tangent::atan2;
+use super::cell_list::{Neighbors, lanes_before};
+use super::vectors::{Vectors, all, cross, difference, dot, length};
 use crate::cpu::{Cpu, dispatch};
-use crate::lanes::Quad;
-
-type Vector = [f64; 3];
+use crate::lanes::{EIGHT, Eight, Quad};
 
 /// D-A distances up to this one are of atoms in one place.
 const LEAST: f64 = 1.0;
-/// By how much cosines may differ from those of the library's angles.
-const ROUNDING: f64 = 1e-9;
+const ORIGIN: [f64; 3] = [0.0; 3];
+/// By how much estimates in single precision may differ, relative to the length of vectors.
+const SLACK: f64 = 1e-5;
 
 /// The form of a criterion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,160 +74,247 @@ impl Criterion {
         matches!(self.rule, Rule::BakerHubbard | Rule::Hydrogen)
     }
 
-    /// Lists which of some acceptors may have a fitting angle, by their places in `near`: all that have, and few others.
-    /// `near` are places in `acceptors`, positions in angstrom; `to_donor` as for [`Criterion::bond`].
-    pub(crate) fn candidates(
+    /// Lists which of some acceptors may be bonded to a pair of donor and hydrogen: all that are, and few others. `near`
+    /// are seen from the hydrogen, or from the donor: [`Criterion::is_of_hydrogens`].
+    pub(crate) fn list_likely(
         &self,
         (cpu, lattice): (Cpu, &Lattice),
-        [donor, hydrogen]: [&[f32; 3]; 2],
-        to_donor: Vector,
-        (acceptors, near): (&[[f32; 3]], &[u32]),
-        found: &mut Vec<u32>,
+        (number, [donor, hydrogen]): (u32, [&[f32; 3]; 2]),
+        near: &Neighbors,
+        likely: &mut Vec<[u32; 2]>,
     ) {
-        let (from, bound) = match self.rule {
-            Rule::WernetNilsson => {
-                found.clear();
-                return found.extend(0..near.len() as u32);
-            }
-            Rule::Gromacs => (donor, 2.0 * ROUNDING - self.cosine),
-            _ => (hydrogen, self.cosine + 2.0 * ROUNDING),
+        // the corner of the angle as seen from there, and the greatest cosine of the vectors to the acceptor and from H to D
+        let mut to_donor: [f64; 3] = std::array::from_fn(|axis| f64::from(donor[axis]) - f64::from(hydrogen[axis]));
+        let square = |vector: [f64; 3]| vector[0] * vector[0] + vector[1] * vector[1] + vector[2] * vector[2];
+        // most are their own nearest image
+        if square(to_donor) > lattice.sure() {
+            to_donor = lattice.nearest(to_donor);
+        }
+        let (corner, bound) = match self.rule {
+            Rule::WernetNilsson => (ORIGIN, f64::INFINITY),
+            Rule::Gromacs => (ORIGIN, -self.cosine),
+            Rule::DistanceAngle | Rule::Heavy => (to_donor.map(|x| -x), self.cosine),
+            Rule::BakerHubbard | Rule::Hydrogen => (ORIGIN, self.cosine),
+        };
+        let length = square(to_donor).sqrt();
+        let angle = LikelyAngle {
+            corner: corner.map(|x| x as f32),
+            to_donor: to_donor.map(|x| x as f32),
+            bound: if bound.is_finite() { ((bound + SLACK) * length) as f32 } else { f32::INFINITY },
+            added: (4.0 * near.error() * length) as f32 + f32::MIN_POSITIVE,
+            sure: (lattice.sure() * (1.0 - SLACK)) as f32,
         };
         dispatch!(
             cpu,
             (),
-            list_candidates,
+            list_likely,
+            (angle: &LikelyAngle = &angle, number: u32 = number, near: &Neighbors = near, likely: &mut Vec<[u32; 2]> = likely)
+        );
+    }
+
+    /// Adds the bonds of likely ones, in their order. The row has the positions that they name, angstrom; bonds have nearest
+    /// images.
+    pub fn find(
+        &self,
+        (cpu, lattice): (Cpu, &Lattice),
+        row: &[[f32; 3]],
+        likely: &[[u32; 3]],
+        bonds: &mut Vec<FoundBond>,
+    ) {
+        dispatch!(
+            cpu,
+            (),
+            find,
             (
-                from: &[f32; 3] = from,
-                to_donor: Vector = to_donor,
-                acceptors: &[[f32; 3]] = acceptors,
-                near: &[u32] = near,
-                limits: [f64; 2] = [bound, lattice.sure()],
-                found: &mut Vec<u32> = found,
+                criterion: &Criterion = self,
+                lattice: &Lattice = lattice,
+                row: &[[f32; 3]] = row,
+                likely: &[[u32; 3]] = likely,
+                bonds: &mut Vec<FoundBond> = bonds,
             )
         );
     }
 
-    /// The bond of atoms whose limited distance, `distance`, is within the reach; `None` if they have none.
-    ///
-    /// Vectors are nearest images: from the hydrogen to its donor, from the donor to the acceptor, from the hydrogen to
-    /// the acceptor.
-    #[inline]
-    pub fn bond(
-        &self,
-        distance: f64,
-        to_donor: Vector,
-        across: impl Fn() -> Vector,
-        to_acceptor: Vector,
-    ) -> Option<Bond> {
-        if !self.has_angle_near(to_donor, &across, to_acceptor) {
-            return None;
-        }
-        let found = angle(to_donor, to_acceptor);
-        let at_donor = || angle(to_donor.map(|x| -x), across());
+    /// The bond with some numbers; `None` if it is none.
+    #[inline(always)]
+    fn bond(&self, numbers: Numbers) -> Option<Bond> {
+        let Numbers { donor_acceptor, hydrogen_acceptor, at_hydrogen, at_donor } = numbers;
         let holds = match self.rule {
-            Rule::DistanceAngle => distance > LEAST && found > self.angle,
-            Rule::Gromacs => at_donor() <= self.angle,
-            Rule::BakerHubbard => distance < self.distance && found > self.angle,
-            Rule::WernetNilsson => distance < self.distance - Self::CONE * at_donor().powi(2),
-            Rule::Hydrogen | Rule::Heavy => found >= self.angle,
+            Rule::DistanceAngle => {
+                donor_acceptor > LEAST && donor_acceptor <= self.distance && at_hydrogen > self.angle
+            }
+            Rule::Gromacs => donor_acceptor <= self.distance && at_donor <= self.angle,
+            Rule::BakerHubbard => hydrogen_acceptor < self.distance && at_hydrogen > self.angle,
+            Rule::WernetNilsson => donor_acceptor < self.distance - Self::CONE * at_donor.powi(2),
+            Rule::Hydrogen => hydrogen_acceptor <= self.distance && at_hydrogen >= self.angle,
+            Rule::Heavy => donor_acceptor <= self.distance && at_hydrogen >= self.angle,
         };
-        holds.then(|| {
-            let of_hydrogens = self.is_of_hydrogens();
-            Bond {
-                donor_acceptor: if of_hydrogens { length(across()) } else { distance },
-                hydrogen_acceptor: if of_hydrogens { distance } else { length(to_acceptor) },
-                angle: found,
-            }
-        })
+        holds.then_some(Bond { donor_acceptor, hydrogen_acceptor, angle: at_hydrogen })
     }
+}
 
-    /// Whether the angle fits within rounding: most candidates are refused here, without an arc tangent.
-    #[inline]
-    fn has_angle_near(&self, to_donor: Vector, across: &impl Fn() -> Vector, to_acceptor: Vector) -> bool {
-        match self.rule {
-            Rule::WernetNilsson => true,
-            Rule::Gromacs => {
-                let across = across();
-                let scale = (dot(to_donor, to_donor) * dot(across, across)).sqrt();
-                -dot(to_donor, across) >= scale * (self.cosine - ROUNDING)
-            }
-            _ => {
-                let scale = (dot(to_donor, to_donor) * dot(to_acceptor, to_acceptor)).sqrt();
-                dot(to_donor, to_acceptor) <= scale * (self.cosine + ROUNDING)
-            }
+/// Numbers of atoms that may have a bond: angstrom, degrees.
+struct Numbers {
+    donor_acceptor: f64,
+    hydrogen_acceptor: f64,
+    at_hydrogen: f64,
+    at_donor: f64,
+}
+
+/// A hydrogen bond of atoms, which are places in a row.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FoundBond {
+    /// D.
+    pub donor: u32,
+    /// H.
+    pub hydrogen: u32,
+    /// A.
+    pub acceptor: u32,
+    /// Its numbers.
+    pub bond: Bond,
+}
+
+impl FoundBond {
+    /// Its atoms: what bonds are sorted by.
+    pub fn key(&self) -> [u32; 3] {
+        [self.donor, self.hydrogen, self.acceptor]
+    }
+}
+
+/// Limits of the angle of a bond, in single precision.
+struct LikelyAngle {
+    /// Where the angle is, as seen from the point whose neighbours are tried.
+    corner: [f32; 3],
+    /// From the hydrogen to the donor.
+    to_donor: [f32; 3],
+    /// The greatest product of the vectors to the acceptor and to the donor, over the length of the first.
+    bound: f32,
+    /// Added to the product for the errors of coordinates.
+    added: f32,
+    /// Up to this squared length a vector is that of the nearest image.
+    sure: f32,
+}
+
+#[inline(always)]
+fn list_likely<Q: Quad>(angle: &LikelyAngle, number: u32, near: &Neighbors, likely: &mut Vec<[u32; 2]>) {
+    let all = Q::Eight::all;
+    let [corner_x, corner_y, corner_z] = angle.corner;
+    let [donor_x, donor_y, donor_z] = angle.to_donor;
+    for at in (0..near.len()).step_by(EIGHT) {
+        let ([x, y, z], numbers) = near.eight(at);
+        let x = Q::Eight::load(x).subtract(all(corner_x));
+        let y = Q::Eight::load(y).subtract(all(corner_y));
+        let z = Q::Eight::load(z).subtract(all(corner_z));
+        let squared = x.multiply(x).add(y.multiply(y)).add(z.multiply(z));
+        let along = x.multiply(all(donor_x)).add(y.multiply(all(donor_y))).add(z.multiply(all(donor_z)));
+        let most = squared.square_root().multiply(all(angle.bound)).add(all(angle.added));
+        // farther than `sure` there may be a nearer image
+        let mut fits = (along.at_most(most) | !squared.at_most(all(angle.sure))) & lanes_before(near.len() - at);
+        while fits != 0 {
+            likely.push([number, numbers[fits.trailing_zeros() as usize]]);
+            fits &= fits - 1;
         }
     }
 }
 
-/// Lists the places of atoms whose vectors from a point have a cosine with `to_donor` up to the first limit, and those
-/// farther away than the second one, squared, which may have a nearer image.
 #[inline(always)]
-fn list_candidates<Q: Quad>(
-    from: &[f32; 3],
-    to_donor: Vector,
-    acceptors: &[[f32; 3]],
-    near: &[u32],
-    [bound, sure]: [f64; 2],
-    found: &mut Vec<u32>,
+fn find<Q: Quad>(
+    criterion: &Criterion,
+    lattice: &Lattice,
+    row: &[[f32; 3]],
+    likely: &[[u32; 3]],
+    bonds: &mut Vec<FoundBond>,
 ) {
-    found.clear();
-    found.resize(near.len().next_multiple_of(4), 0);
-    let scale = bound * dot(to_donor, to_donor).sqrt();
-    let from: Vectors<Q> = all([f64::from(from[0]), f64::from(from[1]), f64::from(from[2])]);
-    let (to_donor, scale, sure): (Vectors<Q>, Q, Q) = (all(to_donor), Q::all(scale), Q::all(sure));
-    let (zero, one) = (Q::all(0.0), Q::all(1.0));
-    let mut n = 0;
-    for at in (0..near.len()).step_by(4) {
-        let atom = |lane: usize| &acceptors[near[(at + lane).min(near.len() - 1)] as usize];
-        let apart = difference(Q::xyz([atom(0), atom(1), atom(2), atom(3)]), from);
-        let (squared, along) = (vectors::dot(apart, apart), vectors::dot(apart, to_donor));
-        let fails = Q::select(squared.square_root().multiply(scale).less(along), one, zero);
-        let fails = Q::select(sure.less(squared), zero, fails).store();
-        for (lane, fails) in fails.iter().enumerate().take(near.len() - at) {
-            found[n] = (at + lane) as u32;
-            n += usize::from(*fails == 0.0);
+    let degrees = Q::all(180.0 / std::f64::consts::PI);
+    for four in likely.chunks(4) {
+        // after the last one it is repeated
+        let atoms: [[u32; 3]; 4] = std::array::from_fn(|lane| four[lane.min(four.len() - 1)]);
+        let [donor, hydrogen, acceptor] = positions::<Q>(row, &atoms);
+        let to_donor = nearest_of_four(lattice, difference(donor, hydrogen));
+        let across = nearest_of_four(lattice, difference(acceptor, donor));
+        let to_acceptor = nearest_of_four(lattice, difference(acceptor, hydrogen));
+        let at_hydrogen = angle(to_donor, to_acceptor).multiply(degrees).store();
+        let at_donor = match criterion.rule {
+            Rule::Gromacs | Rule::WernetNilsson => angle(difference(all(ORIGIN), to_donor), across),
+            _ => Q::all(0.0),
+        };
+        let at_donor = at_donor.multiply(degrees).store();
+        let (donor_acceptor, hydrogen_acceptor) = (distance(across).store(), distance(to_acceptor).store());
+        for (lane, [donor, hydrogen, acceptor]) in four.iter().copied().enumerate() {
+            let numbers = Numbers {
+                donor_acceptor: donor_acceptor[lane],
+                hydrogen_acceptor: hydrogen_acceptor[lane],
+                at_hydrogen: at_hydrogen[lane],
+                at_donor: at_donor[lane],
+            };
+            if acceptor != donor
+                && acceptor != hydrogen
+                && let Some(bond) = criterion.bond(numbers)
+            {
+                bonds.push(FoundBond { donor, hydrogen, acceptor, bond });
+            }
         }
     }
-    found.truncate(n);
 }
 
-/// The nearest image of a displacement; most are their own.
+/// Positions of four donors, hydrogens and acceptors.
 #[inline(always)]
-pub fn nearest(lattice: &Lattice, displacement: Vector) -> Vector {
-    if dot(displacement, displacement) <= lattice.sure() { displacement } else { lattice.nearest(displacement) }
+fn positions<Q: Quad>(row: &[[f32; 3]], atoms: &[[u32; 3]; 4]) -> [Vectors<Q>; 3] {
+    let [a, b, c, d] = atoms;
+    let of = |atoms: &[u32; 3]| atoms.map(|atom| &row[atom as usize]);
+    let ([a, e, i], [b, f, j], [c, g, k], [d, h, l]) = (of(a), of(b), of(c), of(d));
+    [Q::xyz([a, b, c, d]), Q::xyz([e, f, g, h]), Q::xyz([i, j, k, l])]
 }
 
-/// The angle of two vectors, degrees; 0 if one is zero.
-#[inline]
-fn angle(u: Vector, v: Vector) -> f64 {
-    let across = [u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0]];
-    length(across).atan2(dot(u, v)).to_degrees()
-}
-
+/// The nearest images of four displacements; most are their own.
 #[inline(always)]
-fn dot(u: Vector, v: Vector) -> f64 {
-    u[0] * v[0] + u[1] * v[1] + u[2] * v[2]
+fn nearest_of_four<Q: Quad>(lattice: &Lattice, displacements: Vectors<Q>) -> Vectors<Q> {
+    if !Q::any(Q::all(lattice.sure()).less(dot(displacements, displacements))) {
+        return displacements;
+    }
+    let [x, y, z] = displacements;
+    let mut rows = [x.store(), y.store(), z.store()];
+    for lane in 0..4 {
+        let nearest = lattice.nearest(rows.map(|row| row[lane]));
+        rows.iter_mut().zip(nearest).for_each(|(row, x)| row[lane] = x);
+    }
+    [Q::load(&rows[0]), Q::load(&rows[1]), Q::load(&rows[2])]
 }
 
+/// Their lengths; nothing is fused, as in the search for pairs.
 #[inline(always)]
-fn length(v: Vector) -> f64 {
-    dot(v, v).sqrt()
+fn distance<Q: Quad>([x, y, z]: Vectors<Q>) -> Q {
+    x.multiply(x).add(y.multiply(y)).add(z.multiply(z)).square_root()
+}
+
+/// The angles of vectors, radians; 0 if one is zero.
+#[inline(always)]
+fn angle<Q: Quad>(u: Vectors<Q>, v: Vectors<Q>) -> Q {
+    let (across, along, zero) = (length(cross(u, v)), dot(u, v), Q::all(0.0));
+    let exists = zero.less(across.add(along.magnitude()));
+    Q::select(exists, atan2(across, along), zero)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::geometry::CellList;
+    use crate::lanes::Plain;
+
+    type Vector = [f64; 3];
 
     /// A donor at the origin with its hydrogen at 1 angstrom, and an acceptor at a distance from the donor: `turn` is
     /// H-D-A in degrees.
     fn dimer(criterion: Criterion, d_a: f64, turn: f64) -> Option<Bond> {
+        let h_a = (1.0 + d_a * d_a - 2.0 * d_a * turn.to_radians().cos()).sqrt();
         let acceptor = [d_a * turn.to_radians().cos(), d_a * turn.to_radians().sin(), 0.0];
         let to_acceptor = [acceptor[0] - 1.0, acceptor[1], 0.0];
-        let distance = if criterion.is_of_hydrogens() { length(to_acceptor) } else { d_a };
-        if distance > criterion.reach() {
-            return None;
-        }
-        criterion.bond(distance, [-1.0, 0.0, 0.0], || acceptor, to_acceptor)
+        let of = |u: Vector, v: Vector| {
+            let [u, v] = [u, v].map(all::<Plain>);
+            angle(u, v).multiply(Plain::all(180.0 / std::f64::consts::PI)).store()[0]
+        };
+        let (at_hydrogen, at_donor) = (of([-1.0, 0.0, 0.0], to_acceptor), of([1.0, 0.0, 0.0], acceptor));
+        criterion.bond(Numbers { donor_acceptor: d_a, hydrogen_acceptor: h_a, at_hydrogen, at_donor })
     }
 
     /// D-H-A of the dimer, degrees: law of sines.
@@ -293,45 +381,89 @@ mod tests {
         assert!(far(hydrogen, 4.0) && !far(hydrogen, 4.0 + 1e-12));
     }
 
-    #[test]
-    fn an_angle_equal_to_the_limit_counts_where_the_criterion_says_so() {
-        // right angles are exact
-        let at = |criterion: Criterion| criterion.bond(2.0, [-1.0, 0.0, 0.0], || [1.0, 2.0, 0.0], [0.0, 2.0, 0.0]);
-        assert_eq!(at(Criterion::new(Rule::DistanceAngle, 3.0, 90.0)), None);
-        assert_eq!(at(Criterion::new(Rule::BakerHubbard, 3.0, 90.0)), None);
-        assert_eq!(at(Criterion::new(Rule::Hydrogen, 3.0, 90.0)).map(|bond| bond.angle), Some(90.0));
-        assert_eq!(at(Criterion::new(Rule::Heavy, 3.0, 90.0)).map(|bond| bond.angle), Some(90.0));
-        let straight = Criterion::new(Rule::Gromacs, 3.0, 0.0);
-        assert!(straight.bond(3.0, [-1.0, 0.0, 0.0], || [3.0, 0.0, 0.0], [2.0, 0.0, 0.0]).is_some());
+    /// The bonds of a donor and a hydrogen, the first two of a row, to atoms near them that may be bonded.
+    fn bonds(cpu: Cpu, criterion: Criterion, lattice: &Lattice, row: &[[f32; 3]]) -> Vec<FoundBond> {
+        let from = if criterion.is_of_hydrogens() { row[1] } else { row[0] };
+        let (mut cells, mut likely) = (CellList::default(), Vec::new());
+        let add = |_: u32, near: &Neighbors| {
+            criterion.list_likely((cpu, lattice), (0, [&row[0], &row[1]]), near, &mut likely);
+        };
+        cells.visit_each(lattice, [&from, row.as_flattened()], criterion.reach(), add).unwrap();
+        likely.sort_unstable();
+        likely.dedup();
+        let mut found = Vec::new();
+        let atoms: Vec<[u32; 3]> = likely.iter().map(|[_, acceptor]| [0, 1, *acceptor]).collect();
+        criterion.find((cpu, lattice), row, &atoms, &mut found);
+        found
     }
 
     #[test]
-    fn candidates_are_all_acceptors_that_have_bonds() {
+    fn an_angle_equal_to_the_limit_counts_where_the_criterion_says_so() {
+        // right angles are exact
+        let open = Lattice::from_cell(&[[0.0; 3]; 3]).unwrap();
+        let at = |rule| {
+            let row = [[-1.0, 0.0, 0.0], [0.0; 3], [0.0, 2.0, 0.0]];
+            let found = bonds(Cpu::detect(), Criterion::new(rule, 3.0, 90.0), &open, &row);
+            found.first().map(|found| found.bond.angle)
+        };
+        assert_eq!([Rule::DistanceAngle, Rule::BakerHubbard].map(at), [None; 2]);
+        assert_eq!([Rule::Hydrogen, Rule::Heavy].map(at), [Some(90.0); 2]);
+        let straight = Criterion::new(Rule::Gromacs, 3.0, 0.0);
+        assert_eq!(bonds(Cpu::detect(), straight, &open, &[[-1.0, 0.0, 0.0], [0.0; 3], [2.0, 0.0, 0.0]]).len(), 1);
+    }
+
+    #[test]
+    fn bonds_are_those_of_each_acceptor_by_itself() {
         let lattice = Lattice::from_cell(&[[9.0, 0.0, 0.0], [2.0, 9.0, 0.0], [0.0, 3.0, 9.0]]).unwrap();
         let at = |i: u32| [0, 1, 2].map(|x| ((i * (7 + 4 * x) + 3 * x) % 97) as f32 * 0.0917);
-        let acceptors: Vec<[f32; 3]> = (0..103).map(at).collect();
-        let near: Vec<u32> = (0..103).filter(|i| i % 4 != 1).collect();
-        let [donor, hydrogen] = [[4.0_f32, 4.5, 5.0], [4.6, 5.2, 5.3]];
-        let apart = |from: [f32; 3], to: [f32; 3]| {
-            nearest(&lattice, std::array::from_fn(|x| f64::from(to[x]) - f64::from(from[x])))
+        let mut row = vec![[4.0_f32, 4.5, 5.0], [4.6, 5.2, 5.3]];
+        row.extend((0..103).map(at));
+        let vector = |from: u32, to: u32| {
+            let (from, to) = (row[from as usize], row[to as usize]);
+            lattice.nearest(std::array::from_fn(|x| f64::from(to[x]) - f64::from(from[x])))
         };
-        let to_donor = apart(hydrogen, donor);
-        for rule in [Rule::DistanceAngle, Rule::Gromacs, Rule::WernetNilsson, Rule::Heavy] {
-            for angle in [0.0, 20.0, 90.0, 150.0, 180.0] {
-                let criterion = Criterion::new(rule, 8.0, angle);
-                let lists = [Cpu::detect(), Cpu::baseline()].map(|cpu| {
-                    let mut found = Vec::new();
-                    let places = (&acceptors[..], &near[..]);
-                    criterion.candidates((cpu, &lattice), [&donor, &hydrogen], to_donor, places, &mut found);
-                    found
+        let length = |v: Vector| v.iter().map(|x| x * x).sum::<f64>().sqrt();
+        let degrees = |u: Vector, v: Vector| {
+            let along: f64 = u.iter().zip(v).map(|(u, v)| u * v).sum();
+            (along / length(u) / length(v)).acos().to_degrees()
+        };
+        let rules =
+            [Rule::DistanceAngle, Rule::Gromacs, Rule::BakerHubbard, Rule::WernetNilsson, Rule::Heavy, Rule::Hydrogen];
+        let mut n_found = 0;
+        for (rule, limit) in rules.into_iter().flat_map(|rule| [1.0, 20.0, 90.0, 150.0, 179.0].map(|x| (rule, x))) {
+            // the last one is beyond half of the cell
+            for distance in [2.5, 3.5, 6.0] {
+                let criterion = Criterion::new(rule, distance, limit);
+                let found = [Cpu::detect(), Cpu::baseline()].map(|cpu| bonds(cpu, criterion, &lattice, &row));
+                assert_eq!(found[0], found[1]);
+                let expected = (2..row.len() as u32).filter(|&acceptor| {
+                    let at_hydrogen = degrees(vector(1, 0), vector(1, acceptor));
+                    let at_donor = degrees(vector(0, 1), vector(0, acceptor));
+                    let (d_a, h_a) = (length(vector(0, acceptor)), length(vector(1, acceptor)));
+                    match rule {
+                        Rule::Gromacs => d_a <= distance && at_donor <= limit,
+                        Rule::WernetNilsson => d_a < distance - 0.00044 * at_donor * at_donor,
+                        Rule::DistanceAngle => d_a > 1.0 && d_a <= distance && at_hydrogen > limit,
+                        Rule::Heavy => d_a <= distance && at_hydrogen > limit,
+                        Rule::Hydrogen | Rule::BakerHubbard => h_a <= distance && at_hydrogen > limit,
+                    }
                 });
-                assert_eq!(lists[0], lists[1]);
-                for (place, acceptor) in (0..).zip(near.iter().map(|i| acceptors[*i as usize])) {
-                    let across = apart(donor, acceptor);
-                    let bond = criterion.bond(length(across), to_donor, || across, apart(hydrogen, acceptor));
-                    assert!(bond.is_none() || lists[0].contains(&place), "{rule:?}, {angle}, {place}");
+                let acceptors: Vec<u32> = found[0].iter().map(|found| found.acceptor).collect();
+                assert_eq!(acceptors, expected.collect::<Vec<_>>(), "{criterion:?}");
+                for FoundBond { acceptor, bond, .. } in &found[0] {
+                    let expected = [
+                        length(vector(0, *acceptor)),
+                        length(vector(1, *acceptor)),
+                        degrees(vector(1, 0), vector(1, *acceptor)),
+                    ];
+                    let numbers = [bond.donor_acceptor, bond.hydrogen_acceptor, bond.angle];
+                    for (number, expected) in numbers.into_iter().zip(expected) {
+                        assert!((number - expected).abs() < 1e-6, "{bond:?}, {expected}");
+                    }
                 }
+                n_found += acceptors.len();
             }
         }
+        assert!(n_found > 1000, "{n_found}");
     }
 }

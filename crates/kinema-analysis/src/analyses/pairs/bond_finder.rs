@@ -3,6 +3,8 @@
 //! The kernels of hydrogen bonds and of water bridges share it. Atoms are places in the row of positions of one atom
 //! set, which has all atoms that take part.
 
+use std::ops::Range;
+
 use kinema_core::Result;
 use kinema_core::frame::Lattice;
 use kinema_core::reduce::Frame;
@@ -12,7 +14,8 @@ use crate::arguments::{Argument, Arguments};
 use crate::changing::{ChangingGroup, GroupScratch};
 use crate::cpu::Cpu;
 use crate::geometry::CellList;
-use crate::geometry::hydrogen_bond::{Bond, Criterion, Rule, nearest};
+pub(super) use crate::geometry::hydrogen_bond::FoundBond;
+use crate::geometry::hydrogen_bond::{Criterion, Rule};
 
 /// Words of the argument `criterion`.
 const RULES: [(&str, Rule); 6] = [
@@ -42,6 +45,8 @@ pub(super) struct Donors {
     /// Where the hydrogens of each begin, and their number.
     first: Vec<u32>,
     hydrogens: Vec<u32>,
+    /// The donor of each of these.
+    of_hydrogens: Vec<u32>,
 }
 
 impl Donors {
@@ -50,18 +55,20 @@ impl Donors {
         self.heavy.clear();
         self.first.clear();
         self.hydrogens.clear();
+        self.of_hydrogens.clear();
         for [donor, hydrogen] in pairs {
             if self.heavy.last() != Some(&donor) {
                 self.heavy.push(donor);
                 self.first.push(self.hydrogens.len() as u32);
             }
             self.hydrogens.push(hydrogen);
+            self.of_hydrogens.push(donor);
         }
         self.first.push(self.hydrogens.len() as u32);
     }
 
     /// The places of a donor's hydrogens in `hydrogens`.
-    fn of(&self, donor: usize) -> std::ops::Range<usize> {
+    fn of(&self, donor: usize) -> Range<usize> {
         self.first[donor] as usize..self.first[donor + 1] as usize
     }
 }
@@ -213,22 +220,6 @@ fn ascending(places: &[u32]) -> Vec<u32> {
     sorted
 }
 
-/// A hydrogen bond; atoms are places.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct FoundBond {
-    pub(super) donor: u32,
-    pub(super) hydrogen: u32,
-    pub(super) acceptor: u32,
-    pub(super) bond: Bond,
-}
-
-impl FoundBond {
-    /// Its atoms: what bonds are sorted by.
-    pub(super) fn key(&self) -> [u32; 3] {
-        [self.donor, self.hydrogen, self.acceptor]
-    }
-}
-
 /// A worker's buffers.
 #[derive(Debug, Default)]
 pub(super) struct Finder {
@@ -238,8 +229,12 @@ pub(super) struct Finder {
     /// Pairs of donor and hydrogen of this frame.
     pairs: Vec<[u32; 2]>,
     donors: Donors,
-    /// Acceptors near a hydrogen that may be bonded to it.
-    candidates: Vec<u32>,
+    /// Numbers of pairs, and places of acceptors that may be bonded to them.
+    likely: Vec<[u32; 2]>,
+    /// Which of these are of each donor, or hydrogen.
+    ranges: Vec<Range<usize>>,
+    /// Their atoms, in order.
+    ordered: Vec<[u32; 3]>,
 }
 
 impl Finder {
@@ -280,48 +275,37 @@ impl Finder {
         let of_hydrogens = criterion.is_of_hydrogens();
         gather(row, if of_hydrogens { &self.donors.hydrogens } else { &self.donors.heavy }, &mut self.first);
         gather(row, acceptors, &mut self.second);
-        let Self { cells, first, second, donors, candidates, .. } = self;
-        let (cpu, positions) = (Cpu::detect(), second.as_chunks::<3>().0);
-        let mut test = |donor: u32, hydrogen: u32, near: &[u32], distances: &[f64]| {
-            let to_donor = between(lattice, row, hydrogen, donor);
-            let atoms = [&row[donor as usize], &row[hydrogen as usize]];
-            criterion.candidates((cpu, lattice), atoms, to_donor, (positions, near), candidates);
-            for &candidate in &*candidates {
-                let acceptor = acceptors[near[candidate as usize] as usize];
-                if acceptor == donor || acceptor == hydrogen {
-                    continue;
-                }
-                let across = || between(lattice, row, donor, acceptor);
-                let to_acceptor = between(lattice, row, hydrogen, acceptor);
-                if let Some(bond) = criterion.bond(distances[candidate as usize], to_donor, across, to_acceptor) {
-                    bonds.push(FoundBond { donor, hydrogen, acceptor, bond });
-                }
+        let Self { cells, first, second, donors, likely, ranges, ordered, .. } = self;
+        let cpu = Cpu::detect();
+        likely.clear();
+        ranges.clear();
+        ranges.resize(first.len() / 3, 0..0);
+        cells.visit_each(lattice, [first, second], criterion.reach(), |point, near| {
+            let (point, begin) = (point as usize, likely.len());
+            let pairs = if of_hydrogens { point..point + 1 } else { donors.of(point) };
+            for pair in pairs {
+                let atoms = [donors.of_hydrogens[pair], donors.hydrogens[pair]].map(|atom| &row[atom as usize]);
+                criterion.list_likely((cpu, lattice), (pair as u32, atoms), near, likely);
             }
-        };
-        let mut at = 0;
-        cells.neighbors_between(lattice, first, second, criterion.reach(), |point, near, distances| {
-            let point = point as usize;
-            if of_hydrogens {
-                while donors.of(at).end <= point {
-                    at += 1;
-                }
-                return test(donors.heavy[at], donors.hydrogens[point], near, distances);
-            }
-            for &hydrogen in &donors.hydrogens[donors.of(point)] {
-                test(donors.heavy[point], hydrogen, near, distances);
-            }
-        })
+            ranges[point] = begin..likely.len();
+        })?;
+        ordered.clear();
+        for range in ranges.drain(..) {
+            let here = &mut likely[range];
+            // places of acceptors ascend as their atoms do; a place is there twice if two of its images are near
+            here.sort_unstable();
+            let distinct = here.chunk_by(|one, other| one == other).map(|same| same[0]);
+            ordered.extend(distinct.map(|[pair, place]| {
+                let pair = pair as usize;
+                [donors.of_hydrogens[pair], donors.hydrogens[pair], acceptors[place as usize]]
+            }));
+        }
+        criterion.find((cpu, lattice), row, ordered, bonds);
+        Ok(())
     }
 }
 
 fn gather(row: &[[f32; 3]], places: &[u32], points: &mut Vec<f32>) {
     points.clear();
     points.extend(places.iter().flat_map(|place| row[*place as usize]));
-}
-
-/// From one atom to the nearest image of another.
-#[inline]
-fn between(lattice: &Lattice, row: &[[f32; 3]], from: u32, to: u32) -> [f64; 3] {
-    let (from, to) = (row[from as usize], row[to as usize]);
-    nearest(lattice, std::array::from_fn(|i| f64::from(to[i]) - f64::from(from[i])))
 }
