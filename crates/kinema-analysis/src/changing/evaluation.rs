@@ -149,10 +149,10 @@ impl Work<'_> {
     ) -> Result<()> {
         remove(wanted, reference);
         let GroupScratch { cells, points: [of_reference, points], numbers, near, .. } = &mut *self.scratch;
-        gather(self.positions, reference, of_reference, None);
+        gather(self.positions, reference, of_reference, numbers);
         for (cutoff, is_inside) in [(Some(outer), true), (inner, false)] {
             let Some(cutoff) = cutoff else { continue };
-            gather(self.positions, wanted, points, Some(numbers));
+            gather(self.positions, wanted, points, numbers);
             near.clear();
             near.resize(numbers.len(), false);
             if !(of_reference.is_empty() || points.is_empty()) {
@@ -255,15 +255,18 @@ fn remove(wanted: &mut [bool], set: &[bool]) {
 }
 
 /// Positions of a set, and their places.
-fn gather(positions: &[[f32; 3]], set: &[bool], found: &mut Vec<f32>, mut numbers: Option<&mut Vec<u32>>) {
-    found.clear();
-    if let Some(numbers) = &mut numbers {
-        numbers.clear();
+fn gather(positions: &[[f32; 3]], set: &[bool], found: &mut Vec<f32>, numbers: &mut Vec<u32>) {
+    let most = set.len().min(positions.len());
+    found.resize(3 * most, 0.0);
+    numbers.resize(most, 0);
+    let rows = found.as_chunks_mut::<3>().0;
+    let mut n = 0;
+    // each is written, and the next one over it if it is not of the set: no branch
+    for ((one, position), number) in set.iter().zip(positions).zip(0..) {
+        rows[n] = *position;
+        numbers[n] = number;
+        n += usize::from(*one);
     }
-    for ((_, position), number) in set.iter().zip(positions).zip(0..).filter(|((one, _), _)| **one) {
-        found.extend(position);
-        if let Some(numbers) = &mut numbers {
-            numbers.push(number);
-        }
-    }
+    found.truncate(3 * n);
+    numbers.truncate(n);
 }
