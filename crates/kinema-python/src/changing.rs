@@ -2,6 +2,7 @@
 
 use kinema_analysis::changing::{ChangingGroup, GroupScratch};
 use kinema_core::frame::lattice::Lattice;
+use kinema_core::reduce::all_finite;
 use kinema_core::{Error, ErrorKind, Result};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2, PyReadonlyArray3};
 use pyo3::prelude::*;
@@ -58,7 +59,8 @@ impl PyChangingGroup {
                 let edge =
                     |i: usize| std::array::from_fn(|x| if periodic[[row, i]] { cells[[row, i, x]] } else { 0.0 });
                 let (cell, positions) = (std::array::from_fn(edge), &values[row * width..][..width]);
-                if let Some(at) = positions.iter().position(|x| !x.is_finite()) {
+                if !all_finite(positions) {
+                    let at = positions.iter().position(|x| !x.is_finite()).unwrap_or_default();
                     let what = format!("position of atom {} (counted from 1) is not finite", atoms[at / 3] + 1);
                     return Err(Error::new(ErrorKind::Corrupt, what));
                 }

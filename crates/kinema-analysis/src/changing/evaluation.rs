@@ -46,8 +46,10 @@ pub(super) fn members<'a>(
     scratch: &'a mut GroupScratch,
 ) -> Result<&'a [u32]> {
     let mut work = Work { positions, lattice, cell, scratch: &mut *scratch };
-    let mut wanted = work.set(false);
-    candidates.iter().for_each(|&place| wanted[place as usize] = true);
+    let mut wanted = work.set(candidates.len() == positions.len());
+    if candidates.len() < positions.len() {
+        candidates.iter().for_each(|&place| wanted[place as usize] = true);
+    }
     work.narrow(expression, &mut wanted)?;
     scratch.members.clear();
     scratch.members.extend(candidates.iter().filter(|place| wanted[**place as usize]));
@@ -153,11 +155,8 @@ impl Work<'_> {
         for (cutoff, is_inside) in [(Some(outer), true), (inner, false)] {
             let Some(cutoff) = cutoff else { continue };
             gather(self.positions, wanted, points, numbers);
-            near.clear();
             near.resize(numbers.len(), false);
-            if !(of_reference.is_empty() || points.is_empty()) {
-                cells.any_within(self.lattice, of_reference, points, cutoff, near)?;
-            }
+            cells.any_within(self.lattice, of_reference, points, cutoff, near)?;
             numbers.iter().zip(&*near).for_each(|(&atom, &near)| wanted[atom as usize] = near == is_inside);
         }
         Ok(())

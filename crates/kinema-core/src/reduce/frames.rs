@@ -311,7 +311,7 @@ impl<'a> Frame<'a> {
 }
 
 /// Whether all values are finite.
-fn all_finite(values: &[f32]) -> bool {
+pub fn all_finite(values: &[f32]) -> bool {
     // a product with a value that is not finite is not zero, nor is a sum that has it; sums of lanes need not wait
     let (blocks, rest) = values.as_chunks::<32>();
     let mut lanes = [0.0; 32];

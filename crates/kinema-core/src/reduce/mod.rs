@@ -11,7 +11,7 @@ mod transform;
 mod values;
 
 pub use self::bound_kernel::BoundKernel;
-pub use self::frames::{AtomSets, Frame, Frames, Workspace};
+pub use self::frames::{AtomSets, Frame, Frames, Workspace, all_finite};
 pub use self::grouping::{GroupRows, Grouping};
 pub use self::kernel::{AnyKernel, AnyPartial, AnyScratch, Kernel, Needs};
 pub(crate) use self::leaf_partial::LeafPartial;

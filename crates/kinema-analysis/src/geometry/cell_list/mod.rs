@@ -197,9 +197,9 @@ impl CellList {
         Ok(())
     }
 
-    /// Calls `see` once with each point of `first`: its place, and the points of `second` near it, each image, in any
-    /// order: all that are at most `cutoff` away, and some that are little farther. Points come in any order. A point that
-    /// is in both sets is near itself, exactly at its place.
+    /// Calls `see` once with each point of `first` that has points of `second` near it: its place, and these, each image, in
+    /// any order: all that are at most `cutoff` away, and some that are little farther. Points come in any order; some that
+    /// have none come as well. A point that is in both sets is near itself, exactly at its place.
     /// Errors as [`CellList::between`].
     pub(crate) fn visit_each(
         &mut self,
@@ -211,21 +211,14 @@ impl CellList {
         if first.is_empty() || second.is_empty() {
             return Ok(());
         }
-        let cpu = self.cpu();
-        self.grid.set(lattice, cutoff, [first, second], Cells::Vicinities)?;
-        self.stencil.set(&self.grid, false);
         let homes = if first == second {
-            self.second.sort(cpu, &self.grid, second, None)?;
+            self.sort_one(lattice, second, cutoff)?;
             Homes::Both
         } else {
-            self.first.sort(cpu, &self.grid, first, None)?;
-            let is_larger = first.len() < second.len() / MUCH_LARGER;
-            if is_larger {
-                self.stencil.mark_near(&self.grid, &self.first, &mut self.near_cells);
-            }
-            self.second.sort(cpu, &self.grid, second, is_larger.then_some(&self.near_cells))?;
+            self.sort_both(lattice, [first, second], cutoff, Cells::Vicinities)?;
             Homes::First
         };
+        let cpu = self.cpu();
         let (homes, others) = homes.of(&self.first, &self.second);
         let limit = bounds::most(&self.grid, cutoff);
         let scan = Scan { cpu, grid: &self.grid, homes, others, cutoff, limit };
@@ -294,12 +287,17 @@ impl CellList {
         only_higher: bool,
         see: impl FnMut(u32, &[u32], &[f64]),
     ) -> Result<()> {
-        self.grid.set(lattice, cutoff, [points, &[]], Cells::Vicinities)?;
-        self.second.sort(self.cpu(), &self.grid, points, None)?;
-        self.stencil.set(&self.grid, false);
+        self.sort_one(lattice, points, cutoff)?;
         self.order(cutoff, Homes::Both, [points.len() / 3; 2], only_higher);
         self.ordered.visit(see);
         Ok(())
+    }
+
+    /// Sorts a set that is compared with itself, as the second one.
+    fn sort_one(&mut self, lattice: &Lattice, points: &[f32], cutoff: f64) -> Result<()> {
+        self.grid.set(lattice, cutoff, [points, &[]], Cells::Vicinities)?;
+        self.stencil.set(&self.grid, false);
+        self.second.sort(self.cpu(), &self.grid, points, None)
     }
 
     /// Sorts two sets, of a much larger one only the points in cells near the other.
