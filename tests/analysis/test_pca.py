@@ -127,6 +127,28 @@ def test_components_are_those_of_scikit_learn(adk: kn.Trajectory) -> None:
         np.testing.assert_allclose(found.results.projections * signs, theirs.transform(rows)[:, :2], atol=1e-8)
 
 
+def test_frames_are_projected_and_put_back(adk: kn.Trajectory) -> None:
+    from MDAnalysis.analysis.pca import PCA
+
+    atoms, projected = "name CA and resid 1:30", kn.transforms.function
+    found = kn.analysis.PCA(adk, atoms, n_components=6).run()
+    universe = MDAnalysis.Universe(datafiles.PSF, datafiles.DCD)
+    theirs, group = PCA(universe, atoms, n_components=6).run(), universe.select_atoms(atoms)
+    for components in (None, 2, [0, 3]):
+        project = found.project_single_frame(components)
+        of_kinema = adk.with_transform(projected(project, atoms)).read([40], select=atoms)[0]
+        theirs.project_single_frame(components)(universe.trajectory[40])
+        np.testing.assert_allclose(of_kinema, group.positions, atol=1e-3)
+        # a group of MDAnalysis
+        universe.trajectory[40]
+        np.testing.assert_allclose(project(group).positions, of_kinema, atol=1e-4)
+    # weighted as in the PCA: the variance along the component stays
+    weighted = kn.analysis.PCA(adk, atoms, weights="mass", n_components=4).run()
+    moved = adk.with_transform(projected(weighted.project_single_frame(1), atoms))
+    again = kn.analysis.PCA(moved, atoms, weights="mass", n_components=1).run()
+    np.testing.assert_allclose(again.results.variance[0], weighted.results.variance[1], rtol=1e-5)
+
+
 @pytest.mark.parametrize("scale", ["none", "std"])
 def test_components_of_features(adk: kn.Trajectory, scale: str) -> None:
     found = kn.analysis.PCA(angles_and_distances(adk, scale=scale), n_components=3, projections=3).run()
@@ -243,8 +265,16 @@ def test_what_cannot_be_done_is_refused(adk: kn.Trajectory) -> None:
         kn.analysis.PCA(adk, np.array([5, 3]))
     with pytest.raises(kn.ArgumentError, match=r"mean must be \(214, 3\)"):
         kn.analysis.PCA(adk, "name CA", mean=np.zeros((3, 3)))
-    with pytest.raises(kn.ArgumentError, match="call run"):
-        kn.analysis.PCA(adk, "name CA").transform()
+    with pytest.raises(kn.ArgumentError, match="20 frames have 19 components; give fewer, or more frames"):
+        kn.analysis.PCA(adk, "name CA", n_components=20).run(stop=20)
+    for call in ("transform", "project_single_frame"):
+        with pytest.raises(kn.ArgumentError, match="call run"):
+            getattr(kn.analysis.PCA(adk, "name CA"), call)()
+    few = kn.analysis.PCA(adk, "name CA", n_components=3).run(stop=5)
+    with pytest.raises(kn.ArgumentError, match="components are from 0 to 2, found 3"):
+        few.project_single_frame(3)
+    with pytest.raises(kn.ArgumentError, match="positions of 3341 x 3, expected 214 x 3"):
+        few.project_single_frame()(next(iter(adk)))
     with pytest.raises(kn.ArgumentError, match="expected as many"):
         rmsip(np.ones((3, 2)), np.ones((6, 2)))
     with pytest.raises(kn.ArgumentError, match="expected as many"):

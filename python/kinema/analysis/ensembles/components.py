@@ -2,16 +2,42 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kinema.base.errors import ArgumentError
+from kinema.model.frame import Frame
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["cosine_content", "cumulative_overlap", "rmsip"]
+
+
+class InverseProjection:
+    """A function that replaces positions of a frame by the mean and the motion along some components."""
+
+    def __init__(
+        self, mean: NDArray[np.float64], components: NDArray[np.float64], scale: NDArray[np.float64] | None
+    ) -> None:
+        self.mean, self.components, self.scale = mean, components, scale
+
+    def __call__(self, frame: Any) -> Any:
+        positions = np.asarray(frame.positions, np.float64)
+        if positions.shape != self.mean.shape:
+            found = " x ".join(map(str, positions.shape))
+            raise ArgumentError(f"the frame has positions of {found}, expected {len(self.mean)} x 3, as the PCA has")
+        apart = (positions - self.mean).ravel()
+        scale = 1.0 if self.scale is None else self.scale
+        along = self.components.T @ (apart * scale)
+        moved = self.mean + (self.components @ along / scale).reshape(-1, 3)
+        if isinstance(frame, Frame):
+            return replace(frame, positions=moved)
+        frame.positions = moved
+        return frame
+
 
 # of that many coordinates on, few components are found without the others
 _MANY_COORDINATES = 1500

@@ -9,7 +9,7 @@ H. J. C. Berendsen, Proteins 17, 412 (1993); as in MDAnalysis.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
@@ -33,6 +33,7 @@ from kinema.analysis.declaration import (
 )
 from kinema.analysis.declared import DeclaredAnalysis
 from kinema.analysis.ensembles.components import (
+    InverseProjection,
     cosine_content,
     cumulative_overlap,
     eigenvectors,
@@ -232,6 +233,11 @@ class PCA(TakesFeatures, AlignedAnalysis):
     def _passes(self, frames: FrameSelection) -> Passes:
         if len(frames) < 2:
             raise ArgumentError(f"a PCA needs at least two frames, found {len(frames)}")
+        if (self._n_components or 0) >= len(frames):
+            raise ArgumentError(
+                f"n_components={self._n_components}: {len(frames)} frames have {len(frames) - 1} components; "
+                "give fewer, or more frames"
+            )
         self._scale = None if self._weights is None else np.repeat(np.sqrt(self._weights / self._weights.mean()), 3)
         if self._features:
             return (yield from self._passes_of_features(self._features, frames))
@@ -314,19 +320,50 @@ class PCA(TakesFeatures, AlignedAnalysis):
 
         Frames are superposed as they were in `run`; `options` are those of `run`. Raises ArgumentError before `run`.
         """
-        if not self.results:
-            raise ArgumentError("PCA has no components yet; call run() first")
+        self._need_components()
         found = _Projections(self, n_components).run(start, stop, step, frames, **options)
         values: NDArray[np.float64] = np.asarray(found.results.values)
         return values
 
+    def project_single_frame(self, components: int | Sequence[int] | None = None) -> InverseProjection:
+        """A function that leaves of a frame's motion the part along some components, from 0; None: all that are kept.
+
+        It takes a frame of the selected atoms, superposed as in `run`, replaces its `positions`, (atoms, 3) in
+        angstrom, by `mean + sum_k (r - mean).c_k c_k`, and returns it: for `kn.transforms.function`, and for groups of
+        MDAnalysis. MDAnalysis' `group` and `anchor`, which move other atoms along, do not exist. Raises ArgumentError
+        before `run` and for features.
+
+        Examples
+        --------
+        >>> pca = kn.analysis.PCA(traj, select="name CA", align="average").run()
+        >>> essential = kn.transforms.function(pca.project_single_frame([0, 1]), "name CA")
+        >>> moved = traj.with_transform(kn.transforms.superpose("name CA"), essential)
+        """
+        self._need_positions("a projected frame is made of")
+        chosen = slice(None) if components is None else np.atleast_1d(components)
+        try:
+            vectors = self.results.p_components[:, chosen]
+        except IndexError:
+            most = self.results.p_components.shape[1]
+            raise ArgumentError(f"components are from 0 to {most - 1}, found {components}") from None
+        return InverseProjection(self.mean, vectors, self._scale)
+
+    def _need_components(self) -> None:
+        if not self.results:
+            raise ArgumentError("PCA has no components yet; call run() first")
+
+    def _need_positions(self, what: str) -> None:
+        self._need_components()
+        if self._features:
+            raise ArgumentError(f"{what} positions, and these are components of features")
+
     def structures_along(self, component: int, amplitudes: NDArray[np.floating]) -> NDArray[np.float64]:
         """Structures `mean + amplitude * component`: (amplitudes, atoms, 3) float64, angstrom; components from 0.
 
-        The extremes of a motion are those at the least and the greatest projection. Raises ArgumentError for features.
+        The extremes of a motion are those at the least and the greatest projection. Raises ArgumentError before `run`
+        and for features.
         """
-        if self._features:
-            raise ArgumentError("structures along components are of positions, and these are components of features")
+        self._need_positions("structures along components are of")
         direction = self.results.p_components[:, component]
         if self._scale is not None:
             direction = direction / self._scale
@@ -357,8 +394,7 @@ class PCA(TakesFeatures, AlignedAnalysis):
         from kinema.formats.writer_choice import format_of, options_of
         from kinema.storage.output_checks import check_not_input
 
-        if not self.results:
-            raise ArgumentError("PCA has no components yet; call run() first")
+        self._need_positions("structures along components are of")
         check_not_input(path, *self.trajectory.paths, *self.other_files)
         if not 0 <= component < len(self.results.variance):
             raise ArgumentError(f"component must be from 0 to {len(self.results.variance) - 1}, found {component}")
