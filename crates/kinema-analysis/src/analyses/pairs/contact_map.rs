@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use kinema_core::Result;
-use kinema_core::reduce::{Frame, Needs, ResultArray};
+use kinema_core::reduce::{Frame, Frames, Needs, ResultArray};
 
 use super::residue_contacts::{Residues, example_ends};
 use crate::analyses::sum_per_frame::{SumPerFrame, Sums};
@@ -60,8 +60,47 @@ pub struct PairSums {
     distances: Vec<u64>,
 }
 
+impl PairSums {
+    /// The sums of `n` pairs.
+    fn of(&mut self, n: usize) -> ContactSums<'_> {
+        self.counts.resize(n, 0);
+        self.distances.resize(n, 0);
+        ContactSums { counts: &mut self.counts, distances: &mut self.distances }
+    }
+}
+
 fn add_all(left: &mut [u64], right: &[u64]) {
     left.iter_mut().zip(right).for_each(|(left, right)| *left = left.wrapping_add(*right));
+}
+
+/// Frames of which a few pairs are added together.
+const AT_A_TIME: usize = 8;
+
+impl ContactMap {
+    /// Adds frames without a cell, if [`PairRuns::add_together`] can; returns whether they were added.
+    fn add_together(
+        &self,
+        frames: &[Frame<'_>],
+        scratch: &mut RunScratch,
+        sum: &mut PairSums,
+        rows: &mut [f64],
+    ) -> Result<bool> {
+        let Some(runs) = &self.runs else { return Ok(false) };
+        for frame in frames {
+            if !self.residues.lattice(frame).map_err(|error| error.with_frame(frame.number))?.is_open() {
+                return Ok(false);
+            }
+        }
+        let mut sums = sum.of(self.pairs.len());
+        let (positions, mut contacts) = (frames.iter().map(|frame| frame.positions(0)), [0; AT_A_TIME]);
+        let positions: Vec<&[f32]> = positions.collect();
+        let contacts = &mut contacts[..positions.len()];
+        let is_added = runs.add_together(self.residues.cpu, &positions, self.cutoff, scratch, (&mut sums, contacts));
+        if is_added {
+            rows.iter_mut().zip(contacts).for_each(|(row, contacts)| *row = *contacts as f64);
+        }
+        Ok(is_added)
+    }
 }
 
 impl SumPerFrame for ContactMap {
@@ -93,10 +132,8 @@ impl SumPerFrame for ContactMap {
         row: &mut [f64],
     ) -> Result<()> {
         let (Residues { cpu, groups, .. }, n) = (&self.residues, self.pairs.len());
-        sum.counts.resize(n, 0);
-        sum.distances.resize(n, 0);
+        let mut sums = sum.of(n);
         if let Some(runs) = &self.runs {
-            let mut sums = ContactSums { counts: &mut sum.counts, distances: &mut sum.distances };
             return self.residues.see(frame, |atoms, lattice| {
                 let contacts = runs.add(*cpu, (atoms, lattice), self.cutoff, of_runs, &mut sums)?;
                 row[0] = contacts.unwrap_or_default() as f64;
@@ -108,7 +145,7 @@ impl SumPerFrame for ContactMap {
             least_distances(*cpu, (groups, atoms), &self.pairs, lattice, scratch, distances)
         })?;
         let mut n_contacts = 0_u64;
-        for ((distance, count), total) in distances.iter().zip(&mut sum.counts).zip(&mut sum.distances) {
+        for ((distance, count), total) in distances.iter().zip(sums.counts).zip(sums.distances) {
             let contact = u64::from(*distance <= self.cutoff);
             n_contacts += contact;
             *count += contact;
@@ -116,6 +153,25 @@ impl SumPerFrame for ContactMap {
             *total = total.wrapping_add((distance * PARTS + 0.5) as u64);
         }
         row[0] = n_contacts as f64;
+        Ok(())
+    }
+
+    fn add_all(
+        &self,
+        frames: &Frames<'_>,
+        scratch: &mut Self::Scratch,
+        sum: &mut PairSums,
+        rows: &mut [f64],
+    ) -> Result<()> {
+        let all: Vec<Frame<'_>> = frames.iter().collect();
+        for (frames, rows) in all.chunks(AT_A_TIME).zip(rows.chunks_mut(AT_A_TIME)) {
+            if self.add_together(frames, &mut scratch.1, sum, rows)? {
+                continue;
+            }
+            for (frame, row) in frames.iter().zip(rows.chunks_mut(1)) {
+                self.add(frame, scratch, sum, row).map_err(|error| error.with_frame(frame.number))?;
+            }
+        }
         Ok(())
     }
 
