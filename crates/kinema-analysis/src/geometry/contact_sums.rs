@@ -15,6 +15,10 @@ use crate::lanes::Quad;
 
 /// Parts of an angstrom in which distances add up: 10^8 frames of 10^3 angstrom fit into 64 bits.
 pub const PARTS: f64 = (1 << 24) as f64;
+/// A contact in a sum of distances and contacts: distances of [`MOST_TOGETHER`] frames, each below 2^13 angstrom, are less.
+pub const COUNT: u64 = 1 << 48;
+/// Frames of such a sum.
+pub const MOST_TOGETHER: u64 = 1 << 10;
 /// Added to a number of parts, it rounds to a whole one, which the last bits then hold.
 const WHOLE: f64 = (1_u64 << 52) as f64;
 /// Places after the last point: eight are read from each place.
@@ -99,10 +103,6 @@ impl PairRuns {
         if !near && !row.iter().all(|x| x.is_finite()) {
             return Ok(None);
         }
-        let mut contacts = [0];
-        if lattice.is_open() && self.add_together(cpu, &[row], cutoff, scratch, (sums, &mut contacts)) {
-            return Ok(Some(contacts[0]));
-        }
         self.place(&[row], 1.0, &mut scratch.placed);
         Ok(Some(dispatch!(
             cpu,
@@ -119,14 +119,15 @@ impl PairRuns {
     }
 
     /// The same of frames without a cell, whose numbers of contacts are added to `contacts`: a few pairs of all frames at a
-    /// time. Returns false, and adds nothing, if this processor or these positions require frame by frame.
+    /// time. Returns false, and adds nothing, if this processor or these positions require frame by frame. Sums, of at most
+    /// [`MOST_TOGETHER`] frames, hold the distance, and [`COUNT`] for each contact.
     pub fn add_together(
         &self,
         cpu: Cpu,
         rows: &[&[f32]],
         cutoff: f64,
         scratch: &mut RunScratch,
-        (sums, contacts): (&mut ContactSums<'_>, &mut [u64]),
+        (sums, contacts): (&mut [u64], &mut [u64]),
     ) -> bool {
         #[cfg(target_arch = "x86_64")]
         {
@@ -234,11 +235,10 @@ mod wider {
         __m512d, __m512i, _CMP_LT_OQ, _mm512_add_epi64, _mm512_castpd_si512, _mm512_fmadd_pd, _mm512_fnmadd_pd,
         _mm512_loadu_pd, _mm512_loadu_si512, _mm512_mask_add_epi64, _mm512_mask_cmp_pd_mask, _mm512_mask_storeu_epi64,
         _mm512_maskz_loadu_epi64, _mm512_mul_pd, _mm512_rsqrt14_pd, _mm512_set1_epi64, _mm512_set1_pd,
-        _mm512_setzero_si512, _mm512_srli_epi64, _mm512_storeu_pd, _mm512_sub_pd, _mm512_test_epi64_mask,
-        _mm512_testn_epi64_mask,
+        _mm512_srli_epi64, _mm512_storeu_pd, _mm512_sub_pd, _mm512_testn_epi64_mask,
     };
 
-    use super::{ContactSums, MORE, PARTS, parts};
+    use super::{COUNT, MORE, PARTS, parts};
 
     const LANES: usize = 8;
     /// Its square is added to each, as zero has no inverse; no other square of single precision changes. Angstrom.
@@ -259,14 +259,13 @@ mod wider {
         runs: &[[usize; 3]],
         beyond: f64,
         (placed, stride): (&[Vec<f64>; 3], usize),
-        sums: &mut ContactSums<'_>,
+        mut sums: &mut [u64],
         contacts: &mut [u64],
     ) {
-        let mut at = 0;
         for &[first, start, n] in runs {
-            let (counts, totals) = (&mut sums.counts[at..at + n], &mut sums.distances[at..at + n]);
-            add_run(placed, [stride, first, start], beyond, (counts, totals), contacts);
-            at += n;
+            let (of_run, others) = sums.split_at_mut(n);
+            add_run(placed, [stride, first, start], beyond, of_run, contacts);
+            sums = others;
         }
     }
 
@@ -277,11 +276,11 @@ mod wider {
         placed: &[Vec<f64>; 3],
         [stride, first, start]: [usize; 3],
         beyond: f64,
-        (counts, totals): (&mut [u64], &mut [u64]),
+        sums: &mut [u64],
         contacts: &mut [u64],
     ) {
-        let n = counts.len();
-        assert!(totals.len() == n && first < stride && start + n + MORE <= stride, "a place for each point");
+        let n = sums.len();
+        assert!(first < stride && start + n + MORE <= stride, "a place for each point");
         assert!(placed.iter().all(|column| column.len() >= stride * contacts.len()), "places in each frame");
         let [x, y, z] = placed.each_ref().map(|column| column.as_ptr());
         let (least, beyond) = (_mm512_set1_pd(NEAREST * NEAREST * PARTS * PARTS), _mm512_set1_pd(beyond));
@@ -289,7 +288,9 @@ mod wider {
         let sure = _mm512_set1_epi64((1 << BITS) - 4);
         for at in (0..n).step_by(LANES) {
             let lanes = if n - at < LANES { (1 << (n - at)) - 1 } else { u8::MAX };
-            let (mut total, mut count) = (none, _mm512_setzero_si512());
+            // SAFETY: only the lanes of the run are read, which lie within its sums.
+            let mut sum =
+                _mm512_add_epi64(none, unsafe { _mm512_maskz_loadu_epi64(lanes, sums.as_ptr().add(at).cast()) });
             for (frame, contacts) in contacts.iter_mut().enumerate() {
                 let (from, to) = (frame * stride + first, frame * stride + start + at);
                 // SAFETY: the eight places from `to` on are at most `MORE` beyond the `n` of the run: within the stride of
@@ -307,23 +308,13 @@ mod wider {
                 if _mm512_testn_epi64_mask(scaled, sure) != 0 {
                     parts = exactly(square);
                 }
-                total = _mm512_add_epi64(total, parts);
+                sum = _mm512_add_epi64(sum, parts);
                 let near = _mm512_mask_cmp_pd_mask::<_CMP_LT_OQ>(lanes, square, beyond);
-                count = _mm512_mask_add_epi64(count, near, count, _mm512_set1_epi64(1));
+                sum = _mm512_mask_add_epi64(sum, near, sum, _mm512_set1_epi64(COUNT.cast_signed()));
                 *contacts += u64::from(near.count_ones());
             }
-            // SAFETY: only the lanes of the run are read and written, which lie within slices of its length.
-            unsafe {
-                let to = totals.as_mut_ptr().add(at).cast();
-                let sum = _mm512_add_epi64(_mm512_maskz_loadu_epi64(lanes, to), total);
-                _mm512_mask_storeu_epi64(to, lanes, sum);
-                let near = _mm512_test_epi64_mask(count, count);
-                if near != 0 {
-                    let to = counts.as_mut_ptr().add(at).cast();
-                    let sum = _mm512_add_epi64(_mm512_maskz_loadu_epi64(near, to), count);
-                    _mm512_mask_storeu_epi64(to, near, sum);
-                }
-            }
+            // SAFETY: only the lanes of the run are written, which lie within its sums.
+            unsafe { _mm512_mask_storeu_epi64(sums.as_mut_ptr().add(at).cast(), lanes, sum) };
         }
     }
 
@@ -412,23 +403,21 @@ mod tests {
         let pairs: Vec<[u32; 2]> = (0..N).flat_map(|i| (i + 1..N).map(move |j| [i, j])).collect();
         let runs = PairRuns::new((0..N).rev().collect(), &pairs);
         let (cpu, open, mut scratch) = (Cpu::detect(), Lattice::open(), RunScratch::default());
-        let zeros = || (vec![0; pairs.len()], vec![0; pairs.len()]);
-        let ((mut counts, mut distances), mut contacts) = (zeros(), [0; 5]);
-        let mut sums = ContactSums { counts: &mut counts, distances: &mut distances };
+        let (mut sums, mut contacts) = (vec![0; pairs.len()], [0; 5]);
         let is_added = runs.add_together(cpu, &rows, 7.0, &mut scratch, (&mut sums, &mut contacts));
         assert_eq!(is_added, cpu.is_wider());
         if is_added {
-            let (mut one_counts, mut one_distances) = zeros();
-            let mut sums = ContactSums { counts: &mut one_counts, distances: &mut one_distances };
+            let (mut counts, mut distances) = (vec![0; pairs.len()], vec![0; pairs.len()]);
+            let mut one_by_one = ContactSums { counts: &mut counts, distances: &mut distances };
             for (row, contacts) in rows.iter().zip(contacts) {
-                let found = runs.add(cpu.narrower(), (row, &open), 7.0, &mut scratch, &mut sums).unwrap();
+                let found = runs.add(cpu.narrower(), (row, &open), 7.0, &mut scratch, &mut one_by_one).unwrap();
                 assert_eq!(found, Some(contacts));
             }
-            assert_eq!((&counts, distances), (&one_counts, one_distances));
+            let expected = counts.iter().zip(distances).map(|(count, distance)| COUNT * count + distance);
+            assert_eq!(sums, expected.collect::<Vec<_>>());
         }
         // frames that are far, not finite, or that lack an atom are not for it
         for row in [&[2100.0; 63][..], &[f32::NAN; 63], &[0.0; 60]] {
-            let mut sums = ContactSums { counts: &mut counts, distances: &mut vec![0; pairs.len()] };
             assert!(!runs.add_together(cpu, &[rows[0], row], 7.0, &mut scratch, (&mut sums, &mut [0; 2])));
         }
     }
@@ -457,7 +446,7 @@ mod tests {
                 [middle, middle.next_up(), middle.next_down(), middle * (1.0 + 1e-13), parts / PARTS, 0.0][i % 6]
             };
             let (x, zeros): (Vec<f64>, _) = ((0..n).map(place).chain([0.0; MORE]).collect(), vec![0.0; n + MORE]);
-            let (mut counts, mut totals) = (vec![2; n], vec![3; n]);
+            let mut sums = vec![2 * COUNT + 3; n];
             let beyond = square_beyond(8.0) * PARTS * PARTS;
             let in_parts: Vec<f64> = x.iter().map(|x| x * PARTS).collect();
             let roots: Vec<f64> = x.iter().map(|x| (x * x).sqrt()).collect();
@@ -465,7 +454,8 @@ mod tests {
             let (places, mut found) = ([n + MORE, n, 0], [0]);
             let placed = [zeros.clone(), in_parts, zeros];
             // SAFETY: AVX-512 has been found on this processor.
-            unsafe { wider::add_run(&placed, places, beyond, (&mut counts, &mut totals), &mut found) };
+            unsafe { wider::add_run(&placed, places, beyond, &mut sums, &mut found) };
+            let (counts, totals): (Vec<u64>, Vec<u64>) = sums.iter().map(|sum| (sum / COUNT, sum % COUNT)).unzip();
             assert_eq!(totals, roots[..n].iter().map(|root| 3 + parts(*root, true)).collect::<Vec<_>>());
             assert_eq!(counts, roots[..n].iter().map(|root| 2 + u64::from(*root <= 8.0)).collect::<Vec<_>>());
             assert_eq!(found[0] + 2 * n as u64, counts.iter().sum());
