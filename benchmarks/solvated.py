@@ -38,6 +38,13 @@ def ours(analysis, n_frames: int) -> tuple[float, float]:
     return run, cpu_ms(lambda: read.run(runner="serial"), n_frames)
 
 
+def decoding(analysis, n_frames: int) -> float:
+    """CPU time of reading and decoding the atoms of an analysis: a run of a small analysis, less what one more adds."""
+    few, many = ([_reading(analysis) for _ in range(n)] for n in (1, 2))
+    one, two = (cpu_ms(lambda some=some: kn.run(some, runner="serial"), n_frames, 7) for some in (few, many))
+    return 2 * one - two
+
+
 def wall_ms(call, n_frames: int, times: int = 3) -> float:
     """The least wall time of a call, ms a frame."""
     found = []

@@ -48,6 +48,18 @@ impl Cpu {
     }
 }
 
+/// Asks for the cache line of an address, which may be any, and which is not read.
+#[inline(always)]
+pub(crate) fn prefetch<T>(address: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: SSE is part of the target; a prefetch of an address that is not mapped does nothing.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
 /// Compiles one `#[inline(always)]` body, generic over its `Quad`, twice and calls the build that `cpu` names.
 ///
 /// `dispatch!(cpu, Output, body, (a: A = x, b: B = y))` is an expression of type `Output`.

@@ -37,6 +37,22 @@ pub trait SumPerFrame: Send + Sync + 'static {
     /// # Errors
     /// `Corrupt` for values that it cannot use: [`Frame::not_finite`].
     fn add(&self, frame: &Frame<'_>, scratch: &mut Self::Scratch, sum: &mut Self::Sum, row: &mut [f64]) -> Result<()>;
+    /// Adds frames, and computes a row of each; rows are zero before. By default one after the other.
+    ///
+    /// # Errors
+    /// As [`SumPerFrame::add`], with the frame.
+    fn add_all(
+        &self,
+        frames: &Frames<'_>,
+        scratch: &mut Self::Scratch,
+        sum: &mut Self::Sum,
+        rows: &mut [f64],
+    ) -> Result<()> {
+        for (frame, row) in frames.iter().zip(rows.chunks_mut(self.width())) {
+            self.add(&frame, scratch, sum, row).map_err(|error| error.with_frame(frame.number))?;
+        }
+        Ok(())
+    }
     /// Adds the sums of other frames.
     fn merge(&self, left: &mut Self::Sum, right: Self::Sum);
     /// Results of the sums, beside "time" and "values" of the rows.
@@ -104,13 +120,8 @@ impl<Q: SumPerFrame> Kernel for Sums<Q> {
     }
 
     fn accumulate(&self, partial: &mut Self::Partial, frames: &Frames<'_>, scratch: &mut Q::Scratch) -> Result<()> {
-        let width = self.0.width();
-        let values = partial.rows.extend(frames.stamps(), width);
-        for (i, frame) in frames.iter().enumerate() {
-            let row = &mut values[i * width..][..width];
-            self.0.add(&frame, scratch, &mut partial.sum, row).map_err(|error| error.with_frame(frame.number))?;
-        }
-        Ok(())
+        let values = partial.rows.extend(frames.stamps(), self.0.width());
+        self.0.add_all(frames, scratch, &mut partial.sum, values)
     }
 
     fn merge(&self, left: &mut Self::Partial, right: Self::Partial) -> Result<()> {

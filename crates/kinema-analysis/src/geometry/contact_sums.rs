@@ -15,8 +15,14 @@ use crate::lanes::Quad;
 
 /// Parts of an angstrom in which distances add up: 10^8 frames of 10^3 angstrom fit into 64 bits.
 pub const PARTS: f64 = (1 << 24) as f64;
+/// A contact in a sum of distances and contacts: distances of [`MOST_TOGETHER`] frames, each below 2^13 angstrom, are less.
+pub const COUNT: u64 = 1 << 48;
+/// Frames of such a sum.
+pub const MOST_TOGETHER: u64 = 1 << 10;
 /// Added to a number of parts, it rounds to a whole one, which the last bits then hold.
 const WHOLE: f64 = (1_u64 << 52) as f64;
+/// Places after the last point: eight are read from each place.
+const MORE: usize = 7;
 /// Coordinates below it, angstrom, have distances of less than 2^52 parts.
 const NEAR: f32 = (1 << 25) as f32;
 /// Coordinates below it, angstrom, have distances of less than 2^13 angstrom, which AVX-512 adds.
@@ -46,7 +52,7 @@ pub struct ContactSums<'a> {
 /// Buffers of one worker.
 #[derive(Debug, Default)]
 pub struct RunScratch {
-    /// x, y and z of all points, and some more that are zero.
+    /// x, y and z of all points, and some more that are zero; frame by frame. Angstrom, or parts of one.
     placed: [Vec<f64>; 3],
     distances: Vec<[f64; 4]>,
 }
@@ -97,12 +103,7 @@ impl PairRuns {
         if !near && !row.iter().all(|x| x.is_finite()) {
             return Ok(None);
         }
-        self.place(row, &mut scratch.placed);
-        #[cfg(target_arch = "x86_64")]
-        if cpu.is_wider() && lattice.is_open() && cutoff > wider::NEAREST && row.iter().all(|x| x.abs() < NEARER) {
-            // SAFETY: `is_wider` is true only if `Cpu::detect` has found AVX-512 on this processor.
-            return Ok(Some(unsafe { wider::add(&self.runs, square_beyond(cutoff), &scratch.placed, sums) }));
-        }
+        self.place(&[row], 1.0, &mut scratch.placed);
         Ok(Some(dispatch!(
             cpu,
             u64,
@@ -117,12 +118,54 @@ impl PairRuns {
         )))
     }
 
-    fn place(&self, row: &[f32], placed: &mut [Vec<f64>; 3]) {
+    /// The same of frames without a cell, whose numbers of contacts are added to `contacts`: a few pairs of all frames at a
+    /// time. Returns false, and adds nothing, if this processor or these positions require frame by frame. Sums, of at most
+    /// [`MOST_TOGETHER`] frames, hold the distance, and [`COUNT`] for each contact.
+    pub fn add_together(
+        &self,
+        cpu: Cpu,
+        rows: &[&[f32]],
+        cutoff: f64,
+        scratch: &mut RunScratch,
+        (sums, contacts): (&mut [u64], &mut [u64]),
+    ) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        {
+            let near = |row: &&[f32]| row.iter().fold(true, |near, x| near & (x.abs() < NEARER));
+            let are_whole = rows.iter().all(|row| row.len() / 3 >= self.reach) && contacts.len() == rows.len();
+            if cpu.is_wider() && cutoff > wider::NEAREST && are_whole && rows.iter().all(near) {
+                self.place(rows, PARTS, &mut scratch.placed);
+                let stride = self.points.len() + MORE;
+                // SAFETY: `is_wider` is true only if `Cpu::detect` has found AVX-512 on this processor.
+                unsafe {
+                    wider::add(
+                        &self.runs,
+                        square_beyond(cutoff) * PARTS * PARTS,
+                        (&scratch.placed, stride),
+                        sums,
+                        contacts,
+                    )
+                };
+                return true;
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = (cpu, rows, cutoff, scratch, sums, contacts);
+        false
+    }
+
+    /// Writes the coordinates of the points of each frame times a power of two, and [`MORE`] zeros.
+    fn place(&self, rows: &[&[f32]], factor: f64, placed: &mut [Vec<f64>; 3]) {
+        let stride = self.points.len() + MORE;
         for (c, to) in placed.iter_mut().enumerate() {
-            to.clear();
-            to.extend(self.points.iter().map(|atom| f64::from(row[*atom as usize * 3 + c])));
-            // four are read from the last one on
-            to.extend([0.0; 3]);
+            to.resize(rows.len() * stride, 0.0);
+            for (row, to) in rows.iter().zip(to.chunks_exact_mut(stride)) {
+                let (to, zeros) = to.split_at_mut(self.points.len());
+                for (atom, to) in self.points.iter().zip(to) {
+                    *to = factor * f64::from(row[*atom as usize * 3 + c]);
+                }
+                zeros.fill(0.0);
+            }
         }
     }
 }
@@ -189,95 +232,102 @@ fn parts(distance: f64, is_near: bool) -> u64 {
 #[cfg(target_arch = "x86_64")]
 mod wider {
     use std::arch::x86_64::{
-        __m512d, __m512i, _CMP_LT_OQ, _mm512_add_epi64, _mm512_castpd_si512, _mm512_cmp_pd_mask, _mm512_fmadd_pd,
-        _mm512_fnmadd_pd, _mm512_loadu_si512, _mm512_mask_storeu_epi64, _mm512_maskz_loadu_epi64,
-        _mm512_maskz_loadu_pd, _mm512_mul_pd, _mm512_rsqrt14_pd, _mm512_set1_epi64, _mm512_set1_pd, _mm512_srli_epi64,
-        _mm512_storeu_pd, _mm512_sub_pd, _mm512_test_epi64_mask,
+        __m512d, __m512i, _CMP_LT_OQ, _mm512_add_epi64, _mm512_castpd_si512, _mm512_fmadd_pd, _mm512_fnmadd_pd,
+        _mm512_loadu_pd, _mm512_loadu_si512, _mm512_mask_add_epi64, _mm512_mask_cmp_pd_mask, _mm512_mask_storeu_epi64,
+        _mm512_maskz_loadu_epi64, _mm512_mul_pd, _mm512_rsqrt14_pd, _mm512_set1_epi64, _mm512_set1_pd,
+        _mm512_srli_epi64, _mm512_storeu_pd, _mm512_sub_pd, _mm512_testn_epi64_mask,
     };
 
-    use super::{ContactSums, PARTS, parts};
+    use super::{COUNT, MORE, PARTS, parts};
 
     const LANES: usize = 8;
     /// Its square is added to each, as zero has no inverse; no other square of single precision changes. Angstrom.
     pub(super) const NEAREST: f64 = 1e-100;
     /// Bits of a part that are computed, to see whether it is rounded well.
     const BITS: u32 = 12;
-    /// Added to a number of parts, it rounds to a multiple of 2^-12, which the last bits then hold.
-    const WHOLE: f64 = (1_u64 << (52 - BITS)) as f64;
-    const HALF: u64 = 1 << (BITS - 1);
+    /// Added to a number of parts, it rounds to a multiple of 2^-12, which the last bits then hold, and adds a half: the bits
+    /// before these are the nearest number of parts. It adds one more multiple than a half, so that all that is too close
+    /// to the middle of two parts has the same last bits but two.
+    const WHOLE: f64 = (1_u64 << (52 - BITS)) as f64 + 0.5 + 1.0 / (1 << BITS) as f64;
+    /// The bits of no parts.
+    const NONE: u64 = WHOLE.to_bits() >> BITS;
 
-    /// The same as `super::add`, without images. All coordinates are below [`super::NEARER`]; `beyond` is the least square
-    /// beyond the cutoff.
+    /// The same as `super::add`, without images, of several frames: columns of `placed`, in parts of an angstrom, have `stride` places for
+    /// each. All coordinates are below [`super::NEARER`]; `beyond` is the least square beyond the cutoff.
     #[target_feature(enable = "avx512f,popcnt")]
-    pub(super) fn add(runs: &[[usize; 3]], beyond: f64, placed: &[Vec<f64>; 3], sums: &mut ContactSums<'_>) -> u64 {
-        let (mut at, mut n_contacts) = (0, 0);
+    pub(super) fn add(
+        runs: &[[usize; 3]],
+        beyond: f64,
+        (placed, stride): (&[Vec<f64>; 3], usize),
+        mut sums: &mut [u64],
+        contacts: &mut [u64],
+    ) {
         for &[first, start, n] in runs {
-            let from = [placed[0][first], placed[1][first], placed[2][first]];
-            let points = [&placed[0][start..start + n], &placed[1][start..start + n], &placed[2][start..start + n]];
-            let (counts, totals) = (&mut sums.counts[at..at + n], &mut sums.distances[at..at + n]);
-            n_contacts += add_run(points, from, beyond, counts, totals);
-            at += n;
+            let (of_run, others) = sums.split_at_mut(n);
+            add_run(placed, [stride, first, start], beyond, of_run, contacts);
+            sums = others;
         }
-        n_contacts
     }
 
-    /// Adds the distances of points from one.
+    /// Adds the distances of points from one, in all frames.
     #[inline]
     #[target_feature(enable = "avx512f,popcnt")]
     pub(super) fn add_run(
-        [x, y, z]: [&[f64]; 3],
-        from: [f64; 3],
+        placed: &[Vec<f64>; 3],
+        [stride, first, start]: [usize; 3],
         beyond: f64,
-        counts: &mut [u64],
-        totals: &mut [u64],
-    ) -> u64 {
-        let n = x.len();
-        assert!(y.len() == n && z.len() == n && counts.len() == n && totals.len() == n, "a number for each point");
-        let from = [_mm512_set1_pd(from[0]), _mm512_set1_pd(from[1]), _mm512_set1_pd(from[2])];
-        let (least, beyond) = (_mm512_set1_pd(NEAREST * NEAREST), _mm512_set1_pd(beyond));
-        // one more than a half, so that all that is too close to the middle of two parts has the same first bits
-        let to_parts = _mm512_set1_epi64((HALF + 1).wrapping_sub(WHOLE.to_bits()) as i64);
+        sums: &mut [u64],
+        contacts: &mut [u64],
+    ) {
+        let n = sums.len();
+        assert!(first < stride && start + n + MORE <= stride, "a place for each point");
+        assert!(placed.iter().all(|column| column.len() >= stride * contacts.len()), "places in each frame");
+        let [x, y, z] = placed.each_ref().map(|column| column.as_ptr());
+        let (least, beyond) = (_mm512_set1_pd(NEAREST * NEAREST * PARTS * PARTS), _mm512_set1_pd(beyond));
+        let none = _mm512_set1_epi64((contacts.len() as u64 * NONE).wrapping_neg().cast_signed());
         let sure = _mm512_set1_epi64((1 << BITS) - 4);
-        let mut n_contacts = 0;
         for at in (0..n).step_by(LANES) {
             let lanes = if n - at < LANES { (1 << (n - at)) - 1 } else { u8::MAX };
-            // SAFETY: only these lanes are read and written, which lie within the slices of the same length.
-            unsafe {
-                let x = _mm512_sub_pd(_mm512_maskz_loadu_pd(lanes, x.as_ptr().add(at)), from[0]);
-                let y = _mm512_sub_pd(_mm512_maskz_loadu_pd(lanes, y.as_ptr().add(at)), from[1]);
-                let z = _mm512_sub_pd(_mm512_maskz_loadu_pd(lanes, z.as_ptr().add(at)), from[2]);
+            // SAFETY: only the lanes of the run are read, which lie within its sums.
+            let mut sum =
+                _mm512_add_epi64(none, unsafe { _mm512_maskz_loadu_epi64(lanes, sums.as_ptr().add(at).cast()) });
+            for (frame, contacts) in contacts.iter_mut().enumerate() {
+                let (from, to) = (frame * stride + first, frame * stride + start + at);
+                // SAFETY: the eight places from `to` on are at most `MORE` beyond the `n` of the run: within the stride of
+                // the frame, which lies within the columns.
+                let [x, y, z] = unsafe {
+                    [
+                        _mm512_sub_pd(_mm512_loadu_pd(x.add(to)), _mm512_set1_pd(*x.add(from))),
+                        _mm512_sub_pd(_mm512_loadu_pd(y.add(to)), _mm512_set1_pd(*y.add(from))),
+                        _mm512_sub_pd(_mm512_loadu_pd(z.add(to)), _mm512_set1_pd(*z.add(from))),
+                    ]
+                };
                 let square = _mm512_fmadd_pd(z, z, _mm512_fmadd_pd(y, y, _mm512_fmadd_pd(x, x, least)));
-                let scaled = _mm512_fmadd_pd(root(square), _mm512_set1_pd(PARTS), _mm512_set1_pd(WHOLE));
-                let scaled = _mm512_add_epi64(_mm512_castpd_si512(scaled), to_parts);
+                let scaled = _mm512_castpd_si512(root_and_whole(square));
                 let mut parts = _mm512_srli_epi64::<BITS>(scaled);
-                if _mm512_test_epi64_mask(scaled, sure) != u8::MAX {
+                if _mm512_testn_epi64_mask(scaled, sure) != 0 {
                     parts = exactly(square);
                 }
-                let total = totals.as_mut_ptr().add(at).cast();
-                let sum = _mm512_add_epi64(_mm512_maskz_loadu_epi64(lanes, total), parts);
-                _mm512_mask_storeu_epi64(total, lanes, sum);
-                let near = _mm512_cmp_pd_mask::<_CMP_LT_OQ>(square, beyond) & lanes;
-                if near != 0 {
-                    n_contacts += u64::from(near.count_ones());
-                    let count = counts.as_mut_ptr().add(at).cast();
-                    let sum = _mm512_add_epi64(_mm512_maskz_loadu_epi64(near, count), _mm512_set1_epi64(1));
-                    _mm512_mask_storeu_epi64(count, near, sum);
-                }
+                sum = _mm512_add_epi64(sum, parts);
+                let near = _mm512_mask_cmp_pd_mask::<_CMP_LT_OQ>(lanes, square, beyond);
+                sum = _mm512_mask_add_epi64(sum, near, sum, _mm512_set1_epi64(COUNT.cast_signed()));
+                *contacts += u64::from(near.count_ones());
             }
+            // SAFETY: only the lanes of the run are written, which lie within its sums.
+            unsafe { _mm512_mask_storeu_epi64(sums.as_mut_ptr().add(at).cast(), lanes, sum) };
         }
-        n_contacts
     }
 
-    /// The square root, to 2^-51 of it: an estimate of 2^-14, and three terms of the series of its error.
+    /// The square root, to 2^-51 of it, plus [`WHOLE`]: an estimate of 2^-14, and three terms of the series of its error.
     #[inline]
     #[target_feature(enable = "avx512f,popcnt")]
-    fn root(square: __m512d) -> __m512d {
+    fn root_and_whole(square: __m512d) -> __m512d {
         let inverse = _mm512_rsqrt14_pd(square);
         let root = _mm512_mul_pd(square, inverse);
         let rest = _mm512_fnmadd_pd(root, inverse, _mm512_set1_pd(1.0));
         let terms = _mm512_fmadd_pd(rest, _mm512_set1_pd(5.0 / 16.0), _mm512_set1_pd(3.0 / 8.0));
         let terms = _mm512_fmadd_pd(terms, rest, _mm512_set1_pd(0.5));
-        _mm512_fmadd_pd(_mm512_mul_pd(root, rest), terms, root)
+        _mm512_fmadd_pd(root, _mm512_fmadd_pd(terms, rest, _mm512_set1_pd(1.0)), _mm512_set1_pd(WHOLE))
     }
 
     /// The parts of eight distances as other builds compute them, for those near the middle of two parts.
@@ -287,7 +337,7 @@ mod wider {
         let mut squares = [0.0; LANES];
         // SAFETY: eight numbers are written into an array of eight.
         unsafe { _mm512_storeu_pd(squares.as_mut_ptr(), square) };
-        let of_eight = squares.map(|square| parts(square.sqrt(), true));
+        let of_eight = squares.map(|square| NONE + parts(square.sqrt() / PARTS, true));
         // SAFETY: an array of eight is read.
         unsafe { _mm512_loadu_si512(of_eight.as_ptr().cast()) }
     }
@@ -345,6 +395,34 @@ mod tests {
     }
 
     #[test]
+    fn frames_together_are_frames_one_by_one() {
+        const N: u32 = 21;
+        let frames: Vec<Vec<f32>> =
+            (0..5).map(|t| (0..3 * N).map(|i| ((i * 7919 + t * i * i * 31) % 997) as f32 * 0.02).collect()).collect();
+        let rows: Vec<&[f32]> = frames.iter().map(Vec::as_slice).collect();
+        let pairs: Vec<[u32; 2]> = (0..N).flat_map(|i| (i + 1..N).map(move |j| [i, j])).collect();
+        let runs = PairRuns::new((0..N).rev().collect(), &pairs);
+        let (cpu, open, mut scratch) = (Cpu::detect(), Lattice::open(), RunScratch::default());
+        let (mut sums, mut contacts) = (vec![0; pairs.len()], [0; 5]);
+        let is_added = runs.add_together(cpu, &rows, 7.0, &mut scratch, (&mut sums, &mut contacts));
+        assert_eq!(is_added, cpu.is_wider());
+        if is_added {
+            let (mut counts, mut distances) = (vec![0; pairs.len()], vec![0; pairs.len()]);
+            let mut one_by_one = ContactSums { counts: &mut counts, distances: &mut distances };
+            for (row, contacts) in rows.iter().zip(contacts) {
+                let found = runs.add(cpu.narrower(), (row, &open), 7.0, &mut scratch, &mut one_by_one).unwrap();
+                assert_eq!(found, Some(contacts));
+            }
+            let expected = counts.iter().zip(distances).map(|(count, distance)| COUNT * count + distance);
+            assert_eq!(sums, expected.collect::<Vec<_>>());
+        }
+        // frames that are far, not finite, or that lack an atom are not for it
+        for row in [&[2100.0; 63][..], &[f32::NAN; 63], &[0.0; 60]] {
+            assert!(!runs.add_together(cpu, &[rows[0], row], 7.0, &mut scratch, (&mut sums, &mut [0; 2])));
+        }
+    }
+
+    #[test]
     fn far_points_and_those_that_are_not_finite() {
         let mut row = [0.0, 0.0, 0.0, 3e8, 0.0, 0.0, 4.5, 0.0, 0.0];
         let (contacts, counts, distances) = sums(&row, [[0.0; 3]; 3], 4.5).unwrap();
@@ -367,15 +445,20 @@ mod tests {
                 let middle = (parts + 0.5) / PARTS;
                 [middle, middle.next_up(), middle.next_down(), middle * (1.0 + 1e-13), parts / PARTS, 0.0][i % 6]
             };
-            let (x, zeros): (Vec<f64>, _) = ((0..n).map(place).collect(), vec![0.0; n]);
-            let (mut counts, mut totals) = (vec![2; n], vec![3; n]);
-            let beyond = square_beyond(8.0);
-            // SAFETY: AVX-512 has been found on this processor.
-            let found = unsafe { wider::add_run([&zeros, &x, &zeros], [0.0; 3], beyond, &mut counts, &mut totals) };
+            let (x, zeros): (Vec<f64>, _) = ((0..n).map(place).chain([0.0; MORE]).collect(), vec![0.0; n + MORE]);
+            let mut sums = vec![2 * COUNT + 3; n];
+            let beyond = square_beyond(8.0) * PARTS * PARTS;
+            let in_parts: Vec<f64> = x.iter().map(|x| x * PARTS).collect();
             let roots: Vec<f64> = x.iter().map(|x| (x * x).sqrt()).collect();
-            assert_eq!(totals, roots.iter().map(|root| 3 + parts(*root, true)).collect::<Vec<_>>());
-            assert_eq!(counts, roots.iter().map(|root| 2 + u64::from(*root <= 8.0)).collect::<Vec<_>>());
-            assert_eq!(found + 2 * n as u64, counts.iter().sum());
+            // the origin is after the points
+            let (places, mut found) = ([n + MORE, n, 0], [0]);
+            let placed = [zeros.clone(), in_parts, zeros];
+            // SAFETY: AVX-512 has been found on this processor.
+            unsafe { wider::add_run(&placed, places, beyond, &mut sums, &mut found) };
+            let (counts, totals): (Vec<u64>, Vec<u64>) = sums.iter().map(|sum| (sum / COUNT, sum % COUNT)).unzip();
+            assert_eq!(totals, roots[..n].iter().map(|root| 3 + parts(*root, true)).collect::<Vec<_>>());
+            assert_eq!(counts, roots[..n].iter().map(|root| 2 + u64::from(*root <= 8.0)).collect::<Vec<_>>());
+            assert_eq!(found[0] + 2 * n as u64, counts.iter().sum());
         }
     }
 }

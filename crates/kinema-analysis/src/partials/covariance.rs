@@ -8,12 +8,14 @@
 //! or, with AVX-512, 8 x 24. Each product is added frame by frame, rounded once, so that blocks of frames may be split
 //! anywhere, and all builds give the same bits.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use kinema_core::Result;
 use kinema_core::frame::Fields;
 use kinema_core::reduce::Frames;
 
 use super::bytes::{Reader, Writer};
-use crate::cpu::{Cpu, dispatch};
+use crate::cpu::{Cpu, dispatch, prefetch};
 use crate::lanes::Quad;
 
 /// Coordinates of a panel: the side of a block.
@@ -22,8 +24,10 @@ const BLOCK: usize = SIDE * SIDE;
 /// Rows of a block, and vectors of four of its columns, that stay in registers together.
 const ROWS: usize = 4;
 const QUADS: usize = 3;
-/// Frames that are packed at a time.
-const PACKED: usize = 64;
+/// Frames that are packed at a time: two panels stay in the first-level cache.
+const PACKED: usize = 128;
+/// Panels that stay in the second-level cache while all others go past them.
+const TILE: usize = 16;
 
 /// Sums about the first frame; all are empty as long as there is no frame.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -40,6 +44,32 @@ pub(crate) struct Covariance {
 
 /// Frames as differences from the shift, panel by panel: panel, frame, coordinate.
 pub(crate) type Panels = Vec<f64>;
+
+/// Products of partials that have been merged, for partials that begin: to get as much memory from the system again takes
+/// longer than to add the products of a frame. They never are more than partials have lived at a time.
+#[derive(Debug, Default)]
+pub(crate) struct Spare(Mutex<Vec<Vec<f64>>>);
+
+impl Spare {
+    fn get(&self) -> MutexGuard<'_, Vec<Vec<f64>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `n` numbers, whatever they are.
+    fn take(&self, n: usize) -> Vec<f64> {
+        let found = self.get().pop();
+        found.filter(|found| found.len() == n).unwrap_or_else(|| vec![0.0; n])
+    }
+
+    fn put(&self, products: Vec<f64>) {
+        self.get().push(products);
+    }
+
+    /// Gives the memory back.
+    pub(crate) fn clear(&self) {
+        self.get().clear();
+    }
+}
 
 fn n_panels(width: usize) -> usize {
     width.div_ceil(SIDE)
@@ -66,18 +96,26 @@ impl Covariance {
         self.shift.iter().zip(&self.first).map(|(shift, sum)| shift + sum / n).collect()
     }
 
-    /// `sum (x_i - mean_i) (x_j - mean_j)`, the whole matrix, row-major.
-    pub(crate) fn about_means(&self, axes: usize) -> Vec<f64> {
+    /// `sum (x_i - mean_i) (x_j - mean_j) / divisor`, the whole matrix, row-major.
+    pub(crate) fn about_means(&self, axes: usize, divisor: f64) -> Vec<f64> {
         let (width, n) = (self.shift.len() / axes, self.n_frames as f64);
+        let first = by_axis(&self.first, axes);
+        let means = by_axis(&self.first.iter().map(|sum| sum / n).collect::<Vec<_>>(), axes);
         let mut matrix = vec![0.0; width * width];
-        for i in 0..width {
-            for j in i..width {
-                let mut value = self.products[place(i, j)];
-                for axis in 0..axes {
-                    value -= self.first[axes * i + axis] * (self.first[axes * j + axis] / n);
+        // block by block, so that a row and its mirror image, which is a column, both stay in the cache
+        let panels = (0..n_panels(width)).flat_map(|q| (0..=q).map(move |p| (p, q)));
+        for ((p, q), products) in panels.zip(self.products.as_chunks::<BLOCK>().0) {
+            for (row, products) in products.as_chunks::<SIDE>().0.iter().enumerate() {
+                let i = p * SIDE + row;
+                for (column, product) in products.iter().enumerate() {
+                    let j = q * SIDE + column;
+                    if i <= j && j < width {
+                        let of = |axis: usize| first[axis][p][row] * means[axis][q][column];
+                        let value = (0..axes).fold(*product, |value, axis| value - of(axis)) / divisor;
+                        matrix[i * width + j] = value;
+                        matrix[j * width + i] = value;
+                    }
                 }
-                matrix[i * width + j] = value;
-                matrix[j * width + i] = value;
             }
         }
         matrix
@@ -87,7 +125,7 @@ impl Covariance {
     /// Errors: `Corrupt`, with the frame, for a position that is not finite.
     pub(crate) fn add(
         &mut self,
-        cpu: Cpu,
+        (cpu, spare): (Cpu, &Spare),
         frames: &Frames<'_>,
         set: usize,
         axes: usize,
@@ -97,16 +135,18 @@ impl Covariance {
         let Some(n_coordinates) = rows.len().checked_div(frames.rows()).filter(|number| *number > 0) else {
             return Ok(());
         };
-        if self.n_frames == 0 {
+        let mut is_first = self.n_frames == 0;
+        if is_first {
             self.shift = rows.iter().take(n_coordinates).map(|x| f64::from(*x)).collect();
             self.first = vec![0.0; n_coordinates];
-            self.products = vec![0.0; n_products(n_coordinates / axes)];
+            self.products = spare.take(n_products(n_coordinates / axes));
         }
         self.n_frames = self.n_frames.saturating_add(frames.rows() as u64);
         for rows in rows.chunks(PACKED * n_coordinates) {
             self.pack(rows, axes, panels);
             let n_rows = axes * rows.len() / n_coordinates;
-            add(cpu, panels, n_rows, &mut self.products);
+            add(cpu, (panels, n_rows), is_first, &mut self.products);
+            is_first = false;
         }
         let finite = self.first.iter().all(|sum| sum.is_finite());
         if finite { Ok(()) } else { Err(frames.not_finite(Fields::POSITIONS, set)) }
@@ -136,7 +176,7 @@ impl Covariance {
     }
 
     /// Adds `right`, which holds later frames.
-    pub(crate) fn merge(&mut self, right: Self, axes: usize) {
+    pub(crate) fn merge(&mut self, (cpu, spare): (Cpu, &Spare), right: Self, axes: usize) {
         if self.n_frames == 0 {
             *self = right;
             return;
@@ -146,27 +186,23 @@ impl Covariance {
         }
         let n = right.n_frames as f64;
         let apart: Vec<f64> = right.shift.iter().zip(&self.shift).map(|(right, left)| right - left).collect();
-        // about the first frame of the left, products are larger by u_i (r_j + n u_j) + r_i u_j
         let more: Vec<f64> = right.first.iter().zip(&apart).map(|(right, apart)| right + n * apart).collect();
-        let (u, r, more) = (by_axis(&apart, axes), by_axis(&right.first, axes), by_axis(&more, axes));
-        let blocks = self.products.as_chunks_mut::<BLOCK>().0.iter_mut().zip(right.products.as_chunks::<BLOCK>().0);
-        let panels = (0..n_panels(self.shift.len() / axes)).flat_map(|q| (0..=q).map(move |p| (p, q)));
-        for ((p, q), (left, right)) in panels.zip(blocks) {
-            left.iter_mut().zip(right).for_each(|(left, right)| *left += right);
-            for axis in 0..axes {
-                let (u, r, more) = (&u[axis], &r[axis], &more[axis]);
-                for (row, sums) in left.as_chunks_mut::<SIDE>().0.iter_mut().enumerate() {
-                    let (of_u, of_r) = (u[p][row], r[p][row]);
-                    for ((sum, more), u) in sums.iter_mut().zip(&more[q]).zip(&u[q]) {
-                        *sum += of_u * more + of_r * u;
-                    }
-                }
-            }
-        }
+        let moves: Vec<Move> = by_axis(&apart, axes)
+            .into_iter()
+            .zip(by_axis(&right.first, axes))
+            .zip(by_axis(&more, axes))
+            .map(|((apart, first), more)| Move { apart, first, more })
+            .collect();
+        dispatch!(cpu, (), move_and_add, (
+            left: &mut [f64] = &mut self.products,
+            right: &[f64] = &right.products,
+            moves: &[Move] = &moves,
+        ));
         for ((sum, right), apart) in self.first.iter_mut().zip(&right.first).zip(&apart) {
             *sum += right + n * apart;
         }
         self.n_frames = self.n_frames.saturating_add(right.n_frames);
+        spare.put(right.products);
     }
 
     /// Number of coordinates and of frames, then the sums.
@@ -195,6 +231,41 @@ impl Covariance {
     }
 }
 
+/// Moves products of later frames from their first frame to that of earlier frames, for one axis, panel by panel. The
+/// product of coordinates i and j grows by `u_i more_j + r_i u_j`: u is how far the first frames are apart, r the sums of
+/// the later frames about their own first frame, `more` about that of the earlier frames.
+struct Move {
+    apart: Vec<[f64; SIDE]>,
+    first: Vec<[f64; SIDE]>,
+    more: Vec<[f64; SIDE]>,
+}
+
+/// Adds the products of later frames. `Q` only says for which processor it is compiled.
+#[inline(always)]
+fn move_and_add<Q: Quad>(left: &mut [f64], right: &[f64], moves: &[Move]) {
+    let n_panels = moves.first().map_or(0, |one| one.apart.len());
+    let panels = (0..n_panels).flat_map(|q| (0..=q).map(move |p| (p, q)));
+    let blocks = left.as_chunks_mut::<BLOCK>().0.iter_mut().zip(right.as_chunks::<BLOCK>().0);
+    for ((p, q), (left, right)) in panels.zip(blocks) {
+        let rows = left.as_chunks_mut::<SIDE>().0.iter_mut().zip(right.as_chunks::<SIDE>().0);
+        for (row, (sums, right)) in rows.enumerate() {
+            for line in (0..SIDE).step_by(8) {
+                // the same row of the next block
+                prefetch(sums.as_ptr().wrapping_add(BLOCK + line));
+                prefetch(right.as_ptr().wrapping_add(BLOCK + line));
+            }
+            let mut moved: [f64; SIDE] = std::array::from_fn(|i| sums[i] + right[i]);
+            for Move { apart, first, more } in moves {
+                let (u, r) = (apart[p][row], first[p][row]);
+                for ((sum, more), apart) in moved.iter_mut().zip(&more[q]).zip(&apart[q]) {
+                    *sum += u * more + r * apart;
+                }
+            }
+            *sums = moved;
+        }
+    }
+}
+
 /// Numbers of coordinates for each axis, panel by panel; the last panel is filled with zeros.
 fn by_axis(values: &[f64], axes: usize) -> Vec<Vec<[f64; SIDE]>> {
     let mut panels = vec![vec![[0.0; SIDE]; n_panels(values.len() / axes)]; axes];
@@ -204,41 +275,55 @@ fn by_axis(values: &[f64], axes: usize) -> Vec<Vec<[f64; SIDE]>> {
     panels
 }
 
+/// Pairs of panels p <= q, in an order in which p stays in the cache.
+#[inline(always)]
+fn tiled(n_panels: usize) -> impl Iterator<Item = (usize, usize)> {
+    let tiles = (0..n_panels).step_by(TILE);
+    tiles.flat_map(move |first| {
+        (first..n_panels).flat_map(move |q| (first..n_panels.min(first + TILE).min(q + 1)).map(move |p| (p, q)))
+    })
+}
+
 /// The first number of the block of panels p <= q.
 fn block(p: usize, q: usize) -> usize {
     (q * (q + 1) / 2 + p) * BLOCK
 }
 
 /// The place of the product of coordinates i <= j.
+#[cfg(test)]
 fn place(i: usize, j: usize) -> usize {
     block(i / SIDE, j / SIDE) + (i % SIDE) * SIDE + j % SIDE
 }
 
 /// Adds the products of all pairs of panels, frame by frame, by the widest build that the processor runs.
-fn add(cpu: Cpu, panels: &[f64], n_rows: usize, products: &mut [f64]) {
+/// The first ones take the place of what the products were.
+fn add(cpu: Cpu, (panels, n_rows): (&[f64], usize), are_first: bool, products: &mut [f64]) {
     #[cfg(target_arch = "x86_64")]
     if cpu.is_wider() {
         // SAFETY: `is_wider` is true only if `Cpu::detect` has found AVX-512 on this processor.
-        return unsafe { wider::add_products(panels, n_rows, products) };
+        return unsafe { wider::add_products(panels, n_rows, are_first, products) };
     }
     dispatch!(cpu, (), add_products, (
         panels: &[f64] = panels,
         n_rows: usize = n_rows,
+        are_first: bool = are_first,
         products: &mut [f64] = products,
     ));
 }
 
 /// The same, for all builds but AVX-512.
 #[inline(always)]
-fn add_products<Q: Quad>(panels: &[f64], n_rows: usize, products: &mut [f64]) {
+fn add_products<Q: Quad>(panels: &[f64], n_rows: usize, are_first: bool, products: &mut [f64]) {
     let length = n_rows * SIDE;
-    for (q, second) in panels.chunks_exact(length).enumerate() {
-        for (p, first) in panels.chunks_exact(length).take(q + 1).enumerate() {
-            let (sums, _) = products[block(p, q)..][..BLOCK].as_chunks_mut::<{ ROWS * SIDE }>();
-            for (part, sums) in sums.iter_mut().enumerate() {
-                for columns in 0..SIDE / (4 * QUADS) {
-                    add_part::<Q>(first, part, second, columns, sums);
-                }
+    for (p, q) in tiled(panels.len() / length) {
+        let (first, second) = (&panels[p * length..][..length], &panels[q * length..][..length]);
+        let (sums, _) = products[block(p, q)..][..BLOCK].as_chunks_mut::<{ ROWS * SIDE }>();
+        for (part, sums) in sums.iter_mut().enumerate() {
+            if are_first {
+                sums.fill(0.0);
+            }
+            for columns in 0..SIDE / (4 * QUADS) {
+                add_part::<Q>(first, part, second, columns, sums);
             }
         }
     }
@@ -273,7 +358,8 @@ fn add_part<Q: Quad>(first: &[f64], part: usize, second: &[f64], columns: usize,
 mod wider {
     use std::arch::x86_64::{__m512d, _mm512_fmadd_pd, _mm512_loadu_pd, _mm512_set1_pd, _mm512_storeu_pd};
 
-    use super::{BLOCK, SIDE, block};
+    use super::{BLOCK, SIDE, block, tiled};
+    use crate::cpu::prefetch;
 
     const LANES: usize = 8;
     /// Vectors of a row.
@@ -281,24 +367,31 @@ mod wider {
 
     /// See [`super::add_products`].
     #[target_feature(enable = "avx512f")]
-    pub(super) fn add_products(panels: &[f64], n_rows: usize, products: &mut [f64]) {
+    pub(super) fn add_products(panels: &[f64], n_rows: usize, are_first: bool, products: &mut [f64]) {
         let length = n_rows * SIDE;
-        for (q, second) in panels.chunks_exact(length).enumerate() {
-            for (p, first) in panels.chunks_exact(length).take(q + 1).enumerate() {
-                let (sums, _) = products[block(p, q)..][..BLOCK].as_chunks_mut::<{ LANES * SIDE }>();
-                for (part, sums) in sums.iter_mut().enumerate() {
-                    add_part(first, part, second, sums);
+        for (p, q) in tiled(panels.len() / length) {
+            let (first, second) = (&panels[p * length..][..length], &panels[q * length..][..length]);
+            let (sums, _) = products[block(p, q)..][..BLOCK].as_chunks_mut::<{ LANES * SIDE }>();
+            for (part, sums) in sums.iter_mut().enumerate() {
+                if are_first {
+                    sums.fill(0.0);
                 }
+                add_part(first, part, second, sums);
             }
         }
     }
 
     #[target_feature(enable = "avx512f")]
     fn add_part(first: &[f64], part: usize, second: &[f64], sums: &mut [f64; LANES * SIDE]) {
+        let next = sums.as_ptr_range().end;
         let (vectors, _) = sums.as_chunks_mut::<LANES>();
         let mut kept: [__m512d; LANES * WIDE] = std::array::from_fn(|i| load(&vectors[i]));
         let (firsts, seconds) = (first.as_chunks::<SIDE>().0, second.as_chunks::<SIDE>().0);
-        for (a, b) in firsts.iter().zip(seconds) {
+        for (row, (a, b)) in firsts.iter().zip(seconds).enumerate() {
+            if row < LANES * WIDE {
+                // the part that comes next, which no earlier read has brought into the cache
+                prefetch(next.wrapping_add(row * LANES));
+            }
             let a = a.as_chunks::<LANES>().0[part];
             let (b, _) = b.as_chunks::<LANES>();
             let b = [load(&b[0]), load(&b[1]), load(&b[2])];
@@ -330,18 +423,24 @@ mod tests {
 
     #[test]
     fn all_builds_add_the_same_bits() {
-        for (width, n_rows) in [(3, 1), (24, 5), (50, 17), (75, 64)] {
+        for (width, n_rows) in [(3, 1), (24, 5), (50, 17), (75, 64), (24 * TILE + 30, 40)] {
             let n_panels = n_panels(width);
             let panels: Vec<f64> = (0..n_panels * n_rows * SIDE).map(|i| (i as f64 * 0.7).sin()).collect();
             let mut sums = [Cpu::baseline(), Cpu::detect()].map(|cpu| {
                 let mut products = vec![0.25; n_products(width)];
-                add(cpu, &panels, n_rows, &mut products);
+                add(cpu, (&panels, n_rows), false, &mut products);
+                let mut anew = vec![f64::NAN; n_products(width)];
+                add(cpu, (&panels, n_rows), true, &mut anew);
+                let mut from_zero = vec![0.0; n_products(width)];
+                add(cpu, (&panels, n_rows), false, &mut from_zero);
+                assert_eq!(anew, from_zero);
                 products
             });
             let mut products = vec![0.25; n_products(width)];
             dispatch!(Cpu::detect(), (), add_products, (
                 panels: &[f64] = &panels,
                 n_rows: usize = n_rows,
+                are_first: bool = false,
                 products: &mut [f64] = &mut products,
             ));
             assert_eq!(sums[0], sums[1]);

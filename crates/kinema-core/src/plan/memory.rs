@@ -20,6 +20,10 @@ const BLOCK_BYTES: u64 = 1 << 20;
 /// RMSF of 111,815 atoms from a DCD in memory takes 0.4 of the time of blocks of one frame.
 const FRAMES_WITH_PARTIALS: u64 = 8;
 
+/// Least ratio of the bytes of a block to those of partials that it goes through: the covariance of 2,565 coordinates
+/// takes 0.8 of the time of blocks of [`BLOCK_BYTES`].
+const PARTIALS_TO_BLOCK: u64 = 8;
+
 /// Bytes that a run holds at a time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Budget {
@@ -31,6 +35,8 @@ pub(super) struct Budget {
     pub partials: u64,
     /// For all workers together: partials that wait for their neighbours in the merge tree, and exact sums.
     pub tree: u64,
+    /// Partials that each block goes through.
+    through: u64,
 }
 
 impl Budget {
@@ -62,7 +68,7 @@ impl Budget {
         // at most one on each level, where leaves come in order
         let levels = u64::from(n_leaves.max(1).ilog2()) + 1;
         let tree = one_of_each.saturating_mul(levels).saturating_add(sums);
-        Self { row, reading: 2 * largest.max(BATCH_BYTES), partials, tree }
+        Self { row, reading: 2 * largest.max(BATCH_BYTES), partials, tree, through: one_of_each }
     }
 
     /// Bytes of a worker besides its block.
@@ -101,7 +107,7 @@ impl Budget {
     /// Frames of a block that stay in the cache, or are so many that going through the partials costs less.
     pub(super) fn fast_frames(&self) -> u64 {
         let least = if self.tree > 0 { FRAMES_WITH_PARTIALS } else { 1 };
-        (BLOCK_BYTES / self.row).max(least)
+        (BLOCK_BYTES.max(self.through / PARTIALS_TO_BLOCK) / self.row).max(least)
     }
 
     /// Bytes that one worker uses with a block of `frames` frames.

@@ -120,20 +120,23 @@ impl GridCounts {
         Some((x? * ny + y?) * nz + z?)
     }
 
-    /// Writes the bin of each position, or `outside`.
-    fn bins(&self, positions: &[f32], outside: u32, hits: &mut Vec<u32>) {
+    /// Writes the bin of each position, or `outside`. Returns whether all positions are finite.
+    fn bins(&self, positions: &[f32], outside: u32, hits: &mut Vec<u32>) -> bool {
         let (points, axes) = (positions.as_chunks::<3>().0, &self.axes);
         hits.resize(points.len(), NOT_SURE);
         dispatch!(self.cpu, (), estimate_bins, (
             axes: &[Bins; 3] = axes, points: &[[f32; 3]] = points, hits: &mut [u32] = hits,
         ));
+        let mut are_finite = true;
         for (hits, points) in hits.chunks_mut(16).zip(points.chunks(16)) {
             if hits.contains(&NOT_SURE) {
                 for (hit, point) in hits.iter_mut().zip(points).filter(|(hit, _)| **hit == NOT_SURE) {
                     *hit = self.bin(point.map(f64::from)).unwrap_or(outside);
+                    are_finite &= point.iter().all(|x| x.is_finite());
                 }
             }
         }
+        are_finite
     }
 
     /// The same of places along the axes of a cell: `place` is where a position is, in parts of the edges.
@@ -222,7 +225,10 @@ impl SumPerFrame for GridCounts {
     }
 
     fn add(&self, frame: &Frame<'_>, scratch: &mut Scratch, sum: &mut Counts, row: &mut [f64]) -> Result<()> {
-        frame.finite_positions(0)?;
+        let is_plain = !self.cell && !self.atoms.change();
+        if !is_plain {
+            frame.finite_positions(0)?;
+        }
         let n_bins = self.n_bins();
         let outside = (n_bins - 1) as u32;
         let Scratch { atoms, hits, weights } = scratch;
@@ -241,8 +247,9 @@ impl SumPerFrame for GridCounts {
             let place = |position: [f32; 3]| cell.dual.map(|along| part(along, position.map(f64::from)));
             self.bins_in_cell(found.positions, place, outside, hits);
             row[1..].copy_from_slice(frame.stamp.cell.as_flattened());
-        } else {
-            self.bins(found.positions, outside, hits);
+        } else if !self.bins(found.positions, outside, hits) {
+            // what is not finite is in no bin for sure
+            return Err(frame.not_finite(Fields::POSITIONS, 0));
         }
         if self.occupied {
             hits.sort_unstable();

@@ -3,15 +3,16 @@
 //! The least distance of two residues is that of [`super::residue_distances`]; a contact is one of at most a cutoff.
 //! Counts are exact in any order of frames, and so are sums of distances: whole multiples of 2^-24 angstrom.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use kinema_core::Result;
-use kinema_core::reduce::{Frame, Needs, ResultArray};
+use kinema_core::reduce::{Frame, Frames, Needs, ResultArray};
 
 use super::residue_contacts::{Residues, example_ends};
 use crate::analyses::sum_per_frame::{SumPerFrame, Sums};
 use crate::arguments::{Arguments, GroupedAtoms};
-use crate::geometry::{ContactSums, LeastScratch, PARTS, PairRuns, RunScratch, least_distances};
+use crate::geometry::{COUNT, ContactSums, LeastScratch, MOST_TOGETHER, PARTS, PairRuns, RunScratch, least_distances};
 use crate::partials::bytes::{Reader, Writer};
 use crate::registry::KernelInfo;
 
@@ -41,7 +42,8 @@ pub const KERNEL: KernelInfo = KernelInfo {
             .with("ends", (1..=n_atoms).collect::<Vec<u32>>())
             .with("pairs", (0..n_atoms).map(|i| [i, (3 * i + 1) % n_atoms]).collect::<Vec<_>>());
         let far = all.clone().with("minimum_image", false).with("cutoff", 20.0);
-        vec![all.with("cutoff", 6.0), far, each.with("cutoff", 9.0)]
+        let open = each.clone().with("minimum_image", false).with("cutoff", 7.0);
+        vec![all.with("cutoff", 6.0), far, each.with("cutoff", 9.0), open]
     },
 };
 
@@ -58,10 +60,80 @@ struct ContactMap {
 pub struct PairSums {
     counts: Vec<u64>,
     distances: Vec<u64>,
+    /// Both in one number instead, as [`PairRuns::add_together`] adds them, and the number of their frames.
+    together: Vec<u64>,
+    n_together: u64,
+}
+
+impl PairSums {
+    /// The sums of `n` pairs.
+    fn of(&mut self, n: usize) -> ContactSums<'_> {
+        let together = std::mem::take(&mut self.together);
+        self.n_together = 0;
+        self.counts.resize(n, 0);
+        self.distances.resize(n, 0);
+        self.add(&together);
+        ContactSums { counts: &mut self.counts, distances: &mut self.distances }
+    }
+
+    /// Adds sums of both in one number.
+    fn add(&mut self, together: &[u64]) {
+        for ((count, distance), sum) in self.counts.iter_mut().zip(&mut self.distances).zip(together) {
+            *count = count.wrapping_add(sum / COUNT);
+            *distance = distance.wrapping_add(sum % COUNT);
+        }
+    }
+
+    /// Adds the sums of other frames.
+    fn merge(&mut self, right: Self, n: usize) {
+        if self.counts.is_empty() && self.together.is_empty() {
+            *self = right;
+            return;
+        }
+        let sums = self.of(n);
+        add_all(sums.counts, &right.counts);
+        add_all(sums.distances, &right.distances);
+        self.add(&right.together);
+    }
 }
 
 fn add_all(left: &mut [u64], right: &[u64]) {
     left.iter_mut().zip(right).for_each(|(left, right)| *left = left.wrapping_add(*right));
+}
+
+/// Frames of which a few pairs are added together.
+const AT_A_TIME: usize = 8;
+
+impl ContactMap {
+    /// Adds frames without a cell, if [`PairRuns::add_together`] can; returns whether they were added.
+    fn add_together(
+        &self,
+        frames: &[Frame<'_>],
+        scratch: &mut RunScratch,
+        sum: &mut PairSums,
+        rows: &mut [f64],
+    ) -> Result<bool> {
+        let Some(runs) = &self.runs else { return Ok(false) };
+        for frame in frames {
+            if !self.residues.lattice(frame).map_err(|error| error.with_frame(frame.number))?.is_open() {
+                return Ok(false);
+            }
+        }
+        if !sum.counts.is_empty() || sum.n_together + frames.len() as u64 > MOST_TOGETHER {
+            return Ok(false);
+        }
+        sum.together.resize(self.pairs.len(), 0);
+        let (positions, mut contacts) = (frames.iter().map(|frame| frame.positions(0)), [0; AT_A_TIME]);
+        let positions: Vec<&[f32]> = positions.collect();
+        let contacts = &mut contacts[..positions.len()];
+        let is_added =
+            runs.add_together(self.residues.cpu, &positions, self.cutoff, scratch, (&mut sum.together, contacts));
+        if is_added {
+            sum.n_together += frames.len() as u64;
+            rows.iter_mut().zip(contacts).for_each(|(row, contacts)| *row = *contacts as f64);
+        }
+        Ok(is_added)
+    }
 }
 
 impl SumPerFrame for ContactMap {
@@ -93,10 +165,8 @@ impl SumPerFrame for ContactMap {
         row: &mut [f64],
     ) -> Result<()> {
         let (Residues { cpu, groups, .. }, n) = (&self.residues, self.pairs.len());
-        sum.counts.resize(n, 0);
-        sum.distances.resize(n, 0);
+        let mut sums = sum.of(n);
         if let Some(runs) = &self.runs {
-            let mut sums = ContactSums { counts: &mut sum.counts, distances: &mut sum.distances };
             return self.residues.see(frame, |atoms, lattice| {
                 let contacts = runs.add(*cpu, (atoms, lattice), self.cutoff, of_runs, &mut sums)?;
                 row[0] = contacts.unwrap_or_default() as f64;
@@ -108,7 +178,7 @@ impl SumPerFrame for ContactMap {
             least_distances(*cpu, (groups, atoms), &self.pairs, lattice, scratch, distances)
         })?;
         let mut n_contacts = 0_u64;
-        for ((distance, count), total) in distances.iter().zip(&mut sum.counts).zip(&mut sum.distances) {
+        for ((distance, count), total) in distances.iter().zip(sums.counts).zip(sums.distances) {
             let contact = u64::from(*distance <= self.cutoff);
             n_contacts += contact;
             *count += contact;
@@ -119,25 +189,42 @@ impl SumPerFrame for ContactMap {
         Ok(())
     }
 
-    fn merge(&self, left: &mut PairSums, right: PairSums) {
-        if left.counts.is_empty() {
-            *left = right;
-        } else {
-            add_all(&mut left.counts, &right.counts);
-            add_all(&mut left.distances, &right.distances);
+    fn add_all(
+        &self,
+        frames: &Frames<'_>,
+        scratch: &mut Self::Scratch,
+        sum: &mut PairSums,
+        rows: &mut [f64],
+    ) -> Result<()> {
+        let all: Vec<Frame<'_>> = frames.iter().collect();
+        for (frames, rows) in all.chunks(AT_A_TIME).zip(rows.chunks_mut(AT_A_TIME)) {
+            if self.add_together(frames, &mut scratch.1, sum, rows)? {
+                continue;
+            }
+            for (frame, row) in frames.iter().zip(rows.chunks_mut(1)) {
+                self.add(frame, scratch, sum, row).map_err(|error| error.with_frame(frame.number))?;
+            }
         }
+        Ok(())
+    }
+
+    fn merge(&self, left: &mut PairSums, right: PairSums) {
+        left.merge(right, self.pairs.len());
     }
 
     fn results(&self, mut sum: PairSums) -> Vec<ResultArray> {
         let n = self.pairs.len();
-        sum.counts.resize(n, 0);
-        sum.distances.resize(n, 0);
+        sum.of(n);
         let distances: Vec<f64> = sum.distances.iter().map(|total| *total as f64 / PARTS).collect();
         vec![ResultArray::new("counts", vec![n], sum.counts), ResultArray::new("distances", vec![n], distances)]
     }
 
     fn to_bytes(&self, sum: &PairSums) -> Vec<u8> {
-        let mut writer = Writer::new(Self::ID);
+        let mut spread = Cow::Borrowed(sum);
+        if !sum.together.is_empty() {
+            spread.to_mut().of(self.pairs.len());
+        }
+        let (sum, mut writer) = (&*spread, Writer::new(Self::ID));
         writer.u64(sum.counts.len() as u64);
         writer.numbers(&sum.counts);
         writer.numbers(&sum.distances);
@@ -153,6 +240,31 @@ impl SumPerFrame for ContactMap {
         let counts = reader.numbers(n, "counts")?;
         let distances = reader.numbers(n, "sums of distances")?;
         reader.finish()?;
-        Ok(PairSums { counts, distances })
+        Ok(PairSums { counts, distances, ..PairSums::default() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_in_one_number_and_in_two_are_the_same() {
+        let two = |counts: [u64; 2], distances: [u64; 2]| PairSums {
+            counts: counts.to_vec(),
+            distances: distances.to_vec(),
+            ..PairSums::default()
+        };
+        let one = |sums: [u64; 2]| PairSums { together: sums.to_vec(), n_together: 3, ..PairSums::default() };
+        let (left, right) = (one([2 * COUNT + 5, COUNT - 1]), two([1, 0], [10, 20]));
+        let both = (one([COUNT + 5, COUNT - 1]), one([2 * COUNT + 10, 20]));
+        for (mut left, right) in [(left.clone(), right.clone()), (right, left), both] {
+            left.merge(right, 2);
+            assert_eq!((left.counts, left.distances), (vec![3, 0], vec![15, COUNT + 19]));
+        }
+        let mut sum = PairSums::default();
+        sum.merge(one([7, COUNT]), 2);
+        sum.of(2);
+        assert_eq!((sum.counts, sum.distances, sum.together, sum.n_together), (vec![0, 1], vec![7, 0], vec![], 0));
     }
 }

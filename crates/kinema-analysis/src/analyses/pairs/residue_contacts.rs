@@ -86,10 +86,16 @@ impl Residues {
         Needs { fields, atom_sets: vec![self.atoms.clone()] }
     }
 
+    /// The lattice of a frame; an open one if nearest images do not count.
+    /// Errors: that of a cell that is none.
+    pub(super) fn lattice(&self, frame: &Frame<'_>) -> Result<Arc<Lattice>> {
+        frame.lattice_if(self.minimum_image)
+    }
+
     /// Calls `see` with the row and the lattice of a frame; it returns whether all positions are finite.
     /// Errors of `see` and of the cell; `Corrupt` for a position that is not finite.
     pub(super) fn see(&self, frame: &Frame<'_>, see: impl FnOnce(&[f32], &Lattice) -> Result<bool>) -> Result<()> {
-        if see(frame.positions(0), &*frame.lattice_if(self.minimum_image)?)? {
+        if see(frame.positions(0), &*self.lattice(frame)?)? {
             Ok(())
         } else {
             Err(frame.not_finite(Fields::POSITIONS, 0))

@@ -13,7 +13,7 @@ use kinema_core::{Error, ErrorKind, Result};
 
 use crate::arguments::Arguments;
 use crate::cpu::Cpu;
-use crate::partials::covariance::{Covariance, Panels, partial_bytes};
+use crate::partials::covariance::{Covariance, Panels, Spare, partial_bytes};
 use crate::partials::series::nothing_gathered;
 use crate::registry::KernelInfo;
 
@@ -30,7 +30,7 @@ pub const KERNEL: KernelInfo = KernelInfo {
             return Err(arguments.wrong("atoms", "ascending"));
         }
         let axes = if arguments.flag("of_atoms", false)? { 3 } else { 1 };
-        Ok(Arc::new(CovarianceKernel { cpu, atoms, axes }))
+        Ok(Arc::new(CovarianceKernel { cpu, atoms, axes, spare: Spare::default() }))
     },
     examples: |n_atoms, _| {
         let every = |step| Arguments::new(n_atoms).with("atoms", (0..n_atoms).step_by(step).collect::<Vec<_>>());
@@ -43,6 +43,7 @@ struct CovarianceKernel {
     atoms: AtomSelection,
     /// Coordinates of an atom that a product sums over.
     axes: usize,
+    spare: Spare,
 }
 
 impl Kernel for CovarianceKernel {
@@ -66,11 +67,11 @@ impl Kernel for CovarianceKernel {
     }
 
     fn accumulate(&self, partial: &mut Covariance, frames: &Frames<'_>, panels: &mut Panels) -> Result<()> {
-        partial.add(self.cpu, frames, 0, self.axes, panels)
+        partial.add((self.cpu, &self.spare), frames, 0, self.axes, panels)
     }
 
     fn merge(&self, left: &mut Covariance, right: Covariance) -> Result<()> {
-        left.merge(right, self.axes);
+        left.merge((self.cpu, &self.spare), right, self.axes);
         Ok(())
     }
 
@@ -80,12 +81,11 @@ impl Kernel for CovarianceKernel {
             return Err(nothing_gathered(ID));
         }
         let width = 3 * self.atoms.len() / self.axes;
-        let mut covariance = partial.about_means(self.axes);
+        self.spare.clear();
+        let covariance = partial.about_means(self.axes, n.max(2).saturating_sub(1) as f64);
         if covariance.len() != width * width {
             return Err(Error::new(ErrorKind::Internal, "covariance of a wrong number of atoms"));
         }
-        let divisor = n.max(2).saturating_sub(1) as f64;
-        covariance.iter_mut().for_each(|value| *value /= divisor);
         Ok(vec![
             ResultArray::new("covariance", vec![width, width], covariance),
             ResultArray::new("mean_positions", vec![self.atoms.len(), 3], partial.means()),
@@ -94,6 +94,8 @@ impl Kernel for CovarianceKernel {
     }
 
     fn to_bytes(&self, partial: &Covariance) -> Result<Vec<u8>> {
+        // while the tree is written, nothing begins
+        self.spare.clear();
         Ok(partial.to_bytes(ID, 3 * self.atoms.len()))
     }
 
