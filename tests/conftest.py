@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import hypothesis.internal.conjecture.providers
 import pytest
 from hypothesis import settings
 
@@ -28,6 +29,10 @@ settings.register_profile("few", deadline=None, database=None, derandomize=True,
 settings.register_profile("many", deadline=None, database=None, max_examples=1000)
 # before the suites of kinema.testing, which take over what is set when they are imported
 settings.load_profile("many" if "KINEMA_TEST_KILLS" in os.environ else "few")
+if settings.default.derandomize:
+    # constants of modules that happen to be imported would be tried as well: examples would depend on the tests before,
+    # and each process would parse the whole package
+    hypothesis.internal.conjecture.providers.is_local_module_file = lambda path: False
 
 import kinema as kn  # noqa: E402
 from kinema.base import notes  # noqa: E402
