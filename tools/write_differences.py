@@ -6,9 +6,6 @@ Each row is counted on the same files by both programs; a test keeps the page cu
 """
 
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -16,23 +13,23 @@ from typing import Any
 import numpy as np
 
 import kinema as kn
+from difference_rows import HistogramRow, Row, System, of_frames
+from stored_differences import cpptraj, gromacs
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/differences.md"
-GMX = PAGE.parent.parent / "tests/data/gmx"
 SOLVENT = "resname SOL"
-# angstrom^2
-SLAB_FACE = 19.0 * 18.0
 # frames of the large system, 47,681 atoms, that are compared
 FRAMES = 1
 HEAD = """\
-# Differences from MDAnalysis, MDTraj and GROMACS
+# Differences from MDAnalysis, MDTraj, GROMACS and cpptraj
 
 Near pairs, groups that change with the frame, hydrogen bonds, water bridges, native contacts and histograms, counted by
 Kinema and by {versions} on the same files of MDAnalysisTests: `TPR, XTC` is
 adenylate kinase in water in a rhombic dodecahedron (the first frame), `PSF, DCD` the protein alone without a cell,
 `waterPSF, waterDCD` a box of water (ten frames each). `bulk` and `slab` are 213 waters in a cube and 199 with vacuum
-about them (six frames each), in `tests/data/gmx`, with the stored output of `gmx`. A row counts pairs, atoms, bonds or
-bridges of all these frames; of a histogram, the counts of all bins, where "in both" is the smaller count of each bin.
+about them (six frames each), in `tests/data/gmx`, with the stored output of `gmx`; that of cpptraj is in
+`tests/data/cpptraj`. A row counts pairs, atoms, bonds or bridges of all these frames; of a histogram, the counts of all
+bins, where "in both" is the smaller count of each bin.
 `python tools/write_differences.py` writes this page, and a test counts all rows again.
 
 | files | what | Kinema | peer | in both | Kinema alone | peer alone | why |
@@ -50,72 +47,19 @@ Where numbers of GROMACS 2022.5 differ by definition, which the tests take into 
 - `gmx sasa`: other points on the spheres.
 - `gmx hbond`: bonds of several hydrogens of a donor with one acceptor count once, unless `-nomerge` is given.
 
-Output of cpptraj is not compared: it cannot be installed with the tests. [phrasebook.md](phrasebook.md) has its limits
-and defaults.
+Where numbers of cpptraj 7.6.2 differ by definition, which the tests take into account; matrices of RMSDs and of
+correlations, RMSF, B factors, average structures, and labels and representatives of clusters are equal to its last
+digit:
+
+- `radial volume`: takes the mean of the volumes, as `volume="mean"` does here.
+- `density`: numbers, masses and charges are sums of a slice, electrons are divided by its volume.
+- `diagmatrix`: its covariance is divided by the number of frames, not by one less.
+- `nativecontacts resoffset 4`: leaves out pairs up to four residues apart, as `min_separation=5` does here.
+- `hbond`: takes the atoms of `donormask` and `acceptormask` whatever their elements are, also carbons and hydrogens;
+  the massless sites in `solventdonor :SOL` count as ions, without an angle (907 bonds), `:SOL@OW` has none (401).
+- `hbond ... bridgeout`: counts the waters that connect a set of two or more residues; a row here is one chain of bonds.
+- `surf`: areas by pairs of neighbours (LCPO) without hydrogens, 4 to 8 per cent larger than those of the points here.
 """
-
-
-@dataclass(frozen=True)
-class Row:
-    """A row of the table: the tuples that two programs found."""
-
-    files: str
-    what: str
-    peer: str
-    ours: set[Any]
-    theirs: set[Any]
-    why: str
-
-    @cached_property
-    def numbers(self) -> tuple[int, int, int]:
-        """How many both found, Kinema alone, and the peer alone."""
-        return len(self.ours & self.theirs), len(self.ours - self.theirs), len(self.theirs - self.ours)
-
-    def written(self) -> str:
-        """The row of the table."""
-        both, alone, of_peer = self.numbers
-        return (
-            f"| {self.files} | {self.what} | {both + alone:,} | {both + of_peer:,} ({self.peer}) | {both:,} "
-            f"| {alone:,} | {of_peer:,} | {self.why} |"
-        )
-
-
-@dataclass(frozen=True)
-class HistogramRow(Row):
-    """A row of the table: the counts of the same bins, as two programs found them."""
-
-    ours: Any
-    theirs: Any
-
-    @cached_property
-    def numbers(self) -> tuple[int, int, int]:
-        """See `Row`: the counts of all bins."""
-        ours, theirs = (np.asarray(np.rint(one), np.int64).ravel() for one in (self.ours, self.theirs))
-        both = int(np.minimum(ours, theirs).sum())
-        return both, int(ours.sum()) - both, int(theirs.sum()) - both
-
-
-@dataclass(frozen=True)
-class System:
-    """Files of MDAnalysisTests, opened by both programs."""
-
-    files: str
-    ours: kn.Trajectory
-    universe: Any
-
-    @classmethod
-    def named(cls, topology: str, trajectory: str) -> "System":
-        """The system of two names of `MDAnalysisTests.datafiles`."""
-        import MDAnalysis
-        from MDAnalysisTests import datafiles
-
-        paths = [str(getattr(datafiles, name)) for name in (topology, trajectory)]
-        universe = MDAnalysis.Universe(*paths)
-        return cls(f"{topology}, {trajectory}", kn.open(paths[1], topology=paths[0], stored=False), universe)
-
-    def steps(self, stop: int) -> Iterator[tuple[int, Any]]:
-        """Number and time step of the first frames."""
-        return enumerate(self.universe.trajectory[:stop])
 
 
 def rows() -> list[Row]:
@@ -134,13 +78,8 @@ def rows() -> list[Row]:
             *distributions(solvated),
             *densities(solvated, water),
             *gromacs(solvated),
+            *cpptraj(solvated, protein),
         ]
-
-
-def of_frames(results: Any, *names: str) -> set[Any]:
-    """Frame and keys of each row of a list."""
-    frames = np.repeat(np.asarray(results.frames), np.asarray(results.counts))
-    return set(zip(frames.tolist(), *(np.asarray(results[name]).tolist() for name in names), strict=True))
 
 
 def pairs(system: System) -> list[Row]:
@@ -383,64 +322,6 @@ def densities(solvated: System, water: System) -> list[Row]:
             why,
         ),
     ]
-
-
-def gromacs(system: System) -> list[Row]:
-    """Stored output of `gmx`: the first frame of the large system, and all frames of small ones."""
-    stored = np.load(GMX / "gmx.npz")
-    near = kn.analysis.Neighbors(system.ours, "name OW", other="protein", cutoff=3.5).run(stop=1).results
-    least = kn.analysis.MinimumDistance(system.ours, "protein", other="resname SOL", cutoff=4.5).run().results
-    bulk, slab = (kn.open(GMX / f"{name}.xtc", topology=GMX / f"{name}.tpr", stored=False) for name in ("bulk", "slab"))
-    counts = kn.analysis.InterRDF(bulk, "name OW", nbins=80, range=(0, 8)).run().results.count
-    slices = kn.analysis.LinearDensity(slab, "all", binsize=1.0, axis="z").run().results
-    theirs = stored["density-number"][:, 1] / 1000
-    # atoms of all frames in each slice
-    of_slices = [one * SLAB_FACE * 1.0 * len(slab) for one in (np.asarray(slices.number), theirs)]
-    why = "distances and edges there are in single precision"
-    return [
-        Row(
-            system.files,
-            "oxygens of water within 3.5 angstrom of the protein",
-            "`gmx select`",
-            set(np.asarray(near.i).tolist()),
-            set(stored["near-0"].tolist()),
-            "",
-        ),
-        *(gromacs_bonds(system, stored, name, group) for name, group in (("protein", "protein"), ("water", SOLVENT))),
-        HistogramRow(
-            system.files,
-            "pairs of atoms of the protein and of water, 4.5 angstrom, ten frames",
-            "`gmx mindist`",
-            least.pairs,
-            stored["contacts"],
-            "distances there are in single precision",
-        ),
-        HistogramRow(
-            "bulk",
-            "pairs in bins up to 7.9 angstrom: oxygens of water",
-            "`gmx rdf`",
-            counts[1:-1].reshape(-1, 2).sum(axis=1),
-            stored["rdf-none"][1:, 1] * 213 * len(bulk) * 0.02,
-            why,
-        ),
-        HistogramRow("slab", "atoms in slices of 1 angstrom along z", "`gmx density`", *of_slices, why),
-    ]
-
-
-def gromacs_bonds(system: System, stored: Any, name: str, group: str) -> Row:
-    """Hydrogen bonds of the protein and a group by the criterion of GROMACS."""
-    atoms = f"(protein or {SOLVENT}) and element"
-    bonds = kn.analysis.HydrogenBondAnalysis(
-        system.ours,
-        hydrogens_sel=f"{atoms} H and bonded element N O",
-        acceptors_sel=f"{atoms} N O",
-        between=["protein", group],
-        criterion="gromacs",
-    )
-    ours = of_frames(bonds.run(stop=1).results, "donor", "hydrogen", "acceptor")
-    theirs = {(0, *row) for row in stored[f"hbond-{name}-0"].tolist()}
-    what = f'hydrogen bonds of the protein and {"itself" if group == "protein" else "water"}, criterion="gromacs"'
-    return Row(system.files, what, "`gmx hbond -nomerge`", ours, theirs, "")
 
 
 def versions() -> str:

@@ -11,8 +11,9 @@ import pytest
 TOOL = Path(__file__).resolve().parents[2] / "tools/write_differences.py"
 
 
-def test_the_page_of_differences_is_current() -> None:
+def test_the_page_of_differences_is_current(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("mdtraj")
+    monkeypatch.syspath_prepend(TOOL.parent)
     tool = runpy.run_path(str(TOOL))
     written = tool["PAGE"].read_text(encoding="utf-8")
     if tool["versions"]() not in written:
