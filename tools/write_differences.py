@@ -47,9 +47,9 @@ Where numbers of GROMACS 2022.5 differ by definition, which the tests take into 
 - `gmx sasa`: other points on the spheres.
 - `gmx hbond`: bonds of several hydrogens of a donor with one acceptor count once, unless `-nomerge` is given.
 
-Where numbers of cpptraj 7.6.2 differ by definition, which the tests take into account; matrices of RMSDs and of
-correlations, RMSF, B factors, average structures, and labels and representatives of clusters are equal to its last
-digit:
+Where numbers of cpptraj 7.6.2 differ by definition, which the tests take into account; least distances of residues,
+matrices of RMSDs and of correlations, RMSF, B factors, average structures, and labels and representatives of clusters
+are equal to its last digit:
 
 - `radial volume`: takes the mean of the volumes, as `volume="mean"` does here.
 - `density`: numbers, masses and charges are sums of a slice, electrons are divided by its volume.

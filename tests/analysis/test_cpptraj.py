@@ -155,6 +155,11 @@ class TestTransition:
         assert n_pairs == 334
         assert_array_equal(np.rint(share * n_pairs), expected["nativecontacts"][:, 1])
 
+    def test_least_distances_of_residues(self, transition: kn.Trajectory, expected: dict[str, NDArray]) -> None:
+        groups = ("resid 1:30", "resid 160:214")
+        found = kn.analysis.MinimumDistance(transition, groups[0], other=groups[1], compound="residues")
+        assert_allclose(found.run(frames=[97]).results.distance, expected["mindist"], atol=5.1e-4)
+
     def test_shares_of_contacts(self, transition: kn.Trajectory, expected: dict[str, NDArray]) -> None:
         found = kn.analysis.ContactMap(transition, "protein", scheme="ca", cutoff=8.0).run().results.share
         first, second = expected["residue-contacts"][:, :2].astype(int).T - 1

@@ -155,6 +155,8 @@ def ensembles(runs: Runs, values: dict[str, NDArray]) -> None:
     )
     values["nativecontacts"] = runs.columns("native.dat")
     values["residue-contacts"] = runs.columns("residues.dat")[:, :3]
+    runs.cpptraj("mindist", (*system[:2], "98 98"), "mindist mask1 :1-30 mask2 :160-214 byres noimage out least.dat")
+    values["mindist"] = runs.columns("least.dat")[0, 1:].astype(np.float32)
     runs.cpptraj("secstruct", system, "secstruct out states.dat nameh HN")
     values["secstruct"] = runs.columns("states.dat")[:, 1:].astype(np.uint8)
     runs.cpptraj("surf", system, "surf @* out surface.dat")
