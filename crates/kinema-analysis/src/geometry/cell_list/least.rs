@@ -153,14 +153,8 @@ impl Scan<'_> {
                 summary: &mut PairSummary = summary,
             )
         );
-        for (bits, places) in summary.near.iter().zip(vicinity.places.as_chunks::<EIGHT>().0) {
-            let mut bits = *bits;
-            while bits != 0 {
-                let place = places[bits.trailing_zeros() as usize] as usize;
-                summary.marked[place / WORD] |= 1 << (place % WORD);
-                bits &= bits - 1;
-            }
-        }
+        let PairSummary { near, marked, .. } = summary;
+        vicinity.each_marked(near, |place, _| marked[place / WORD] |= 1 << (place % WORD));
     }
 
     /// Which points of a block are within the cutoff, of those that are within it or may be; considers the nearer ones.
@@ -169,18 +163,14 @@ impl Scan<'_> {
         &self,
         (home, image): (usize, &Image),
         places: &[u32; EIGHT],
-        [mut inside, mut unsure, mut nearer]: [u32; 3],
+        [mut inside, unsure, mut nearer]: [u32; 3],
         summary: &mut PairSummary,
     ) -> u32 {
-        let near = |lane: u32| self.decide(home, places[lane as usize] as usize, image.counts);
-        while unsure != 0 {
-            let lane = unsure.trailing_zeros();
-            inside |= u32::from(near(lane).distance <= self.cutoff) << lane;
-            unsure &= unsure - 1;
-        }
+        inside |= self.decide_all((home, image), places, unsure);
         nearer &= inside;
         while nearer != 0 {
-            summary.consider(self, near(nearer.trailing_zeros()));
+            let place = places[nearer.trailing_zeros() as usize] as usize;
+            summary.consider(self, self.decide(home, place, image.counts));
             nearer &= nearer - 1;
         }
         inside

@@ -23,6 +23,7 @@ use kinema_core::frame::Lattice;
 use kinema_core::{Error, ErrorKind, Result};
 
 use crate::cpu::Cpu;
+use crate::lanes::EIGHT;
 use binning::NearPairs;
 use found::keep_images;
 pub use found::{FoundPair, LeastDistance, Near, PairImages, has_one_image};
@@ -56,6 +57,8 @@ pub struct CellList {
     unsure: Vec<[u32; 2]>,
     near_pairs: NearPairs,
     near_cells: Vec<bool>,
+    /// Which points of a vicinity are near a home, eight at a time.
+    marks: Vec<u8>,
     unsorted: Vec<FoundPair>,
     starts: Vec<u32>,
     /// Loops of the baseline build, whatever the processor has.
@@ -359,13 +362,8 @@ impl CellList {
         if reference.is_empty() || points.is_empty() {
             return Ok(());
         }
+        self.sort_both(lattice, [reference, points], cutoff, Cells::Vicinities)?;
         let cpu = self.cpu();
-        self.grid.set(lattice, cutoff, [reference, points], Cells::Vicinities)?;
-        self.second.sort(cpu, &self.grid, reference, None)?;
-        self.stencil.set(&self.grid, false);
-        self.stencil.mark_near(&self.grid, &self.second, &mut self.near_cells);
-        // points that are in no cell near the reference are left out
-        self.first.sort(cpu, &self.grid, points, Some(&self.near_cells))?;
         let (homes, others) = (&self.first, &self.second);
         let limit = bounds::most(&self.grid, cutoff);
         let scan = Scan { cpu, grid: &self.grid, homes, others, cutoff, limit };
@@ -375,7 +373,11 @@ impl CellList {
             self.stencil.find_runs(&self.grid, others, cell, &mut self.runs);
             let homes = homes.in_cell(cell);
             self.hits.examined += self.vicinity.gather(&scan, homes.clone(), &self.runs);
-            self.hits.examined += scan.mark(homes, &self.vicinity, sure, near);
+            self.hits.examined += (homes.len() * self.vicinity.len()) as u64;
+            self.marks.clear();
+            self.marks.resize(self.vicinity.len() / EIGHT, 0);
+            scan.mark(homes, &self.vicinity, sure, &mut self.marks);
+            self.vicinity.each_marked(&self.marks, |_, number| near[number] = true);
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::Near;
 use super::grid::Grid;
 use super::sorted::{Point, Sorted};
-use super::vicinity::{Vicinity, three};
+use super::vicinity::{Image, Vicinity, three};
 use crate::cpu::{Cpu, dispatch};
 use crate::geometry::vectors::{Vectors, all, difference};
 use crate::lanes::{EIGHT, Eight, Quad, WithEight};
@@ -83,21 +83,34 @@ impl Scan<'_> {
         }
     }
 
-    /// Finds which of `homes` have a point of a vicinity near them; `sure` as [`super::bounds::sure`]. Returns how many
-    /// pairs were estimated.
-    pub(super) fn mark(&self, homes: Range<usize>, vicinity: &Vicinity, sure: f32, near: &mut [bool]) -> u64 {
+    /// Marks the points of a vicinity that have one of `homes` near them, eight at a time; `sure` as
+    /// [`super::bounds::sure`].
+    pub(super) fn mark(&self, homes: Range<usize>, vicinity: &Vicinity, sure: f32, marks: &mut [u8]) {
         dispatch!(
             self.cpu,
-            u64,
+            (),
             mark,
             (
                 scan: &Scan<'_> = self,
                 homes: Range<usize> = homes,
                 vicinity: &Vicinity = vicinity,
                 sure: f32 = sure,
-                near: &mut [bool] = near,
+                marks: &mut [u8] = marks,
             )
-        )
+        );
+    }
+
+    /// Which points of a block, of some that may be near enough to a home, are.
+    #[cold]
+    pub(super) fn decide_all(&self, (home, image): (usize, &Image), places: &[u32; EIGHT], mut unsure: u32) -> u32 {
+        let mut inside = 0;
+        while unsure != 0 {
+            let lane = unsure.trailing_zeros();
+            let near = self.decide(home, places[lane as usize] as usize, image.counts);
+            inside |= u32::from(near.distance <= self.cutoff) << lane;
+            unsure &= unsure - 1;
+        }
+        inside
     }
 
     /// A pair of a home and another point of a group.
@@ -265,36 +278,25 @@ fn measure<Q: Quad>(scan: &Scan<'_>, home: usize, counts: [i32; 3], begin: usize
 }
 
 #[inline(always)]
-fn mark<Q: Quad>(scan: &Scan<'_>, homes: Range<usize>, vicinity: &Vicinity, sure: f32, near: &mut [bool]) -> u64 {
+fn mark<Q: Quad>(scan: &Scan<'_>, homes: Range<usize>, vicinity: &Vicinity, sure: f32, marks: &mut [u8]) {
     let (limit, sure) = (Q::Eight::all(scan.limit), Q::Eight::all(sure));
-    let mut examined = 0;
     for home in homes {
         let place = three::<Q>(scan.homes.position(home, [0.0; 3]));
-        let is_near = 'all: {
-            for image in &vicinity.images {
-                let ([x, y, z], places) = (vicinity.eights(image), vicinity.places(image));
-                for (((x, y), z), places) in x.iter().zip(y).zip(z).zip(places) {
-                    examined += EIGHT as u64;
-                    let squares = squares::<Q>([x, y, z], place);
-                    let mut unsure = squares.at_most(limit);
-                    if unsure == 0 {
-                        continue;
-                    }
-                    if squares.at_most(sure) != 0 {
-                        break 'all true;
-                    }
-                    while unsure != 0 {
-                        let other = places[unsure.trailing_zeros() as usize] as usize;
-                        if scan.decide(home, other, image.counts).distance <= scan.cutoff {
-                            break 'all true;
-                        }
-                        unsure &= unsure - 1;
-                    }
+        for image in &vicinity.images {
+            let ([x, y, z], places) = (vicinity.eights(image), vicinity.places(image));
+            let marks = &mut marks[image.points.start / EIGHT..image.points.end / EIGHT];
+            for ((((x, y), z), places), mark) in x.iter().zip(y).zip(z).zip(places).zip(marks) {
+                if *mark == u8::MAX {
+                    continue;
                 }
+                let squares = squares::<Q>([x, y, z], place);
+                let mut inside = squares.at_most(sure);
+                let unsure = (squares.at_most(limit) ^ inside) & !u32::from(*mark);
+                if unsure != 0 {
+                    inside |= scan.decide_all((home, image), places, unsure);
+                }
+                *mark |= inside as u8;
             }
-            false
-        };
-        near[scan.homes.number(home) as usize] = is_near;
+        }
     }
-    examined
 }

@@ -14,7 +14,7 @@ pub(super) struct Vicinity {
     /// Coordinates as seen from the cell; there may be more after the last image.
     coordinates: [Vec<f32>; 3],
     /// Places among the sorted points.
-    pub(super) places: Vec<u32>,
+    places: Vec<u32>,
     /// Places in the given set.
     numbers: Vec<u32>,
     pub(super) images: Vec<Image>,
@@ -51,6 +51,20 @@ impl Vicinity {
     #[inline(always)]
     pub(super) fn len(&self) -> usize {
         self.images.last().map_or(0, |image| image.points.end)
+    }
+
+    /// Calls `see` with each point that is marked, eight at a time: its place among the sorted points, and its number.
+    #[inline(always)]
+    pub(super) fn each_marked(&self, marks: &[u8], mut see: impl FnMut(usize, usize)) {
+        let blocks = self.places.as_chunks::<EIGHT>().0.iter().zip(self.numbers.as_chunks::<EIGHT>().0);
+        for (mark, (places, numbers)) in marks.iter().zip(blocks) {
+            let mut left = *mark;
+            while left != 0 {
+                let lane = left.trailing_zeros() as usize;
+                see(places[lane] as usize, numbers[lane] as usize);
+                left &= left - 1;
+            }
+        }
     }
 
     /// Makes room for `n` points in some images, and for those that are written beyond the end.
