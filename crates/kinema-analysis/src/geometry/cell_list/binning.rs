@@ -5,7 +5,7 @@ use std::ops::Range;
 use kinema_core::Result;
 use kinema_core::frame::Lattice;
 
-use super::bounds::{self, of_difference};
+use super::bounds::of_difference;
 use super::grid::{Cells, Grid};
 use super::scan::Scan;
 use super::sorted::Sorted;
@@ -132,9 +132,8 @@ impl CellList {
     ) {
         let (cpu, cutoff) = (self.cpu(), bins.edge(bins.len()));
         let (homes, others) = homes.of(&self.first, &self.second);
-        let limit = bounds::most(&self.grid, cutoff);
-        let exact = Scan { cpu, grid: &self.grid, homes, others, cutoff, limit };
-        let scan = BinScan { cpu, homes, others, limit };
+        let exact = Scan::new(cpu, &self.grid, (homes, others), cutoff);
+        let scan = BinScan { cpu, homes, others, limit: exact.limit };
         let binning = Binning::new(&self.grid, bins);
         let is_plain = row.is_none();
         let row = |first: u32, second: u32| row.as_ref().map_or(Some(0), |row| row(first, second));
@@ -144,7 +143,7 @@ impl CellList {
             let cell = cell as usize;
             self.stencil.find_runs(&self.grid, others, cell, &mut self.runs);
             for run in &self.runs {
-                self.hits.examined += scan.count(homes.in_cell(cell), run, &binning, &row, &mut found);
+                self.examined += scan.count(homes.in_cell(cell), run, &binning, &row, &mut found);
                 for &[home, other] in &found.unsure {
                     let near = exact.decide(home as usize, other as usize, run.counts);
                     if let (Some(bin), Some(row)) = (bins.number(near.distance), row(near.first, near.second)) {

@@ -118,20 +118,12 @@ impl CellList {
         self.sort_both(lattice, sets, cutoff, Cells::Vicinities)?;
         let is_exchanged = sets[0].len() > sets[1].len();
         let homes = if is_exchanged { Homes::Second } else { Homes::First };
-        let cpu = self.cpu();
-        let (homes, others) = homes.of(&self.first, &self.second);
-        let limit = bounds::most(&self.grid, cutoff);
-        let scan = Scan { cpu, grid: &self.grid, homes, others, cutoff, limit };
+        let scan = Scan::new(self.cpu(), &self.grid, homes.of(&self.first, &self.second), cutoff);
         let sure = bounds::sure(&self.grid, cutoff);
         self.summary.begin(&scan, is_exchanged, lattice.of_edges());
-        for &cell in homes.occupied() {
-            let cell = cell as usize;
-            self.stencil.find_runs(&self.grid, others, cell, &mut self.runs);
-            let homes = homes.in_cell(cell);
-            self.hits.examined += self.vicinity.gather(&scan, homes.clone(), &self.runs);
-            self.hits.examined += (homes.len() * self.vicinity.len()) as u64;
-            scan.summarise(homes, &self.vicinity, sure, &mut self.summary);
-        }
+        self.vicinity.each(&scan, &self.stencil, &mut self.runs, |homes, vicinity| {
+            scan.summarise(homes, vicinity, sure, &mut self.summary);
+        });
         Ok(())
     }
 }

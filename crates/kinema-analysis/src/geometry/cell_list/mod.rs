@@ -61,6 +61,8 @@ pub struct CellList {
     marks: Vec<u8>,
     unsorted: Vec<FoundPair>,
     starts: Vec<u32>,
+    /// Pairs whose distance was estimated, without the vicinities'.
+    examined: u64,
     /// Loops of the baseline build, whatever the processor has.
     is_plain: bool,
 }
@@ -98,7 +100,7 @@ impl CellList {
 
     /// Number of pairs whose distance was estimated, since it was made.
     pub fn examined(&self) -> u64 {
-        self.hits.examined
+        self.examined + self.vicinity.examined
     }
 
     /// Pairs of a point of `first` and one of `second` (n x 3, angstrom) at most `cutoff` apart, in the order of both.
@@ -221,22 +223,14 @@ impl CellList {
             self.sort_both(lattice, [first, second], cutoff, Cells::Vicinities)?;
             Homes::First
         };
-        let cpu = self.cpu();
-        let (homes, others) = homes.of(&self.first, &self.second);
-        let limit = bounds::most(&self.grid, cutoff);
-        let scan = Scan { cpu, grid: &self.grid, homes, others, cutoff, limit };
+        let scan = Scan::new(self.cpu(), &self.grid, homes.of(&self.first, &self.second), cutoff);
         self.neighbors.error = bounds::of_difference(&self.grid, cutoff);
-        for &cell in homes.occupied() {
-            let cell = cell as usize;
-            self.stencil.find_runs(&self.grid, others, cell, &mut self.runs);
-            let homes_here = homes.in_cell(cell);
-            self.hits.examined += self.vicinity.gather(&scan, homes_here.clone(), &self.runs);
-            self.hits.examined += (homes_here.len() * self.vicinity.len()) as u64;
-            for home in homes_here {
-                self.neighbors.find(&scan, home, &self.vicinity);
-                see(homes.number(home), &self.neighbors);
+        self.vicinity.each(&scan, &self.stencil, &mut self.runs, |homes, vicinity| {
+            for home in homes {
+                self.neighbors.find(&scan, home, vicinity);
+                see(scan.homes.number(home), &self.neighbors);
             }
-        }
+        });
         Ok(())
     }
 
@@ -325,22 +319,15 @@ impl CellList {
     /// Finds all neighbours of homes, or only neighbours of a higher place.
     fn order(&mut self, cutoff: f64, homes: Homes, [n_first, n_second]: [usize; 2], only_higher: bool) {
         self.ordered.clear(n_first, n_second);
-        let cpu = self.cpu();
-        let (homes, others) = homes.of(&self.first, &self.second);
-        let limit = bounds::most(&self.grid, cutoff);
-        let scan = Scan { cpu, grid: &self.grid, homes, others, cutoff, limit };
-        for &cell in homes.occupied() {
-            let cell = cell as usize;
-            self.stencil.find_runs(&self.grid, others, cell, &mut self.runs);
-            let homes_here = homes.in_cell(cell);
-            self.hits.examined += self.vicinity.gather(&scan, homes_here.clone(), &self.runs);
-            scan.find(homes_here, &self.vicinity, only_higher, &mut self.hits);
+        let scan = Scan::new(self.cpu(), &self.grid, homes.of(&self.first, &self.second), cutoff);
+        self.vicinity.each(&scan, &self.stencil, &mut self.runs, |homes, vicinity| {
+            scan.find(homes, vicinity, only_higher, &mut self.hits);
             for groups in self.hits.groups.chunk_by(|one, other| one.home == other.home) {
                 let range = groups[0].hits.start..groups[groups.len() - 1].hits.end;
                 let found = (&self.hits, range, groups.len() == 1);
-                self.ordered.add(homes.number(groups[0].home as usize), found, &others.numbers);
+                self.ordered.add(scan.homes.number(groups[0].home as usize), found, &scan.others.numbers);
             }
-        }
+        });
     }
 
     /// Which of `points` have a point of `reference` at most `cutoff` away. A point that is one of the reference has.
@@ -363,43 +350,28 @@ impl CellList {
             return Ok(());
         }
         self.sort_both(lattice, [reference, points], cutoff, Cells::Vicinities)?;
-        let cpu = self.cpu();
-        let (homes, others) = (&self.first, &self.second);
-        let limit = bounds::most(&self.grid, cutoff);
-        let scan = Scan { cpu, grid: &self.grid, homes, others, cutoff, limit };
+        let scan = Scan::new(self.cpu(), &self.grid, (&self.first, &self.second), cutoff);
         let sure = bounds::sure(&self.grid, cutoff);
-        for &cell in homes.occupied() {
-            let cell = cell as usize;
-            self.stencil.find_runs(&self.grid, others, cell, &mut self.runs);
-            let homes = homes.in_cell(cell);
-            self.hits.examined += self.vicinity.gather(&scan, homes.clone(), &self.runs);
-            self.hits.examined += (homes.len() * self.vicinity.len()) as u64;
+        self.vicinity.each(&scan, &self.stencil, &mut self.runs, |homes, vicinity| {
             self.marks.clear();
-            self.marks.resize(self.vicinity.len() / EIGHT, 0);
-            scan.mark(homes, &self.vicinity, sure, &mut self.marks);
-            self.vicinity.each_marked(&self.marks, |_, number| near[number] = true);
-        }
+            self.marks.resize(vicinity.len() / EIGHT, 0);
+            scan.mark(homes, vicinity, sure, &mut self.marks);
+            vicinity.each_marked(&self.marks, |_, number| near[number] = true);
+        });
         Ok(())
     }
 
     /// Calls `see` with the pairs of the sorted points at most `cutoff` apart: each of a home and one of the other set.
     fn search(&mut self, cutoff: f64, homes: Homes, mut see: impl FnMut(Near)) {
-        let cpu = self.cpu();
-        let (homes, others) = homes.of(&self.first, &self.second);
-        let limit = bounds::most(&self.grid, cutoff);
-        let scan = Scan { cpu, grid: &self.grid, homes, others, cutoff, limit };
-        for &cell in homes.occupied() {
-            let cell = cell as usize;
-            self.stencil.find_runs(&self.grid, others, cell, &mut self.runs);
-            let homes = homes.in_cell(cell);
-            self.hits.examined += self.vicinity.gather(&scan, homes.clone(), &self.runs);
-            scan.find(homes, &self.vicinity, false, &mut self.hits);
+        let scan = Scan::new(self.cpu(), &self.grid, homes.of(&self.first, &self.second), cutoff);
+        self.vicinity.each(&scan, &self.stencil, &mut self.runs, |homes, vicinity| {
+            scan.find(homes, vicinity, false, &mut self.hits);
             for group in &self.hits.groups {
                 for hit in group.hits.clone() {
                     see(scan.pair(group, hit, &self.hits));
                 }
             }
-        }
+        });
     }
 
     /// Puts pairs in the order of both places and of the image.

@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use super::Near;
+use super::bounds;
 use super::grid::Grid;
 use super::sorted::{Point, Sorted};
 use super::vicinity::{Image, Vicinity, three};
@@ -32,7 +33,6 @@ pub(super) struct Hits {
     n: usize,
     /// Homes in order; one with several images of points has several.
     pub(super) groups: Vec<HitGroup>,
-    pub(super) examined: u64,
 }
 
 /// Points that are seen from a home through the same image.
@@ -53,6 +53,12 @@ impl Hits {
             self.points.resize(2 * needed, 0);
             self.distances.resize(2 * needed, 0.0);
         }
+    }
+}
+
+impl<'a> Scan<'a> {
+    pub(super) fn new(cpu: Cpu, grid: &'a Grid, (homes, others): (&'a Sorted, &'a Sorted), cutoff: f64) -> Self {
+        Self { cpu, grid, homes, others, cutoff, limit: bounds::most(grid, cutoff) }
     }
 }
 
@@ -194,7 +200,6 @@ fn find_higher<Q: Quad>(scan: &Scan<'_>, homes: Range<usize>, vicinity: &Vicinit
 #[inline(always)]
 fn find<Q: Quad, const ONLY_HIGHER: bool>(scan: &Scan<'_>, homes: Range<usize>, vicinity: &Vicinity, hits: &mut Hits) {
     let limit = Q::Eight::all(scan.limit);
-    hits.examined += (homes.len() * vicinity.len()) as u64;
     for home in homes {
         let number = scan.homes.points[home].number;
         hits.reserve(vicinity.len());

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::scan::{Eights, Scan, eights, lanes_before};
-use super::stencil::Run;
+use super::stencil::{Run, Stencil};
 use crate::cpu::dispatch;
 use crate::lanes::{EIGHT, Eight, Quad};
 
@@ -18,6 +18,8 @@ pub(super) struct Vicinity {
     /// Places in the given set.
     numbers: Vec<u32>,
     pub(super) images: Vec<Image>,
+    /// Points looked at, and pairs whose distance was or may be estimated, since it was made.
+    pub(super) examined: u64,
 }
 
 /// Points that are seen through the same image.
@@ -77,8 +79,25 @@ impl Vicinity {
         }
     }
 
+    /// Calls `see` with the homes of each cell that has some, and with their vicinity.
+    pub(super) fn each(
+        &mut self,
+        scan: &Scan<'_>,
+        stencil: &Stencil,
+        runs: &mut Vec<Run>,
+        mut see: impl FnMut(Range<usize>, &Self),
+    ) {
+        for &cell in scan.homes.occupied() {
+            stencil.find_runs(scan.grid, scan.others, cell as usize, runs);
+            let homes = scan.homes.in_cell(cell as usize);
+            let looked_at = self.gather(scan, homes.clone(), runs);
+            self.examined += looked_at + (homes.len() * self.len()) as u64;
+            see(homes, self);
+        }
+    }
+
     /// Copies the points of runs that can be within the cutoff of one of `homes`. Returns how many points were looked at.
-    pub(super) fn gather(&mut self, scan: &Scan<'_>, homes: Range<usize>, runs: &[Run]) -> u64 {
+    fn gather(&mut self, scan: &Scan<'_>, homes: Range<usize>, runs: &[Run]) -> u64 {
         dispatch!(
             scan.cpu,
             u64,
