@@ -9,7 +9,7 @@ mod sixteen;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use eight::PLACES;
-pub(crate) use eight::{EIGHT, Eight, WithEight, count_bits};
+pub(crate) use eight::{EIGHT, Eight, WithEight, count_bits, lanes_before, room};
 pub(crate) use fours::Fours;
 use sixteen::PlainSixteen;
 pub(crate) use sixteen::Sixteen;

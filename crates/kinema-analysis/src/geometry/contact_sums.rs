@@ -252,8 +252,8 @@ mod wider {
     /// The bits of no parts.
     const NONE: u64 = WHOLE.to_bits() >> BITS;
 
-    /// The same as `super::add`, without images, of several frames: columns of `placed`, in parts of an angstrom, have `stride` places for
-    /// each. All coordinates are below [`super::NEARER`]; `beyond` is the least square beyond the cutoff.
+    /// The same as `super::add`, without images, of several frames: columns of `placed`, in parts of an angstrom, have
+    /// `stride` places for each. All coordinates are below [`super::NEARER`]; `beyond` is the least square beyond the cutoff.
     #[target_feature(enable = "avx512f,popcnt")]
     pub(super) fn add(
         runs: &[[usize; 3]],

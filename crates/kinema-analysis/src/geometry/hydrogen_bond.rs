@@ -7,10 +7,10 @@
 use kinema_core::frame::Lattice;
 
 use super::arc_tangent::atan2;
-use super::cell_list::{Neighbors, lanes_before};
+use super::cell_list::Neighbors;
 use super::vectors::{Vectors, all, cross, difference, dot, length};
 use crate::cpu::{Cpu, dispatch};
-use crate::lanes::{EIGHT, Eight, Quad};
+use crate::lanes::{EIGHT, Eight, Quad, lanes_before};
 
 /// D-A distances up to this one are of atoms in one place.
 const LEAST: f64 = 1.0;
@@ -135,30 +135,18 @@ impl Criterion {
         );
     }
 
-    /// The bond with some numbers; `None` if it is none.
+    /// Whether atoms with these numbers are bonded; H-D-A in degrees.
     #[inline(always)]
-    fn bond(&self, numbers: Numbers) -> Option<Bond> {
-        let Numbers { donor_acceptor, hydrogen_acceptor, at_hydrogen, at_donor } = numbers;
-        let holds = match self.rule {
-            Rule::DistanceAngle => {
-                donor_acceptor > LEAST && donor_acceptor <= self.distance && at_hydrogen > self.angle
-            }
+    fn holds(&self, Bond { donor_acceptor, hydrogen_acceptor, angle }: Bond, at_donor: f64) -> bool {
+        match self.rule {
+            Rule::DistanceAngle => donor_acceptor > LEAST && donor_acceptor <= self.distance && angle > self.angle,
             Rule::Gromacs => donor_acceptor <= self.distance && at_donor <= self.angle,
-            Rule::BakerHubbard => hydrogen_acceptor < self.distance && at_hydrogen > self.angle,
+            Rule::BakerHubbard => hydrogen_acceptor < self.distance && angle > self.angle,
             Rule::WernetNilsson => donor_acceptor < self.distance - Self::CONE * at_donor.powi(2),
-            Rule::Hydrogen => hydrogen_acceptor <= self.distance && at_hydrogen >= self.angle,
-            Rule::Heavy => donor_acceptor <= self.distance && at_hydrogen >= self.angle,
-        };
-        holds.then_some(Bond { donor_acceptor, hydrogen_acceptor, angle: at_hydrogen })
+            Rule::Hydrogen => hydrogen_acceptor <= self.distance && angle >= self.angle,
+            Rule::Heavy => donor_acceptor <= self.distance && angle >= self.angle,
+        }
     }
-}
-
-/// Numbers of atoms that may have a bond: angstrom, degrees.
-struct Numbers {
-    donor_acceptor: f64,
-    hydrogen_acceptor: f64,
-    at_hydrogen: f64,
-    at_donor: f64,
 }
 
 /// A hydrogen bond of atoms, which are places in a row.
@@ -241,16 +229,12 @@ fn find<Q: Quad>(
         let at_donor = at_donor.multiply(degrees).store();
         let (donor_acceptor, hydrogen_acceptor) = (distance(across).store(), distance(to_acceptor).store());
         for (lane, [donor, hydrogen, acceptor]) in four.iter().copied().enumerate() {
-            let numbers = Numbers {
+            let bond = Bond {
                 donor_acceptor: donor_acceptor[lane],
                 hydrogen_acceptor: hydrogen_acceptor[lane],
-                at_hydrogen: at_hydrogen[lane],
-                at_donor: at_donor[lane],
+                angle: at_hydrogen[lane],
             };
-            if acceptor != donor
-                && acceptor != hydrogen
-                && let Some(bond) = criterion.bond(numbers)
-            {
+            if acceptor != donor && acceptor != hydrogen && criterion.holds(bond, at_donor[lane]) {
                 bonds.push(FoundBond { donor, hydrogen, acceptor, bond });
             }
         }
@@ -313,8 +297,9 @@ mod tests {
             let [u, v] = [u, v].map(all::<Plain>);
             angle(u, v).multiply(Plain::all(180.0 / std::f64::consts::PI)).store()[0]
         };
-        let (at_hydrogen, at_donor) = (of([-1.0, 0.0, 0.0], to_acceptor), of([1.0, 0.0, 0.0], acceptor));
-        criterion.bond(Numbers { donor_acceptor: d_a, hydrogen_acceptor: h_a, at_hydrogen, at_donor })
+        let angle = of([-1.0, 0.0, 0.0], to_acceptor);
+        let bond = Bond { donor_acceptor: d_a, hydrogen_acceptor: h_a, angle };
+        criterion.holds(bond, of([1.0, 0.0, 0.0], acceptor)).then_some(bond)
     }
 
     /// D-H-A of the dimer, degrees: law of sines.

@@ -58,6 +58,22 @@ pub(crate) fn count_bits(bits: u32) -> usize {
     PLACES[(bits & 0xff) as usize].1 as usize
 }
 
+/// A bit for each of the first lanes, of eight at most.
+#[inline(always)]
+pub(crate) fn lanes_before(n: usize) -> u32 {
+    const LANES: [u32; EIGHT + 1] = [0, 1, 3, 7, 15, 31, 63, 127, 255];
+    LANES[n.min(EIGHT)]
+}
+
+/// Some values of a row from a place on.
+///
+/// # Panics
+/// If the row has no such place: it is made with room for them.
+#[inline(always)]
+pub(crate) fn room<const N: usize, T>(row: &mut [T], at: usize) -> &mut [T; N] {
+    row[at..].first_chunk_mut().expect("a row has room for some more values than it is filled with")
+}
+
 /// Plain Rust, for every processor.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PlainEight([f32; EIGHT]);

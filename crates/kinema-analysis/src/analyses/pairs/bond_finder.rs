@@ -14,8 +14,7 @@ use crate::arguments::{Argument, Arguments};
 use crate::changing::{ChangingGroup, GroupScratch};
 use crate::cpu::Cpu;
 use crate::geometry::CellList;
-pub(super) use crate::geometry::hydrogen_bond::FoundBond;
-use crate::geometry::hydrogen_bond::{Criterion, Rule};
+use crate::geometry::hydrogen_bond::{Criterion, FoundBond, Rule};
 
 /// Words of the argument `criterion`.
 const RULES: [(&str, Rule); 6] = [

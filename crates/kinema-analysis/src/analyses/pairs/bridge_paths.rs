@@ -1,6 +1,6 @@
 //! All paths from starts to ends through waters that hydrogen bonds join: no water twice, at most some number of them.
 
-use super::bond_finder::FoundBond;
+use crate::geometry::hydrogen_bond::FoundBond;
 
 /// A hydrogen bond in one direction. Waters are counted from 0; the outer end of a start or an end is an atom.
 #[derive(Debug, Clone, Copy)]

@@ -9,12 +9,12 @@ use kinema_core::Result;
 use kinema_core::frame::Fields;
 use kinema_core::reduce::{Frame, Needs, Values};
 
-use super::bond_finder::{Changing, Finder, FoundBond, Group, Participants, criterion};
+use super::bond_finder::{Changing, Finder, Group, Participants, criterion};
 use crate::analyses::lists_per_frame::{ListPerFrame, ListRows};
 use crate::analyses::of_members;
 use crate::arguments::{Argument, Arguments};
 use crate::changing::GroupScratch;
-use crate::geometry::hydrogen_bond::Criterion;
+use crate::geometry::hydrogen_bond::{Criterion, FoundBond};
 use crate::partials::lists::{ListChunk, ListColumn};
 use crate::registry::KernelInfo;
 

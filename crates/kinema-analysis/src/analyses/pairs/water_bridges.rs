@@ -10,13 +10,13 @@ use kinema_core::Result;
 use kinema_core::frame::{Fields, Lattice};
 use kinema_core::reduce::{Frame, Needs, Values};
 
-use super::bond_finder::{Changing, Finder, FoundBond, Participants, criterion};
+use super::bond_finder::{Changing, Finder, Participants, criterion};
 use super::bridge_paths::{Edge, Paths};
 use crate::analyses::lists_per_frame::{ListPerFrame, ListRows};
 use crate::analyses::of_members;
 use crate::arguments::{Argument, Arguments};
 use crate::changing::GroupScratch;
-use crate::geometry::hydrogen_bond::Criterion;
+use crate::geometry::hydrogen_bond::{Criterion, FoundBond};
 use crate::partials::lists::{ListChunk, ListColumn};
 use crate::registry::KernelInfo;
 

@@ -15,7 +15,7 @@ use crate::bins::Bins;
 use crate::cpu::Cpu;
 use crate::lanes::EIGHT;
 #[cfg(target_arch = "x86_64")]
-use crate::lanes::PLACES;
+use crate::lanes::{PLACES, lanes_before};
 
 /// Estimates of the bins of distances.
 #[derive(Debug, Clone, Copy)]
@@ -342,11 +342,4 @@ fn wide_bins(binning: &Binning, squares: &[f32]) -> ([u32; EIGHT], u32, u32) {
     // SAFETY: eight numbers of an array are written, at any alignment.
     unsafe { _mm256_storeu_si256(numbers.as_mut_ptr().cast(), _mm256_cvttps_epi32(bins)) };
     (numbers, is_unsure, is_below)
-}
-
-/// A bit for each of the first lanes.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-fn lanes_before(n: usize) -> u32 {
-    if n < EIGHT { (1 << n) - 1 } else { (1 << EIGHT) - 1 }
 }

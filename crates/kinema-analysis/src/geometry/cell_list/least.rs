@@ -31,17 +31,15 @@ pub(super) struct PairSummary {
     /// Whether homes are the second set.
     is_exchanged: bool,
     of_edges: [[i64; 3]; 3],
-    /// Which points of a vicinity are in pairs, eight at a time.
-    near: Vec<u8>,
 }
 
 impl PairSummary {
-    /// Forgets everything but the buffers.
+    /// Forgets everything but the buffer.
     fn begin(&mut self, scan: &Scan<'_>, is_exchanged: bool, of_edges: &[[i64; 3]; 3]) {
-        let (mut marked, near) = (std::mem::take(&mut self.marked), std::mem::take(&mut self.near));
+        let mut marked = std::mem::take(&mut self.marked);
         marked.clear();
         marked.resize(scan.others.points.len().div_ceil(WORD), 0);
-        *self = Self { marked, near, limit: scan.limit, is_exchanged, of_edges: *of_edges, ..Self::default() };
+        *self = Self { marked, limit: scan.limit, is_exchanged, of_edges: *of_edges, ..Self::default() };
     }
 
     /// The nearest pair; the first such pair if several have its distance.
@@ -122,17 +120,25 @@ impl CellList {
         let sure = bounds::sure(&self.grid, cutoff);
         self.summary.begin(&scan, is_exchanged, lattice.of_edges());
         self.vicinity.each(&scan, &self.stencil, &mut self.runs, |homes, vicinity| {
-            scan.summarise(homes, vicinity, sure, &mut self.summary);
+            self.marks.clear();
+            self.marks.resize(vicinity.len() / EIGHT, 0);
+            scan.summarise(homes, vicinity, sure, (&mut self.marks, &mut self.summary));
+            let marked = &mut self.summary.marked;
+            vicinity.each_marked(&self.marks, |place, _| marked[place / WORD] |= 1 << (place % WORD));
         });
         Ok(())
     }
 }
 
 impl Scan<'_> {
-    /// Adds the pairs of `homes` and the points of a vicinity; `sure` as [`super::bounds::sure`].
-    fn summarise(&self, homes: Range<usize>, vicinity: &Vicinity, sure: f32, summary: &mut PairSummary) {
-        summary.near.clear();
-        summary.near.resize(vicinity.len() / EIGHT, 0);
+    /// Adds the pairs of `homes` and the points of a vicinity, and marks these points; `sure` as [`super::bounds::sure`].
+    fn summarise(
+        &self,
+        homes: Range<usize>,
+        vicinity: &Vicinity,
+        sure: f32,
+        (marks, summary): (&mut [u8], &mut PairSummary),
+    ) {
         dispatch!(
             self.cpu,
             (),
@@ -142,11 +148,10 @@ impl Scan<'_> {
                 homes: Range<usize> = homes,
                 vicinity: &Vicinity = vicinity,
                 sure: f32 = sure,
+                marks: &mut [u8] = marks,
                 summary: &mut PairSummary = summary,
             )
         );
-        let PairSummary { near, marked, .. } = summary;
-        vicinity.each_marked(near, |place, _| marked[place / WORD] |= 1 << (place % WORD));
     }
 
     /// Which points of a block are within the cutoff, of those that are within it or may be; considers the nearer ones.
@@ -170,7 +175,14 @@ impl Scan<'_> {
 }
 
 #[inline(always)]
-fn add<Q: Quad>(scan: &Scan<'_>, homes: Range<usize>, vicinity: &Vicinity, sure: f32, summary: &mut PairSummary) {
+fn add<Q: Quad>(
+    scan: &Scan<'_>,
+    homes: Range<usize>,
+    vicinity: &Vicinity,
+    sure: f32,
+    marks: &mut [u8],
+    summary: &mut PairSummary,
+) {
     let (limit, sure) = (Q::Eight::all(scan.limit), Q::Eight::all(sure));
     let mut least = Q::Eight::all(summary.limit);
     for home in homes {
@@ -178,9 +190,8 @@ fn add<Q: Quad>(scan: &Scan<'_>, homes: Range<usize>, vicinity: &Vicinity, sure:
         let mut n_near = 0;
         for image in &vicinity.images {
             let ([x, y, z], places) = (vicinity.eights(image), vicinity.places(image));
-            let mut marks = std::mem::take(&mut summary.near);
-            let blocks = image.points.start / EIGHT..image.points.end / EIGHT;
-            for ((((x, y), z), places), mark) in x.iter().zip(y).zip(z).zip(places).zip(&mut marks[blocks]) {
+            let marks = &mut marks[image.points.start / EIGHT..image.points.end / EIGHT];
+            for ((((x, y), z), places), mark) in x.iter().zip(y).zip(z).zip(places).zip(marks) {
                 let squares = squares::<Q>([x, y, z], place);
                 let mut inside = squares.at_most(sure);
                 let (unsure, nearer) = (squares.at_most(limit) ^ inside, squares.at_most(least));
@@ -191,7 +202,6 @@ fn add<Q: Quad>(scan: &Scan<'_>, homes: Range<usize>, vicinity: &Vicinity, sure:
                 n_near += count_bits(inside);
                 *mark |= inside as u8;
             }
-            summary.near = marks;
         }
         summary.n_pairs += n_near as u64;
         summary.n_homes += u64::from(n_near > 0);

@@ -31,7 +31,6 @@ use grid::{Cells, Grid};
 use least::PairSummary;
 pub(crate) use neighbors::Neighbors;
 use ordered::Ordered;
-pub(crate) use scan::lanes_before;
 use scan::{Hits, Scan};
 use sorted::Sorted;
 use stencil::{Run, Stencil};

@@ -3,7 +3,7 @@
 use super::scan::Scan;
 use super::vicinity::{Vicinity, three};
 use crate::cpu::dispatch;
-use crate::lanes::{EIGHT, Eight, Quad};
+use crate::lanes::{EIGHT, Eight, Quad, room};
 
 /// Points near one point, or images of points.
 #[derive(Debug, Default)]
@@ -89,14 +89,10 @@ fn find<Q: Quad>(found: &mut Neighbors, scan: &Scan<'_>, home: usize, vicinity: 
             let y = Q::Eight::load(y).subtract(py);
             let z = Q::Eight::load(z).subtract(pz);
             let near = x.multiply(x).add(y.multiply(y)).add(z.multiply(z)).at_most(limit);
-            let (Some(to_x), Some(to_y)) = (to_x[*n..].first_chunk_mut(), to_y[*n..].first_chunk_mut()) else { return };
-            let (Some(to_z), Some(to)) = (to_z[*n..].first_chunk_mut(), to_numbers[*n..].first_chunk_mut()) else {
-                return;
-            };
-            x.pack(near, to_x);
-            y.pack(near, to_y);
-            z.pack(near, to_z);
-            *n += Q::Eight::pack_numbers(near, numbers, to);
+            x.pack(near, room(to_x, *n));
+            y.pack(near, room(to_y, *n));
+            z.pack(near, room(to_z, *n));
+            *n += Q::Eight::pack_numbers(near, numbers, room(to_numbers, *n));
         }
     }
 }

@@ -10,7 +10,7 @@ use super::sorted::{Point, Sorted};
 use super::vicinity::{Image, Vicinity, three};
 use crate::cpu::{Cpu, dispatch};
 use crate::geometry::vectors::{Vectors, all, difference};
-use crate::lanes::{EIGHT, Eight, Quad, WithEight};
+use crate::lanes::{EIGHT, Eight, Quad, WithEight, room};
 
 /// Points that are compared: homes, from whose cells the search starts, and others.
 #[derive(Debug, Clone, Copy)]
@@ -67,26 +67,18 @@ impl Scan<'_> {
     pub(super) fn find(&self, homes: Range<usize>, vicinity: &Vicinity, only_higher: bool, hits: &mut Hits) {
         hits.n = 0;
         hits.groups.clear();
-        macro_rules! find {
-            ($body:ident) => {
-                dispatch!(
-                    self.cpu,
-                    (),
-                    $body,
-                    (
-                        scan: &Scan<'_> = self,
-                        homes: Range<usize> = homes,
-                        vicinity: &Vicinity = vicinity,
-                        hits: &mut Hits = hits,
-                    )
-                )
-            };
-        }
-        if only_higher {
-            find!(find_higher);
-        } else {
-            find!(find_all);
-        }
+        dispatch!(
+            self.cpu,
+            (),
+            find,
+            (
+                scan: &Scan<'_> = self,
+                homes: Range<usize> = homes,
+                vicinity: &Vicinity = vicinity,
+                only_higher: bool = only_higher,
+                hits: &mut Hits = hits,
+            )
+        );
     }
 
     /// Marks the points of a vicinity that have one of `homes` near them, eight at a time; `sure` as
@@ -180,25 +172,8 @@ pub(super) fn squares<Q: WithEight>([x, y, z]: [&[f32; EIGHT]; 3], place: [Q::Ei
     x.multiply(x).add(y.multiply(y)).add(z.multiply(z))
 }
 
-/// A bit for each of the first lanes, of eight at most.
 #[inline(always)]
-pub(crate) fn lanes_before(n: usize) -> u32 {
-    const LANES: [u32; EIGHT + 1] = [0, 1, 3, 7, 15, 31, 63, 127, 255];
-    LANES[n.min(EIGHT)]
-}
-
-#[inline(always)]
-fn find_all<Q: Quad>(scan: &Scan<'_>, homes: Range<usize>, vicinity: &Vicinity, hits: &mut Hits) {
-    find::<Q, false>(scan, homes, vicinity, hits);
-}
-
-#[inline(always)]
-fn find_higher<Q: Quad>(scan: &Scan<'_>, homes: Range<usize>, vicinity: &Vicinity, hits: &mut Hits) {
-    find::<Q, true>(scan, homes, vicinity, hits);
-}
-
-#[inline(always)]
-fn find<Q: Quad, const ONLY_HIGHER: bool>(scan: &Scan<'_>, homes: Range<usize>, vicinity: &Vicinity, hits: &mut Hits) {
+fn find<Q: Quad>(scan: &Scan<'_>, homes: Range<usize>, vicinity: &Vicinity, only_higher: bool, hits: &mut Hits) {
     let limit = Q::Eight::all(scan.limit);
     for home in homes {
         let number = scan.homes.points[home].number;
@@ -210,15 +185,14 @@ fn find<Q: Quad, const ONLY_HIGHER: bool>(scan: &Scan<'_>, homes: Range<usize>, 
             let places = vicinity.places(image);
             for ((((x, y), z), numbers), places) in x.iter().zip(y).zip(z).zip(numbers).zip(places) {
                 let mut near = squares::<Q>([x, y, z], place).at_most(limit);
-                if ONLY_HIGHER {
+                if only_higher {
                     near &= Q::Eight::above(numbers, number);
                 }
                 // of the cell itself only the points after this one
                 if image.is_home {
                     near &= Q::Eight::above(places, home as u32);
                 }
-                let Some(to) = hits.points[n..].first_chunk_mut() else { break };
-                n += Q::Eight::pack_numbers(near, places, to);
+                n += Q::Eight::pack_numbers(near, places, room(&mut hits.points, n));
             }
             hits.n = n;
             if n > begin {
@@ -249,7 +223,7 @@ fn measure<Q: Quad>(scan: &Scan<'_>, home: usize, counts: [i32; 3], begin: usize
     let last = hits.points[end - 1];
     hits.points[end..end + 3].fill(last);
     for at in (begin..end).step_by(4) {
-        let Some(&four) = hits.points[at..].first_chunk::<4>() else { break };
+        let four = *room::<4, _>(&mut hits.points, at);
         let [a, b, c, d] = four;
         let (a, b, c, d) = (&points[a as usize], &points[b as usize], &points[c as usize], &points[d as usize]);
         let to = Q::xyz([&a.stored, &b.stored, &c.stored, &d.stored]);
@@ -263,10 +237,7 @@ fn measure<Q: Quad>(scan: &Scan<'_>, home: usize, counts: [i32; 3], begin: usize
         }
         let [x, y, z] = apart;
         let distances = x.multiply(x).add(y.multiply(y)).add(z.multiply(z)).square_root();
-        let (Some(to), Some(values)) = (hits.points[n..].first_chunk_mut(), hits.distances[n..].first_chunk_mut())
-        else {
-            break;
-        };
+        let (to, values) = (room(&mut hits.points, n), room(&mut hits.distances, n));
         if !Q::any(Q::all(cutoff).less(distances)) {
             (*to, *values) = (four, distances.store());
             n += (end - at).min(4);

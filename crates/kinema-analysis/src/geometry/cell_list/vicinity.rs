@@ -3,10 +3,10 @@
 
 use std::ops::Range;
 
-use super::scan::{Eights, Scan, eights, lanes_before};
+use super::scan::{Eights, Scan, eights};
 use super::stencil::{Run, Stencil};
 use crate::cpu::dispatch;
-use crate::lanes::{EIGHT, Eight, Quad};
+use crate::lanes::{EIGHT, Eight, Quad, lanes_before, room};
 
 /// Points that can be within the cutoff of a point of a cell.
 #[derive(Debug, Default)]
@@ -164,14 +164,10 @@ fn gather<Q: Quad>(vicinity: &mut Vicinity, scan: &Scan<'_>, homes: Range<usize>
             let squares = x.multiply(x).add(y.multiply(y)).add(z.multiply(z));
             let near = squares.at_most(limit) & lanes_before(left);
             for (place, to) in place.into_iter().zip(&mut vicinity.coordinates) {
-                if let Some(to) = to[n..].first_chunk_mut() {
-                    place.pack(near, to);
-                }
+                place.pack(near, room(to, n));
             }
-            let (places, all) = (vicinity.places[n..].first_chunk_mut(), vicinity.numbers[n..].first_chunk_mut());
-            let (Some(places), Some(all)) = (places, all) else { break };
-            Q::Eight::put_places(near, at, places);
-            n += Q::Eight::pack_numbers(near, numbers, all);
+            Q::Eight::put_places(near, at, room(&mut vicinity.places, n));
+            n += Q::Eight::pack_numbers(near, numbers, room(&mut vicinity.numbers, n));
             at += EIGHT as u32;
             left = left.saturating_sub(EIGHT);
         }
