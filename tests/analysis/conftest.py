@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pytest
 
 import kinema as kn
+from kinema.base.notes import collected
 from kinema.testing.programs.imports import lazy
 
 MDAnalysis = lazy("MDAnalysis")
@@ -102,3 +104,30 @@ def solvated(tmp_path_factory) -> Peers:
     topology, trajectory = write_solvated_peptide(tmp_path_factory.mktemp("peptide"), 12)
     universe = MDAnalysis.Universe(str(topology), str(trajectory))
     return Peers(kn.open(trajectory, topology=topology, stored=False), universe)
+
+
+# -- systems of which the output of other programs is stored -----------------------------------------------------------
+
+GMX = Path(__file__).parent.parent / "data/gmx"
+
+
+@pytest.fixture(scope="module")
+def adk_in_water() -> kn.Trajectory:
+    return kn.open(datafiles.XTC, topology=datafiles.TPR)
+
+
+@pytest.fixture(scope="module")
+def bulk() -> kn.Trajectory:
+    return kn.open(GMX / "bulk.xtc", topology=GMX / "bulk.tpr", stored=False)
+
+
+@pytest.fixture(scope="module")
+def slab() -> kn.Trajectory:
+    return kn.open(GMX / "slab.xtc", topology=GMX / "slab.tpr", stored=False)
+
+
+@pytest.fixture(scope="module")
+def transition() -> kn.Trajectory:
+    """Adenylate kinase without a cell."""
+    with collected():
+        return kn.open(datafiles.DCD, topology=datafiles.PSF)

@@ -11,7 +11,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 
 import kinema as kn
-from kinema.base.notes import collected
 from kinema.testing.programs.imports import lazy
 
 datafiles = lazy("MDAnalysisTests.datafiles")
@@ -32,51 +31,32 @@ def expected() -> dict[str, NDArray[np.float64]]:
         return dict(stored)
 
 
-@pytest.fixture(scope="module")
-def solvated() -> kn.Trajectory:
-    return kn.open(datafiles.XTC, topology=datafiles.TPR)
-
-
-@pytest.fixture(scope="module")
-def bulk() -> kn.Trajectory:
-    return kn.open(DATA / "gmx/bulk.xtc", topology=DATA / "gmx/bulk.tpr", stored=False)
-
-
-@pytest.fixture(scope="module")
-def slab() -> kn.Trajectory:
-    return kn.open(DATA / "gmx/slab.xtc", topology=DATA / "gmx/slab.tpr", stored=False)
-
-
-@pytest.fixture(scope="module")
-def transition() -> kn.Trajectory:
-    with collected():
-        return kn.open(datafiles.DCD, topology=datafiles.PSF)
-
-
 class TestSolvated:
     """Adenylate kinase in water in a rhombic dodecahedron."""
 
-    def test_shells_of_water(self, solvated: kn.Trajectory, expected: dict[str, NDArray]) -> None:
-        found = kn.analysis.WaterShell(solvated, "protein", WATER, radii=(3.4, 5.0)).run().results
+    def test_shells_of_water(self, adk_in_water: kn.Trajectory, expected: dict[str, NDArray]) -> None:
+        found = kn.analysis.WaterShell(adk_in_water, "protein", WATER, radii=(3.4, 5.0)).run().results
         assert_array_equal(found.cumulative, expected["watershell"])
 
     @pytest.mark.parametrize(("name", "other"), [("protein", "protein"), ("water", WATER)])
-    def test_hydrogen_bonds(self, name: str, other: str, solvated: kn.Trajectory, expected: dict[str, NDArray]) -> None:
+    def test_hydrogen_bonds(
+        self, name: str, other: str, adk_in_water: kn.Trajectory, expected: dict[str, NDArray]
+    ) -> None:
         bonds = kn.analysis.HydrogenBondAnalysis(
-            solvated, **POLAR, between=["protein", other], d_a_cutoff=3.0, d_h_a_angle_cutoff=135
+            adk_in_water, **POLAR, between=["protein", other], d_a_cutoff=3.0, d_h_a_angle_cutoff=135
         )
         rows = bonds.run(frames=ENDS).results.hbonds
         for frame in ENDS:
             mine = rows[rows[:, 0] == frame][:, 1:4].astype(int)
             assert_array_equal(sorted(mine.tolist()), expected[f"hbond-{name}-{frame}"])
 
-    def test_water_bridges(self, solvated: kn.Trajectory, expected: dict[str, NDArray]) -> None:
+    def test_water_bridges(self, adk_in_water: kn.Trajectory, expected: dict[str, NDArray]) -> None:
         """Theirs are sets of residues that one water connects, and how many waters do."""
         found = kn.analysis.WaterBridgeAnalysis(
-            solvated, "protein", "protein", water_selection=WATER, **POLAR,
+            adk_in_water, "protein", "protein", water_selection=WATER, **POLAR,
             criterion="distance-angle", distance=3.0, angle=135,
         ).run(frames=ENDS)  # fmt: skip
-        residues = solvated.topology.atoms.resindices
+        residues = adk_in_water.topology.atoms.resindices
         for frame, bridges in zip(ENDS, found.bridges(), strict=True):
             sides: dict[int, set[int]] = defaultdict(set)
             for first, water, second in bridges:
@@ -86,16 +66,16 @@ class TestSolvated:
             assert mine == {tuple(one for one in row[:-1] if one >= 0): row[-1] for row in stored}
 
     def test_least_distance_and_pairs_within_a_cutoff(
-        self, solvated: kn.Trajectory, expected: dict[str, NDArray]
+        self, adk_in_water: kn.Trajectory, expected: dict[str, NDArray]
     ) -> None:
-        found = kn.analysis.MinimumDistance(solvated, "protein", other=WATER, cutoff=4.5).run(frames=[9]).results
+        found = kn.analysis.MinimumDistance(adk_in_water, "protein", other=WATER, cutoff=4.5).run(frames=[9]).results
         pairs, _, distance = expected["contacts"][0]
         assert found.pairs[0] == pairs
         assert_allclose(found.distance, distance, atol=6e-5)
 
-    def test_grid(self, solvated: kn.Trajectory, expected: dict[str, NDArray]) -> None:
+    def test_grid(self, adk_in_water: kn.Trajectory, expected: dict[str, NDArray]) -> None:
         box = {"gridcenter": [40.0, 40.0, 28.0], "xdim": 60.0, "ydim": 60.0, "zdim": 52.0, "delta": 2.0}
-        found = kn.analysis.DensityAnalysis(solvated, "name OW", **box).run(stop=1).results.density
+        found = kn.analysis.DensityAnalysis(adk_in_water, "name OW", **box).run(stop=1).results.density
         assert_array_equal(np.rint(found * 8.0), expected["grid"])
 
 

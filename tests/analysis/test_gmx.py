@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 import kinema as kn
 from kinema import transforms
-from kinema.base.notes import collected
 from kinema.testing.programs.imports import lazy
 
 datafiles = lazy("MDAnalysisTests.datafiles")
@@ -26,56 +25,35 @@ def expected() -> dict[str, NDArray[np.float64]]:
         return dict(stored)
 
 
-@pytest.fixture(scope="module")
-def solvated() -> kn.Trajectory:
-    return kn.open(datafiles.XTC, topology=datafiles.TPR)
-
-
-@pytest.fixture(scope="module")
-def bulk() -> kn.Trajectory:
-    return kn.open(STORED / "bulk.xtc", topology=STORED / "bulk.tpr", stored=False)
-
-
-@pytest.fixture(scope="module")
-def slab() -> kn.Trajectory:
-    return kn.open(STORED / "slab.xtc", topology=STORED / "slab.tpr", stored=False)
-
-
-@pytest.fixture(scope="module")
-def transition() -> kn.Trajectory:
-    with collected():
-        return kn.open(datafiles.DCD, topology=datafiles.PSF)
-
-
-def test_least_distances(solvated: kn.Trajectory, expected: dict[str, NDArray]) -> None:
-    found = kn.analysis.MinimumDistance(solvated, "protein", other=WATER, cutoff=4.5).run().results
+def test_least_distances(adk_in_water: kn.Trajectory, expected: dict[str, NDArray]) -> None:
+    found = kn.analysis.MinimumDistance(adk_in_water, "protein", other=WATER, cutoff=4.5).run().results
     assert_allclose(found.distance, NM * expected["mindist"], atol=1e-5)
     # single precision on their side: a pair at the cutoff
     assert np.abs(found.pairs - expected["contacts"]).max() <= 1
     assert (found.pairs == expected["contacts"]).sum() >= 7
 
 
-def test_own_images(solvated: kn.Trajectory, expected: dict[str, NDArray]) -> None:
-    whole = solvated.with_transform(transforms.whole())
+def test_own_images(adk_in_water: kn.Trajectory, expected: dict[str, NDArray]) -> None:
+    whole = adk_in_water.with_transform(transforms.whole())
     found = kn.analysis.MinimumDistance(whole, "protein", own_images=True).run(step=5).results
     assert_allclose(found.distance, NM * expected["own-images"][::5], atol=6e-3)
 
 
-def test_groups_that_change(solvated: kn.Trajectory, expected: dict[str, NDArray]) -> None:
+def test_groups_that_change(adk_in_water: kn.Trajectory, expected: dict[str, NDArray]) -> None:
     waters = kn.within(3.5, of="protein", among="name OW")
-    counts = kn.analysis.AtomCount(solvated, waters).run().results.count
+    counts = kn.analysis.AtomCount(adk_in_water, waters).run().results.count
     assert_array_equal(counts, [len(expected[f"near-{frame}"]) for frame in range(10)])
-    near = kn.analysis.Neighbors(solvated, "name OW", other="protein", cutoff=3.5).run(frames=[0, 9]).results
+    near = kn.analysis.Neighbors(adk_in_water, "name OW", other="protein", cutoff=3.5).run(frames=[0, 9]).results
     frames = np.repeat(near.frames, near.counts)
     for frame in (0, 9):
         assert_array_equal(np.unique(near.i[frames == frame]), expected[f"near-{frame}"])
 
 
 @pytest.mark.parametrize(("name", "other"), [("protein", "protein"), ("water", WATER)])
-def test_hydrogen_bonds(name: str, other: str, solvated: kn.Trajectory, expected: dict[str, NDArray]) -> None:
+def test_hydrogen_bonds(name: str, other: str, adk_in_water: kn.Trajectory, expected: dict[str, NDArray]) -> None:
     either = f"(protein or {WATER}) and element"
     bonds = kn.analysis.HydrogenBondAnalysis(
-        solvated,
+        adk_in_water,
         hydrogens_sel=f"{either} H and bonded element N O",
         acceptors_sel=f"{either} N O",
         between=["protein", other],
@@ -144,11 +122,15 @@ class TestWater:
         assert_allclose(found, stored, atol=0.012)
 
 
-def test_surface_areas(solvated: kn.Trajectory, expected: dict[str, NDArray]) -> None:
+def test_surface_areas(adk_in_water: kn.Trajectory, expected: dict[str, NDArray]) -> None:
     """Areas of the same radii; points are others, and there are 2,000 in place of 960."""
-    found = kn.analysis.SASA(solvated, "protein", by="residue").run(step=3).results.sasa
+    found = kn.analysis.SASA(adk_in_water, "protein", by="residue").run(step=3).results.sasa
     assert_allclose(found.sum(axis=1), NM**2 * expected["sasa"][::3], rtol=2e-3)
-    part = kn.analysis.SASA(solvated, "protein and name CB", surface="protein", n_points=20000).run(step=3).results.sasa
+    part = (
+        kn.analysis.SASA(adk_in_water, "protein and name CB", surface="protein", n_points=20000)
+        .run(step=3)
+        .results.sasa
+    )
     assert_allclose(part, NM**2 * expected["sasa-output"][::3], rtol=1e-2)
 
 
