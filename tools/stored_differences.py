@@ -12,6 +12,8 @@ from difference_rows import HistogramRow, Row, System, of_frames
 DATA = Path(__file__).resolve().parent.parent / "tests/data"
 GMX = DATA / "gmx"
 SOLVENT = "resname SOL"
+# names of stored bonds of the protein, and the other group
+GROUPS = {"protein": "protein", "water": SOLVENT}
 POLAR = f"(protein or {SOLVENT}) and element"
 # angstrom^2
 SLAB_FACE = 19.0 * 18.0
@@ -38,7 +40,17 @@ def gromacs(system: System) -> list[Row]:
             set(stored["near-0"].tolist()),
             "",
         ),
-        *(gromacs_bonds(system, stored, name, group) for name, group in (("protein", "protein"), ("water", SOLVENT))),
+        *(
+            bonds_row(
+                system,
+                stored[f"hbond-{name}-0"],
+                group,
+                "gmx hbond -nomerge",
+                'criterion="gromacs"',
+                criterion_options={"criterion": "gromacs"},
+            )
+            for name, group in GROUPS.items()
+        ),
         HistogramRow(
             system.files,
             "pairs of atoms of the protein and of water, 4.5 angstrom, ten frames",
@@ -59,19 +71,20 @@ def gromacs(system: System) -> list[Row]:
     ]
 
 
-def gromacs_bonds(system: System, stored: Any, name: str, group: str) -> Row:
-    """Hydrogen bonds of the protein and a group by the criterion of GROMACS."""
-    bonds = kn.analysis.HydrogenBondAnalysis(
+def bonds_row(
+    system: System, bonds: Any, group: str, peer: str, criterion: str, criterion_options: dict[str, Any]
+) -> Row:
+    """Hydrogen bonds of the protein and a group in the first frame; `bonds` are those of the peer."""
+    ours = kn.analysis.HydrogenBondAnalysis(
         system.ours,
         hydrogens_sel=f"{POLAR} H and bonded element N O",
         acceptors_sel=f"{POLAR} N O",
         between=["protein", group],
-        criterion="gromacs",
+        **criterion_options,
     )
-    ours = of_frames(bonds.run(stop=1).results, "donor", "hydrogen", "acceptor")
-    theirs = {(0, *row) for row in stored[f"hbond-{name}-0"].tolist()}
-    what = f'hydrogen bonds of the protein and {"itself" if group == "protein" else "water"}, criterion="gromacs"'
-    return Row(system.files, what, "`gmx hbond -nomerge`", ours, theirs, "")
+    found = of_frames(ours.run(stop=1).results, "donor", "hydrogen", "acceptor")
+    what = f"hydrogen bonds of the protein and {'itself' if group == 'protein' else 'water'}, {criterion}"
+    return Row(system.files, what, f"`{peer}`", found, {(0, *row) for row in bonds.tolist()}, "")
 
 
 def cpptraj(system: System, protein: System) -> list[Row]:
@@ -96,7 +109,17 @@ def cpptraj(system: System, protein: System) -> list[Row]:
             stored["watershell"],
             "",
         ),
-        *(cpptraj_bonds(system, stored, name, group) for name, group in (("protein", "protein"), ("water", SOLVENT))),
+        *(
+            bonds_row(
+                system,
+                stored[f"hbond-{name}-0"],
+                group,
+                "hbond",
+                "3 angstrom, 135 degrees",
+                criterion_options={"d_a_cutoff": 3.0, "d_h_a_angle_cutoff": 135.0},
+            )
+            for name, group in GROUPS.items()
+        ),
         cpptraj_bridges(system, stored),
         HistogramRow(system.files, "oxygens of water in bins of 2 angstrom", "`grid`", grid * 8.0, stored["grid"], ""),
         HistogramRow(
@@ -117,22 +140,6 @@ def cpptraj(system: System, protein: System) -> list[Row]:
         ),
         cpptraj_states(protein, stored),
     ]
-
-
-def cpptraj_bonds(system: System, stored: Any, name: str, group: str) -> Row:
-    """Hydrogen bonds of the protein and a group by the limits of cpptraj."""
-    bonds = kn.analysis.HydrogenBondAnalysis(
-        system.ours,
-        hydrogens_sel=f"{POLAR} H and bonded element N O",
-        acceptors_sel=f"{POLAR} N O",
-        between=["protein", group],
-        d_a_cutoff=3.0,
-        d_h_a_angle_cutoff=135.0,
-    )
-    ours = of_frames(bonds.run(stop=1).results, "donor", "hydrogen", "acceptor")
-    theirs = {(0, *row) for row in stored[f"hbond-{name}-0"].tolist()}
-    what = f"hydrogen bonds of the protein and {'itself' if group == 'protein' else 'water'}, 3 angstrom, 135 degrees"
-    return Row(system.files, what, "`hbond`", ours, theirs, "")
 
 
 def cpptraj_bridges(system: System, stored: Any) -> Row:
