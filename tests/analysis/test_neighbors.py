@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import kinema as kn
+from kinema.testing import write_dcd
 from kinema.testing.programs.imports import lazy
 
 mda_distances = lazy("MDAnalysis.lib.distances")
@@ -47,6 +48,28 @@ def test_one_group_is_that_of_mdanalysis(periodic: Any) -> None:
     expected = in_order(np.sort(group.indices[pairs], axis=1), distances)
     np.testing.assert_array_equal(rows(found, 0)[0], expected[0])
     np.testing.assert_allclose(rows(found, 0)[1], expected[1], atol=2e-4)
+
+
+def test_shells_of_rock_salt(tmp_path: Any) -> None:
+    """Each ion has 6 others at d, 12 of its own kind at d times the root of 2, and 8 others at that of 3."""
+    d, n = 2.82, 6
+    places = np.stack(np.meshgrid(*[np.arange(n)] * 3, indexing="ij"), axis=-1).reshape(-1, 3)
+    sodium = np.flatnonzero(places.sum(axis=1) % 2 == 0)
+    chlorine = np.setdiff1d(np.arange(n**3), sodium)
+    cell = np.diag([n * d] * 3).astype(np.float32)
+    write_dcd(tmp_path / "salt.dcd", (d * places[None]).astype(np.float32), cell=cell[None])
+    traj = kn.open(tmp_path / "salt.dcd", stored=False)
+    unlike = Neighbors(traj, sodium, chlorine, cutoff=1.01 * d).run().results
+    np.testing.assert_array_equal(np.bincount(unlike.i, minlength=n**3)[sodium], 6)
+    np.testing.assert_allclose(unlike.distance, d, rtol=1e-6)
+    alike = Neighbors(traj, sodium, cutoff=1.5 * d).run().results
+    assert len(alike.i) == 12 * len(sodium) // 2
+    np.testing.assert_allclose(alike.distance, d * 2**0.5, rtol=1e-6)
+    third = Neighbors(traj, chlorine, sodium, cutoff=1.75 * d).run().results
+    assert len(third.i) == (6 + 8) * len(chlorine)
+    least = kn.analysis.MinimumDistance(traj, sodium, other=chlorine, cutoff=1.75 * d).run().results
+    assert (least.pairs[0], least.atoms[0]) == (14 * len(sodium), n**3)
+    assert least.distance[0] == pytest.approx(d, rel=1e-6)
 
 
 def test_pairs_that_bonds_connect_are_left_out(adk: Any) -> None:
