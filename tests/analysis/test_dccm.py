@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import kinema as kn
 from kinema.analysis.ensembles.pca import rmsip
 from kinema.testing import write_dcd
+from kinema.testing.programs.children import start_child
 
 
 @pytest.fixture(scope="module")
@@ -87,3 +89,29 @@ def test_too_few_frames_and_no_residues_are_refused(tmp_path: Path) -> None:
         kn.analysis.CrossCorrelation(trajectory).run(stop=1)
     with pytest.raises(kn.ArgumentError, match="residues"):
         kn.analysis.CrossCorrelation(trajectory, by="residue")
+
+
+MEMORY_CHILD = """
+import resource
+import kinema as kn
+from kinema.base.notes import collected
+from MDAnalysisTests.datafiles import DCD
+
+traj = kn.open(DCD, stored=False)
+for analysis, memory in (kn.analysis.PCA(traj, n_components=5), 64), (kn.analysis.CrossCorrelation(traj), 384):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with collected():
+        analysis.run(memory=f"{memory} MiB", workers=2)
+    print(memory, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+@pytest.mark.processes
+def test_ten_thousand_coordinates_keep_their_memory(tmp_path: Path) -> None:
+    child = start_child([sys.executable, "-c", MEMORY_CHILD], cwd=tmp_path)
+    output, error = child.communicate()
+    assert child.returncode == 0, error
+    taken = [[int(number) for number in line.split()] for line in output.splitlines()]
+    assert len(taken) == 2 and all(kib < limit << 10 for limit, kib in taken), taken
+    # the matrix of all pairs of 3,341 atoms was made
+    assert taken[1][1] > 8 * 3341**2 >> 10
