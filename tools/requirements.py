@@ -1,6 +1,6 @@
 """Prints the requirements of pyproject.toml: build system, package and the extras named as arguments.
 
-It does not install anything: `make setup` hands the list to pip, so dependencies need no build of Kinema. With
+It does not install anything: `make setup` hands the list to uv, so dependencies need no build of Kinema. With
 `--oldest` each requirement that users have is pinned to the oldest version that it allows.
 """
 
