@@ -21,7 +21,7 @@ export UV_HTTP_TIMEOUT ?= 180
 TIMED := tools/timed.sh
 
 .DEFAULT_GOAL := help
-.PHONY: attack book bytecode fuzz fuzz-long golden-fortran help mutants setup demo demo-follow test test-fast test-long test-rust built-rust-tests test-python test-hdf5-mpi test-ml lint lint-rust lint-python format bench same-bits coverage test-oldest docs release wheel sdist clean
+.PHONY: attack book bytecode fuzz fuzz-long golden-fortran help mutants setup demo demo-follow test test-fast test-long test-rust built-rust-tests test-python test-hdf5-mpi test-ml lint lint-rust lint-types lint-python format bench same-bits coverage test-oldest docs release wheel sdist clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | awk -F'\t' '{printf "make %-15s %s\n", $$1, $$2}'
@@ -179,19 +179,21 @@ docs: setup $(DOCS)/.stamp ## the documentation site, in dist/site; a warning is
 golden-fortran: ## golden values of formatted output, written anew by gfortran
 	$(PYTHON) crates/kinema-core/tests/data/make_fortran_golden.py
 
-# Both halves at a time: mypy has one thread, and clippy waits for single crates.
+# Three parts at a time: mypy and the checks have one thread, and clippy waits for single crates.
 lint: $(VENV)/.stamp-packages ## formatting, clippy, ruff, mypy, layers, circles, names, error messages, prose
-	$(MAKE) --jobs 2 --output-sync=target lint-rust lint-python
+	$(MAKE) --jobs 3 --output-sync=target lint-rust lint-types lint-python
 
 lint-rust: $(VENV)/.stamp-packages
 	cargo fmt --all --check
 	$(TIMED) clippy cargo clippy --workspace --all-targets --profile checked --quiet -- -D warnings
 
+lint-types: $(VENV)/.stamp-packages
+	$(TIMED) mypy $(BIN)/mypy
+	$(BIN)/mypy tests/formats/typed_calls.py
+
 lint-python: $(VENV)/.stamp-packages
 	$(BIN)/ruff check $(PYTHON_FOLDERS)
 	$(BIN)/ruff format --check $(PYTHON_FOLDERS)
-	$(TIMED) mypy $(BIN)/mypy
-	$(BIN)/mypy tests/formats/typed_calls.py
 	$(BIN)/python tools/write_options.py --check
 	$(BIN)/python tools/check_layers.py
 	$(BIN)/lint-imports --no-logo --no-cache

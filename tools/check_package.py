@@ -6,6 +6,8 @@ are not checked.
 """
 
 import ast
+import functools
+import gc
 import sys
 import tomllib
 from collections import defaultdict
@@ -24,11 +26,12 @@ UPWARD_TABLES = {
 MOVED = "base/moved.py"
 
 
-def modules_of(root: Path) -> Iterator[tuple[str, ast.Module]]:
-    """Path below the package and syntax tree of each module."""
+@functools.cache
+def modules_of(root: Path) -> list[tuple[str, list[ast.AST]]]:
+    """Path below the package of each module, and all nodes of its syntax tree."""
     package = root / "python" / "kinema"
-    for file in sorted(package.rglob("*.py")):
-        yield file.relative_to(package).as_posix(), ast.parse(file.read_text())
+    files = sorted(package.rglob("*.py"))
+    return [(file.relative_to(package).as_posix(), list(ast.walk(ast.parse(file.read_text())))) for file in files]
 
 
 def layers_of(root: Path) -> dict[str, int]:
@@ -41,9 +44,8 @@ def layers_of(root: Path) -> dict[str, int]:
 def check_strings(root: Path) -> Iterator[str]:
     """Strings that name modules of higher folders, where modules are imported by name."""
     layers = layers_of(root)
-    for path, tree in modules_of(root):
+    for path, nodes in modules_of(root):
         here = layers.get(path.split("/")[0].removesuffix(".py"))
-        nodes = list(ast.walk(tree))
         by_name = any("import_module" in (getattr(node, "id", ""), getattr(node, "attr", "")) for node in nodes)
         for node in nodes if by_name and here is not None and path != MOVED else ():
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("kinema."):
@@ -55,10 +57,10 @@ def check_strings(root: Path) -> Iterator[str]:
 def check_facade(root: Path) -> Iterator[str]:
     """Imports from `kinema` itself in folders below it; its folders and `_core` do not count as names of `kinema`."""
     folders = {*layers_of(root), "_core"}
-    for path, tree in modules_of(root):
+    for path, nodes in modules_of(root):
         if path.split("/")[0].removesuffix(".py") in {*ABOVE_THE_FACADE, "__init__"}:
             continue
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, ast.ImportFrom) and node.module == "kinema":
                 names = sorted({alias.name for alias in node.names} - folders)
             elif isinstance(node, ast.Import) and "kinema" in (alias.name for alias in node.names):
@@ -88,11 +90,11 @@ def _is_called(name: str, node: ast.Assign) -> bool:
 def check_formats(root: Path) -> Iterator[str]:
     """Comparisons with the name of a format outside of `formats`: what differs is an attribute of `Format`."""
     names = names_of_formats(root)
-    for path, tree in modules_of(root):
+    for path, nodes in modules_of(root):
         # suites of tests are made for formats
         if path.split("/")[0] in ("formats", "testing"):
             continue
-        for node in ast.walk(tree):
+        for node in nodes:
             if not isinstance(node, ast.Compare):
                 continue
             sides = [part for side in (node.left, *node.comparators) for part in getattr(side, "elts", [side])]
@@ -103,8 +105,8 @@ def check_formats(root: Path) -> Iterator[str]:
 def check_class_names(root: Path) -> Iterator[str]:
     """Names that two classes have; leading underscores do not make names different."""
     places: dict[str, list[str]] = defaultdict(list)
-    for path, tree in modules_of(root):
-        for node in ast.walk(tree):
+    for path, nodes in modules_of(root):
+        for node in nodes:
             if isinstance(node, ast.ClassDef):
                 places[node.name.lstrip("_")].append(f"python/kinema/{path}:{node.lineno}")
     for name, where in sorted(places.items()):
@@ -132,6 +134,8 @@ def check(root: Path) -> list[str]:
 
 
 if __name__ == "__main__":
+    # all syntax trees stay: to look for garbage among them takes half of the time
+    gc.disable()
     wrong = check(Path(__file__).resolve().parent.parent)
     print("\n".join(wrong) or "package: strings, facade, formats, class names and folders are in order")
     sys.exit(1 if wrong else 0)

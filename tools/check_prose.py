@@ -41,9 +41,10 @@ class Pattern:
 
     def find(self, prose: str) -> Iterator[tuple[int, int]]:
         """The spans of all hits; a hit that overlaps a good use is none."""
-        good = [use.span() for use in self.good.finditer(prose)]
-        for match in self.words.finditer(prose):
-            start, end = match.span()
+        found = [match.span() for match in self.words.finditer(prose)]
+        # most prose has no hit: good uses are looked for after the hits
+        good = [use.span() for use in self.good.finditer(prose)] if found else []
+        for start, end in found:
             if not any(a < end and start < b for a, b in good):
                 yield start, end
 
