@@ -40,6 +40,10 @@ def test_counts_are_those_of_distances_of_all_pairs(solvated: kn.Trajectory, giv
     np.testing.assert_allclose(found.distance, mean, atol=1e-7)
     np.testing.assert_array_equal(found.contacts, near.sum(axis=1))
     assert 0 < np.nanmean(found.share) < 1
+    alone = kn.analysis.ContactMap(solvated, cutoff=6.0, distances=False, **given).run().results
+    np.testing.assert_array_equal(alone.share, found.share)
+    np.testing.assert_array_equal(alone.contacts, found.contacts)
+    assert "distance" not in alone
 
 
 def test_values_are_those_of_mdtraj(adk: kn.Trajectory) -> None:
@@ -58,6 +62,8 @@ def test_two_groups_are_a_part_of_the_whole(adk: kn.Trajectory) -> None:
     part = kn.analysis.ContactMap(adk, "resid 1-10", "resid 5-40", scheme="ca", cutoff=9.0).run(step=20)
     np.testing.assert_array_equal(part.results.share, whole.share[:10, 4:])
     np.testing.assert_array_equal(part.results.distance, whole.distance[:10, 4:])
+    alone = kn.analysis.ContactMap(adk, "resid 1-40", scheme="ca", cutoff=9.0, distances=False).run(step=20)
+    np.testing.assert_array_equal(alone.results.share, whole.share)
     table = part.table()
     assert [one.name for one in table.columns[:3]] == ["residue", "GLY10", "LYS11"] or len(table.columns) == 37
     assert part.summarised_over == "10 x 36 residues"
@@ -81,6 +87,8 @@ def test_what_is_refused(adk: kn.Trajectory, tmp_path: Path) -> None:
     with pytest.raises(kn.MemoryLimitError, match=r"matrix of 214 x 214 residues.*select fewer residues"):
         kn.analysis.ContactMap(adk, scheme="ca").run(memory=1_000_000)
     made = kn.analysis.ContactMap(adk, scheme="ca", cutoff=8.0).run(stop=3)
+    kn.analysis.ContactMap(adk, scheme="ca", distances=False).run(stop=3).save(tmp_path / "alone.h5")
     made.save(tmp_path / "map.h5")
     made.plot(tmp_path / "map.png")
-    assert (tmp_path / "map.h5").stat().st_size > 8 * 214**2
+    sizes = [(tmp_path / name).stat().st_size for name in ("alone.h5", "map.h5")]
+    assert 8 * 214**2 < sizes[0] < sizes[1] - 7 * 214**2

@@ -1,12 +1,12 @@
 //! Sums over frames for each of many pairs of points: in how many frames they are in contact, and their distances.
 //!
 //! Pairs lie in runs of one first point and consecutive second ones, so that four are read at once, without a list of
-//! atoms. In double precision of single-precision positions, with nearest images in any lattice.
+//! atoms. In double precision of single-precision positions, with nearest images in any lattice. Contacts alone need no
+//! square root.
 
 use kinema_core::frame::Lattice;
 use kinema_core::{Error, ErrorKind, Result};
 
-#[cfg(target_arch = "x86_64")]
 use super::contacts::square_beyond;
 use super::nearest_images::{AlongAxes, General, Images, Open};
 use super::vectors::{all, difference};
@@ -38,6 +38,15 @@ pub struct PairRuns {
     reach: usize,
     /// First point, first of the second points, number of these.
     runs: Vec<[usize; 3]>,
+}
+
+/// What counts as a contact, and whether distances are added.
+#[derive(Debug, Clone, Copy)]
+pub struct Measured {
+    /// Largest distance of a contact, angstrom.
+    pub cutoff: f64,
+    /// Without it, sums of distances stay as they are.
+    pub distances: bool,
 }
 
 /// Sums of all frames, one a pair.
@@ -76,8 +85,7 @@ impl PairRuns {
         Self { points, reach, runs }
     }
 
-    /// Adds the contacts up to `cutoff`, angstrom, and the distances of a frame; the number of contacts, or nothing if a
-    /// position is not finite.
+    /// Adds the contacts and the distances of a frame; the number of contacts, or nothing if a position is not finite.
     ///
     /// # Errors
     /// `Internal` if the row lacks an atom, or there are not as many sums as pairs.
@@ -85,7 +93,7 @@ impl PairRuns {
         &self,
         cpu: Cpu,
         (row, lattice): (&[f32], &Lattice),
-        cutoff: f64,
+        measured: Measured,
         scratch: &mut RunScratch,
         sums: &mut ContactSums<'_>,
     ) -> Result<Option<u64>> {
@@ -111,7 +119,7 @@ impl PairRuns {
             (
                 runs: &[[usize; 3]] = &self.runs,
                 lattice: &Lattice = lattice,
-                limits: (f64, bool) = (cutoff, near),
+                measured: (Measured, bool) = (measured, near),
                 scratch: &mut RunScratch = scratch,
                 sums: &mut ContactSums<'_> = sums,
             )
@@ -125,7 +133,7 @@ impl PairRuns {
         &self,
         cpu: Cpu,
         rows: &[&[f32]],
-        cutoff: f64,
+        Measured { cutoff, distances }: Measured,
         scratch: &mut RunScratch,
         (sums, contacts): (&mut [u64], &mut [u64]),
     ) -> bool {
@@ -136,21 +144,15 @@ impl PairRuns {
             if cpu.is_wider() && cutoff > wider::NEAREST && are_whole && rows.iter().all(near) {
                 self.place(rows, PARTS, &mut scratch.placed);
                 let stride = self.points.len() + MORE;
+                let add = if distances { wider::add::<true> } else { wider::add::<false> };
+                let beyond = square_beyond(cutoff) * PARTS * PARTS;
                 // SAFETY: `is_wider` is true only if `Cpu::detect` has found AVX-512 on this processor.
-                unsafe {
-                    wider::add(
-                        &self.runs,
-                        square_beyond(cutoff) * PARTS * PARTS,
-                        (&scratch.placed, stride),
-                        sums,
-                        contacts,
-                    )
-                };
+                unsafe { add(&self.runs, beyond, (&scratch.placed, stride), sums, contacts) };
                 return true;
             }
         }
         #[cfg(not(target_arch = "x86_64"))]
-        let _ = (cpu, rows, cutoff, scratch, sums, contacts);
+        let _ = (cpu, rows, cutoff, distances, scratch, sums, contacts);
         false
     }
 
@@ -174,16 +176,16 @@ impl PairRuns {
 fn add<Q: Quad>(
     runs: &[[usize; 3]],
     lattice: &Lattice,
-    limits: (f64, bool),
+    measured: (Measured, bool),
     scratch: &mut RunScratch,
     sums: &mut ContactSums<'_>,
 ) -> u64 {
     if lattice.is_open() {
-        add_runs::<Q>(runs, &Open, limits, scratch, sums)
+        add_runs::<Q>(runs, &Open, measured, scratch, sums)
     } else if let Some([edges, inverse]) = lattice.edges_on_axes() {
-        add_runs::<Q>(runs, &AlongAxes::new(edges, inverse), limits, scratch, sums)
+        add_runs::<Q>(runs, &AlongAxes::new(edges, inverse), measured, scratch, sums)
     } else {
-        add_runs::<Q>(runs, &General::new(lattice), limits, scratch, sums)
+        add_runs::<Q>(runs, &General::new(lattice), measured, scratch, sums)
     }
 }
 
@@ -191,11 +193,13 @@ fn add<Q: Quad>(
 fn add_runs<Q: Quad>(
     runs: &[[usize; 3]],
     images: &impl Images<Q>,
-    (cutoff, near): (f64, bool),
+    (measured, near): (Measured, bool),
     RunScratch { placed: [x, y, z], distances }: &mut RunScratch,
     sums: &mut ContactSums<'_>,
 ) -> u64 {
     let (mut at, mut n_contacts) = (0, 0);
+    // of distances, or of their squares
+    let most = if measured.distances { measured.cutoff } else { square_beyond(measured.cutoff).next_down() };
     for &[first, start, n] in runs {
         let from = all([x[first], y[first], z[first]]);
         distances.resize(n.div_ceil(4), [0.0; 4]);
@@ -204,17 +208,20 @@ fn add_runs<Q: Quad>(
         let [x, y, z] = columns;
         for (((x, y), z), to) in x.iter().zip(y).zip(z).zip(&mut *distances) {
             let apart = difference([Q::load(x), Q::load(y), Q::load(z)], from);
-            *to = images.shortest_squared(apart).square_root().store();
+            let square = images.shortest_squared(apart);
+            *to = if measured.distances { square.square_root() } else { square }.store();
         }
         let (counts, totals) = (&mut sums.counts[at..at + n], &mut sums.distances[at..at + n]);
         let distances = &distances.as_flattened()[..n];
         for (distance, count) in distances.iter().zip(counts) {
-            let contact = u64::from(*distance <= cutoff);
+            let contact = u64::from(*distance <= most);
             n_contacts += contact;
             *count += contact;
         }
-        for (distance, total) in distances.iter().zip(totals) {
-            *total = total.wrapping_add(parts(*distance, near));
+        if measured.distances {
+            for (distance, total) in distances.iter().zip(totals) {
+                *total = total.wrapping_add(parts(*distance, near));
+            }
         }
         at += n;
     }
@@ -252,10 +259,10 @@ mod wider {
     /// The bits of no parts.
     const NONE: u64 = WHOLE.to_bits() >> BITS;
 
-    /// The same as `super::add`, without images, of several frames: columns of `placed`, in parts of an angstrom, have
+    /// The same as `super::add`, without images, of several frames, and of contacts alone unless `D`: columns of `placed`, in parts of an angstrom, have
     /// `stride` places for each. All coordinates are below [`super::NEARER`]; `beyond` is the least square beyond the cutoff.
     #[target_feature(enable = "avx512f,popcnt")]
-    pub(super) fn add(
+    pub(super) fn add<const D: bool>(
         runs: &[[usize; 3]],
         beyond: f64,
         (placed, stride): (&[Vec<f64>; 3], usize),
@@ -264,7 +271,7 @@ mod wider {
     ) {
         for &[first, start, n] in runs {
             let (of_run, others) = sums.split_at_mut(n);
-            add_run(placed, [stride, first, start], beyond, of_run, contacts);
+            add_run::<D>(placed, [stride, first, start], beyond, of_run, contacts);
             sums = others;
         }
     }
@@ -272,7 +279,7 @@ mod wider {
     /// Adds the distances of points from one, in all frames.
     #[inline]
     #[target_feature(enable = "avx512f,popcnt")]
-    pub(super) fn add_run(
+    pub(super) fn add_run<const D: bool>(
         placed: &[Vec<f64>; 3],
         [stride, first, start]: [usize; 3],
         beyond: f64,
@@ -284,7 +291,8 @@ mod wider {
         assert!(placed.iter().all(|column| column.len() >= stride * contacts.len()), "places in each frame");
         let [x, y, z] = placed.each_ref().map(|column| column.as_ptr());
         let (least, beyond) = (_mm512_set1_pd(NEAREST * NEAREST * PARTS * PARTS), _mm512_set1_pd(beyond));
-        let none = _mm512_set1_epi64((contacts.len() as u64 * NONE).wrapping_neg().cast_signed());
+        let n_added = if D { contacts.len() as u64 } else { 0 };
+        let none = _mm512_set1_epi64((n_added * NONE).wrapping_neg().cast_signed());
         let sure = _mm512_set1_epi64((1 << BITS) - 4);
         for at in (0..n).step_by(LANES) {
             let lanes = if n - at < LANES { (1 << (n - at)) - 1 } else { u8::MAX };
@@ -303,12 +311,14 @@ mod wider {
                     ]
                 };
                 let square = _mm512_fmadd_pd(z, z, _mm512_fmadd_pd(y, y, _mm512_fmadd_pd(x, x, least)));
-                let scaled = _mm512_castpd_si512(root_and_whole(square));
-                let mut parts = _mm512_srli_epi64::<BITS>(scaled);
-                if _mm512_testn_epi64_mask(scaled, sure) != 0 {
-                    parts = exactly(square);
+                if D {
+                    let scaled = _mm512_castpd_si512(root_and_whole(square));
+                    let mut parts = _mm512_srli_epi64::<BITS>(scaled);
+                    if _mm512_testn_epi64_mask(scaled, sure) != 0 {
+                        parts = exactly(square);
+                    }
+                    sum = _mm512_add_epi64(sum, parts);
                 }
-                sum = _mm512_add_epi64(sum, parts);
                 let near = _mm512_mask_cmp_pd_mask::<_CMP_LT_OQ>(lanes, square, beyond);
                 sum = _mm512_mask_add_epi64(sum, near, sum, _mm512_set1_epi64(COUNT.cast_signed()));
                 *contacts += u64::from(near.count_ones());
@@ -357,12 +367,22 @@ mod tests {
         let found = [Cpu::detect(), Cpu::detect().narrower(), Cpu::baseline()].map(|cpu| {
             let (mut counts, mut distances) = (vec![0; pairs.len()], vec![0; pairs.len()]);
             let mut sums = ContactSums { counts: &mut counts, distances: &mut distances };
-            let contacts = runs.add(cpu, (row, &lattice), cutoff, &mut RunScratch::default(), &mut sums).unwrap();
+            let measured = Measured { cutoff, distances: true };
+            let contacts = runs.add(cpu, (row, &lattice), measured, &mut RunScratch::default(), &mut sums).unwrap();
             contacts.map(|contacts| (contacts, counts, distances))
         });
         assert_eq!(found[0], found[1]);
         assert_eq!(found[1], found[2]);
         let [found, _, _] = found;
+        if let Some((contacts, counts, _)) = &found {
+            // contacts alone
+            let (mut alone, mut none) = (vec![0; pairs.len()], vec![0; pairs.len()]);
+            let mut sums = ContactSums { counts: &mut alone, distances: &mut none };
+            let measured = Measured { cutoff, distances: false };
+            let mut scratch = RunScratch::default();
+            let of_these = runs.add(Cpu::detect(), (row, &lattice), measured, &mut scratch, &mut sums).unwrap();
+            assert_eq!((of_these, &alone, none), (Some(*contacts), counts, vec![0; pairs.len()]));
+        }
         found
     }
 
@@ -404,21 +424,26 @@ mod tests {
         let runs = PairRuns::new((0..N).rev().collect(), &pairs);
         let (cpu, open, mut scratch) = (Cpu::detect(), Lattice::open(), RunScratch::default());
         let (mut sums, mut contacts) = (vec![0; pairs.len()], [0; 5]);
-        let is_added = runs.add_together(cpu, &rows, 7.0, &mut scratch, (&mut sums, &mut contacts));
+        let [measured, alone] = [true, false].map(|distances| Measured { cutoff: 7.0, distances });
+        let is_added = runs.add_together(cpu, &rows, measured, &mut scratch, (&mut sums, &mut contacts));
         assert_eq!(is_added, cpu.is_wider());
         if is_added {
             let (mut counts, mut distances) = (vec![0; pairs.len()], vec![0; pairs.len()]);
             let mut one_by_one = ContactSums { counts: &mut counts, distances: &mut distances };
             for (row, contacts) in rows.iter().zip(contacts) {
-                let found = runs.add(cpu.narrower(), (row, &open), 7.0, &mut scratch, &mut one_by_one).unwrap();
+                let found = runs.add(cpu.narrower(), (row, &open), measured, &mut scratch, &mut one_by_one).unwrap();
                 assert_eq!(found, Some(contacts));
             }
             let expected = counts.iter().zip(distances).map(|(count, distance)| COUNT * count + distance);
             assert_eq!(sums, expected.collect::<Vec<_>>());
+            let (mut of_contacts, mut again) = (vec![0; pairs.len()], [0; 5]);
+            assert!(runs.add_together(cpu, &rows, alone, &mut scratch, (&mut of_contacts, &mut again)));
+            assert_eq!(of_contacts, sums.iter().map(|sum| sum / COUNT * COUNT).collect::<Vec<_>>());
+            assert_eq!(again, contacts);
         }
         // frames that are far, not finite, or that lack an atom are not for it
         for row in [&[2100.0; 63][..], &[f32::NAN; 63], &[0.0; 60]] {
-            assert!(!runs.add_together(cpu, &[rows[0], row], 7.0, &mut scratch, (&mut sums, &mut [0; 2])));
+            assert!(!runs.add_together(cpu, &[rows[0], row], measured, &mut scratch, (&mut sums, &mut [0; 2])));
         }
     }
 
@@ -454,7 +479,7 @@ mod tests {
             let (places, mut found) = ([n + MORE, n, 0], [0]);
             let placed = [zeros.clone(), in_parts, zeros];
             // SAFETY: AVX-512 has been found on this processor.
-            unsafe { wider::add_run(&placed, places, beyond, &mut sums, &mut found) };
+            unsafe { wider::add_run::<true>(&placed, places, beyond, &mut sums, &mut found) };
             let (counts, totals): (Vec<u64>, Vec<u64>) = sums.iter().map(|sum| (sum / COUNT, sum % COUNT)).unzip();
             assert_eq!(totals, roots[..n].iter().map(|root| 3 + parts(*root, true)).collect::<Vec<_>>());
             assert_eq!(counts, roots[..n].iter().map(|root| 2 + u64::from(*root <= 8.0)).collect::<Vec<_>>());

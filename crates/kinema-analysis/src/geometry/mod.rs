@@ -28,7 +28,7 @@ pub use bonds::Results;
 pub(crate) use cell_axes::CellAxes;
 pub use cell_list::{CellList, FoundPair, PairImages};
 pub use centers::Center;
-pub use contact_sums::{COUNT, ContactSums, MOST_TOGETHER, PARTS, PairRuns, RunScratch};
+pub use contact_sums::{COUNT, ContactSums, MOST_TOGETHER, Measured, PARTS, PairRuns, RunScratch};
 pub use contacts::{ContactGroups, ContactRule, ContactScratch};
 pub use dihedrals::dihedrals;
 pub use distances::distances;

@@ -49,6 +49,8 @@ class ContactMap(MatrixAnalysis):
         Atoms of a residue that count. Without elements, hydrogens are known by names, which is noted.
     min_separation : int
         Least number of places between residues of one chain, which is a segment or has a chain identifier.
+    distances : bool
+        Mean distances too. Contacts alone take a third of the time.
     minimum_image : bool
         Distances of the nearest images; False: use the positions as stored. Without a cell both are the same.
 
@@ -57,7 +59,7 @@ class ContactMap(MatrixAnalysis):
     results.share : (rows, columns) float64
         Share of the frames in which residues are in contact; nan for residues that are not `min_separation` apart.
     results.distance : (rows, columns) float64, angstrom
-        Mean of the least distance; nan likewise.
+        Mean of the least distance; nan likewise. Not there with `distances=False`.
     results.contacts : (frames,) float64
         Number of pairs of residues in contact.
     results.residues, results.other_residues : (rows,), (columns,) int64
@@ -77,7 +79,9 @@ class ContactMap(MatrixAnalysis):
     summary = "Share of the frames in which residues are in contact, and mean distances, as a map."
     quantities = (
         Quantity("share", "1", "share of the frames in contact", "a row and a column for each residue"),
-        Quantity("distance", "angstrom", "mean least distance", "a row and a column for each residue"),
+        Quantity(
+            "distance", "angstrom", "mean least distance; not with --no-distances", "a row and a column for each residue"
+        ),
     )
     reference = "mdtraj.compute_contacts"
     limits: ClassVar[tuple[float, float] | None] = (0.0, 1.0)
@@ -98,13 +102,16 @@ class ContactMap(MatrixAnalysis):
         min_separation: Annotated[
             int, Option("--min-separation", "Least distance of residues in a chain, in residues.", least=0)
         ] = 3,
+        distances: Annotated[bool, Option("--distances/--no-distances", "Mean distances too.")] = True,
         minimum_image: MinimumImage = True,
     ) -> None:
         self._other_selection = None if other is None else trajectory.select(other)
         given: dict[str, Any] = {} if other is None else {"other": self._other_selection}
-        given |= {"cutoff": cutoff, "scheme": scheme, "min_separation": min_separation, "minimum_image": minimum_image}
+        given |= {"cutoff": cutoff, "scheme": scheme, "min_separation": min_separation}
+        given |= {"distances": distances, "minimum_image": minimum_image}
         super().__init__(trajectory, select, **given)
         self._cutoff, self._minimum_image = positive_number("cutoff", cutoff), bool(minimum_image)
+        self._with_distances = bool(distances)
         atoms = trajectory.atoms
         for one in self.selections:
             one.check_unique()
@@ -152,12 +159,15 @@ class ContactMap(MatrixAnalysis):
             "ends": residues.ends,
             "pairs": np.ascontiguousarray(places, np.uint32),
         }
-        given |= {"cutoff": self._cutoff, "minimum_image": self._minimum_image}
+        given |= {"cutoff": self._cutoff, "minimum_image": self._minimum_image, "distances": self._with_distances}
         found = yield Pass(_core.Kernel("contact_map", self.trajectory.n_atoms, **given))
         share = self._as_matrix(np.asarray(found["counts"]) / len(frames))
+        mean = {}
+        if self._with_distances:
+            mean = {"distance": self._as_matrix(np.asarray(found["distances"]) / len(frames))}
         return Results(
             share=share,
-            distance=self._as_matrix(np.asarray(found["distances"]) / len(frames)),
+            **mean,
             contacts=np.asarray(found["values"])[:, 0],
             residues=self._of_rows.residues,
             other_residues=self._of_columns.residues,
@@ -190,7 +200,8 @@ class ContactMap(MatrixAnalysis):
         return np.asarray(self.results.share)
 
     def _datasets(self) -> dict[str, NDArray[Any]]:
-        return {name: np.asarray(self.results[name]) for name in ("distance", "contacts", "frames", "time")}
+        names = ("distance", "contacts", "frames", "time")
+        return {name: np.asarray(self.results[name]) for name in names if name in self.results}
 
     def _labels(self) -> tuple[Sequence[str], Sequence[str]]:
         return self._of_rows.labels, self._of_columns.labels

@@ -12,13 +12,15 @@ use kinema_core::reduce::{Frame, Frames, Needs, ResultArray};
 use super::residue_contacts::{Residues, example_ends};
 use crate::analyses::sum_per_frame::{SumPerFrame, Sums};
 use crate::arguments::{Arguments, GroupedAtoms};
-use crate::geometry::{COUNT, ContactSums, LeastScratch, MOST_TOGETHER, PARTS, PairRuns, RunScratch, least_distances};
+use crate::geometry::{
+    COUNT, ContactSums, LeastScratch, MOST_TOGETHER, Measured, PARTS, PairRuns, RunScratch, least_distances,
+};
 use crate::partials::bytes::{Reader, Writer};
 use crate::registry::KernelInfo;
 
 /// Results: "counts" (pairs), uint64; "distances" (pairs), sums over frames in angstrom; "time"; "values" (frames, 1), the
 /// number of contacts. `pairs` (n, 2), `atoms`, `ends` and `minimum_image` are those of "residue_distances"; `cutoff`,
-/// angstrom.
+/// angstrom. Without `distances` there are none.
 pub const KERNEL: KernelInfo = KernelInfo {
     id: ContactMap::ID,
     make: |arguments| {
@@ -29,7 +31,9 @@ pub const KERNEL: KernelInfo = KernelInfo {
         }
         let GroupedAtoms { places, ends, .. } = arguments.groups("atoms", "ends")?;
         let runs = (places.len() == ends.len()).then(|| PairRuns::new(places, &pairs));
-        Ok(Arc::new(Sums(ContactMap { residues, pairs, runs, cutoff: arguments.positive("cutoff")? })))
+        let measured =
+            Measured { cutoff: arguments.positive("cutoff")?, distances: arguments.flag("distances", true)? };
+        Ok(Arc::new(Sums(ContactMap { residues, pairs, runs, measured })))
     },
     examples: |n_atoms, _| {
         let ends = example_ends(n_atoms);
@@ -43,7 +47,9 @@ pub const KERNEL: KernelInfo = KernelInfo {
             .with("pairs", (0..n_atoms).map(|i| [i, (3 * i + 1) % n_atoms]).collect::<Vec<_>>());
         let far = all.clone().with("minimum_image", false).with("cutoff", 20.0);
         let open = each.clone().with("minimum_image", false).with("cutoff", 7.0);
-        vec![all.with("cutoff", 6.0), far, each.with("cutoff", 9.0), open]
+        let alone = [&all, &open].map(|of| of.clone().with("cutoff", 8.0).with("distances", false));
+        let [of_residues, of_atoms] = alone;
+        vec![all.with("cutoff", 6.0), far, each.with("cutoff", 9.0), open, of_residues, of_atoms]
     },
 };
 
@@ -52,7 +58,7 @@ struct ContactMap {
     pairs: Vec<[u32; 2]>,
     /// The pairs as those of atoms, if all residues have one.
     runs: Option<PairRuns>,
-    cutoff: f64,
+    measured: Measured,
 }
 
 /// Sums over frames, one a pair; empty as long as there is no frame.
@@ -127,7 +133,7 @@ impl ContactMap {
         let positions: Vec<&[f32]> = positions.collect();
         let contacts = &mut contacts[..positions.len()];
         let is_added =
-            runs.add_together(self.residues.cpu, &positions, self.cutoff, scratch, (&mut sum.together, contacts));
+            runs.add_together(self.residues.cpu, &positions, self.measured, scratch, (&mut sum.together, contacts));
         if is_added {
             sum.n_together += frames.len() as u64;
             rows.iter_mut().zip(contacts).for_each(|(row, contacts)| *row = *contacts as f64);
@@ -168,7 +174,7 @@ impl SumPerFrame for ContactMap {
         let mut sums = sum.of(n);
         if let Some(runs) = &self.runs {
             return self.residues.see(frame, |atoms, lattice| {
-                let contacts = runs.add(*cpu, (atoms, lattice), self.cutoff, of_runs, &mut sums)?;
+                let contacts = runs.add(*cpu, (atoms, lattice), self.measured, of_runs, &mut sums)?;
                 row[0] = contacts.unwrap_or_default() as f64;
                 Ok(contacts.is_some())
             });
@@ -179,11 +185,13 @@ impl SumPerFrame for ContactMap {
         })?;
         let mut n_contacts = 0_u64;
         for ((distance, count), total) in distances.iter().zip(sums.counts).zip(sums.distances) {
-            let contact = u64::from(*distance <= self.cutoff);
+            let contact = u64::from(*distance <= self.measured.cutoff);
             n_contacts += contact;
             *count += contact;
-            // to the nearest part; distances are positive and finite
-            *total = total.wrapping_add((distance * PARTS + 0.5) as u64);
+            if self.measured.distances {
+                // to the nearest part; distances are positive and finite
+                *total = total.wrapping_add((distance * PARTS + 0.5) as u64);
+            }
         }
         row[0] = n_contacts as f64;
         Ok(())
@@ -215,8 +223,12 @@ impl SumPerFrame for ContactMap {
     fn results(&self, mut sum: PairSums) -> Vec<ResultArray> {
         let n = self.pairs.len();
         sum.of(n);
-        let distances: Vec<f64> = sum.distances.iter().map(|total| *total as f64 / PARTS).collect();
-        vec![ResultArray::new("counts", vec![n], sum.counts), ResultArray::new("distances", vec![n], distances)]
+        let mut results = vec![ResultArray::new("counts", vec![n], sum.counts)];
+        if self.measured.distances {
+            let distances: Vec<f64> = sum.distances.iter().map(|total| *total as f64 / PARTS).collect();
+            results.push(ResultArray::new("distances", vec![n], distances));
+        }
+        results
     }
 
     fn to_bytes(&self, sum: &PairSums) -> Vec<u8> {
