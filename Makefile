@@ -125,7 +125,7 @@ mutants: setup ## plant faults and see whether the tests catch them, some hours;
 	PYTHONPATH=tools $(BIN)/python -m mutants $(MUTANTS)
 
 # The extension has counters afterwards: the next build replaces it.
-coverage: $(VENV)/.stamp-packages bytecode ## lines of Python and Rust that the tests run, an hour; COVERAGE=report
+coverage: $(VENV)/.stamp-checked bytecode ## lines of Python and Rust that the tests run, an hour; COVERAGE=report
 	rm -f $(VENV)/.stamp-release $(VENV)/.stamp-checked
 	MDANALYSIS_TESTS_DATA=$$($(BIN)/python tools/test_data_folder.py) \
 		$(BIN)/python tools/measure_coverage.py $(COVERAGE) -- -n $(TEST_PROCESSES) --dist loadscope
