@@ -79,9 +79,7 @@ class ContactMap(MatrixAnalysis):
     summary = "Share of the frames in which residues are in contact, and mean distances, as a map."
     quantities = (
         Quantity("share", "1", "share of the frames in contact", "a row and a column for each residue"),
-        Quantity(
-            "distance", "angstrom", "mean least distance; not with --no-distances", "a row and a column for each residue"
-        ),
+        Quantity("distance", "angstrom", "mean least distance", "a row and a column for each residue"),
     )
     reference = "mdtraj.compute_contacts"
     limits: ClassVar[tuple[float, float] | None] = (0.0, 1.0)
