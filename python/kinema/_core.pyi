@@ -28,7 +28,7 @@ class TraceStatus(TypedDict):
     failure: str | None  # why
 
 def trace_start(folder: str, compress: bool = False) -> None:
-    """Begins to record events of this process; errors where the folder cannot be written, or a trace is recorded."""
+    """Begins to record events of this process; an error if the folder cannot be written, or if a trace is being recorded."""
 
 def trace_stop() -> TraceStatus: ...
 def trace_flush() -> TraceStatus:
@@ -39,7 +39,7 @@ def trace_epoch_ns() -> int:
     """The time now by the clock of events: nanoseconds since the Unix epoch."""
 
 def trace_describe(label: str, value: str) -> None:
-    """Says something of the process at the front of its file."""
+    """Writes a label and a value that describe the process to the front of its file."""
 
 def trace_event(
     name: str,
@@ -49,7 +49,7 @@ def trace_event(
     path: str | PathLike[str] | None = None,
     **arguments: float | str | None,
 ) -> None:
-    """Records an event that is over: nanoseconds since the Unix epoch, and duration."""
+    """Records an event that has ended: `start_ns` since the Unix epoch, and its duration `ns`."""
 
 class Span:
     """A `with` block that is an event."""
@@ -67,7 +67,7 @@ INDEX_VALUES: tuple[str, ...]
 ACCESS_VALUES: tuple[str, ...]
 DTYPE_VALUES: tuple[str, ...]
 FIELD_VALUES: tuple[str, ...]
-# lowest and highest level of each compression, None where it has none
+# lowest and highest level of each compression, None if it has no levels
 COMPRESSION_LEVELS: dict[str, tuple[int, int] | None]
 
 # called from the thread that started the work, about ten times a second: done, total
@@ -98,21 +98,20 @@ def made_file(seed: int, n_atoms: int, n_frames: int, kept: int) -> bytes:
     are atoms and frames, of which some are kept."""
 
 def zstd_head(encoded: bytes, most: int) -> bytes:
-    """At most `most` bytes of what is in a zstd frame, of which the first bytes are given. CorruptFileError for bytes that
-    are no such frame."""
+    """Decodes at most `most` bytes from the first bytes of a zstd frame. CorruptFileError if they do not begin one."""
 
 def cpu_features() -> list[str]:
     """Names of the instruction sets that the hot loops use on this machine ("avx2", "bmi2", "fma")."""
 
 def cache_folder() -> str | None:
-    """Kinema's folder in the user's cache folder; it may not exist. None where the environment names none."""
+    """Kinema's folder in the user's cache folder; it may not exist. None if the environment names none."""
 
 def file_checksum(path: str) -> tuple[int, int]:
     """Size of a file in bytes, and the XXH3-64 of its content."""
 
 def check_node_folder(path: str, fuse: bool) -> None:
-    """ArgumentError where the folder is not the user's own, others may write it, or it is on a file system of other
-    machines; FUSE counts as one of them unless `fuse`."""
+    """Checks a folder for a node cache. ArgumentError if the folder is not the user's own, if others may write it, or if
+    it is on a file system of other machines; FUSE counts as such a file system unless `fuse`."""
 
 def fetch_published(
     host: str,
@@ -130,7 +129,7 @@ def fetch_published(
     """Fetches a published file from a `PeerServer` into an empty file, and compares size and XXH3-64.
 
     `step`: seconds for each step; `timeout`: for all. Errors of the peer have no path: FileIOError, FileNotFound (it has
-    no such file), CorruptFileError (other bytes), FileAccessError (other key); those of `target` have its path.
+    no such file), CorruptFileError (other bytes), FileAccessError (other key). Errors of `target` have its path.
     """
 
 class PeerServer:
@@ -185,7 +184,7 @@ class NetcdfHeader(TypedDict):
     data: bytes  # all bytes before the first frame
     first_frame: int  # where it begins
     count_bytes: int  # of the number of records, which stands at byte 4: 4 | 8
-    stride: int  # bytes from frame to frame; 0 of a restart, whose one frame is no record
+    stride: int  # bytes from frame to frame; 0 of a restart, whose one frame is not a record
     frame_bytes: int  # of a frame without what only separates it from the next
 
 def netcdf_header(path: str) -> NetcdfHeader:
@@ -265,15 +264,15 @@ class PartInfo(TypedDict):
     damaged: list[tuple[int, int, int]]  # frames that stand for damaged bytes, see `scan`: number, first and last byte
 
 class FileIdentity:
-    """What a file was: inode, size, times of modification and of change, and its content, sampled.
+    """The state of a file at one moment: inode, size, times of modification and of change, and samples of its content.
 
-    How whatever is kept of a file knows that it is what it was. Where inode, size and both times agree nothing was changed.
-    Where inode and size agree and a time does not, something was done to this very file, which samples may miss. For
-    another inode (a copy) size and samples decide."""
+    Everything stored of a file keeps its identity, to find out later whether the file is unchanged. If inode, size and both
+    times agree, nothing was changed. If inode and size agree and a time does not, this very file was touched, and the samples
+    may miss the change. If the inode differs (a copy), size and samples decide."""
 
     @staticmethod
     def of(path: str, places: int = 16) -> FileIdentity:
-        """Of a file as it is now. `places` pieces of 4 KiB are hashed, and both ends; 0: nothing is read. FileNotFound, ..."""
+        """The identity of a file now. `places` pieces of 4 KiB are hashed, and both ends; 0: nothing is read. FileNotFound, ..."""
     @staticmethod
     def from_bytes(data: bytes) -> FileIdentity:
         """ArgumentError for other bytes than those of `to_bytes`."""
@@ -287,10 +286,10 @@ class FileIdentity:
     def is_unchanged(self, now: FileIdentity) -> bool:
         """Whether inode, size and times say that nothing was changed up to `now`."""
     def state_of(self, path: str) -> Literal["unchanged", "grown", "changed"]:
-        """What the file of that name is, compared to this: unchanged by its status; grown, with the same content wherever it
-        was sampled, up to where it went; or changed. FileNotFound, ..."""
+        """Compares the file of that name with this identity. Unchanged: its status is the same. Grown: up to the old end, its
+        content is the same wherever it was sampled. Else changed. FileNotFound, ..."""
     def difference(self, now: FileIdentity) -> str | None:
-        """Why the file is not, or may not be, what it was, in words; None where it is. Both of as many `places`."""
+        """Why the file has changed, or may have changed, in words; None if it has not. Both identities have equal `places`."""
 
 class Gap(TypedDict):
     part: int  # the part that begins after the gap
@@ -325,7 +324,7 @@ class Trajectory:
         pool: FilePool | None = None,  # files that are open, shared with others
         catalogue: str | None = None,  # that the snapshot is kept in, for errors
         node_cache: NodeCache | None = None,  # what files are read through; not with a pool, which has its own
-        growing: bool = False,  # the files are being written: what may still be filled is no damage; nothing is stored
+        growing: bool = False,  # the files are being written: what may still be filled is not damage; nothing is stored
         settled: bool = False,  # they stand still: few zeros at the end of a frame are numbers, nobody waits for their times
         previous: Trajectory | None = None,  # of some of the files as they were: their frames are known; growing
         transforms: Sequence[Transform] = (),  # what is done to each frame that is read
@@ -347,14 +346,14 @@ class Trajectory:
         """Headers, identities and indices of all files after a scan, (bytes,): with it other processes open the
         same trajectory without touching a file. Each file is verified when it is first read there."""
     def verify(self) -> None:
-        """Compares all files of a snapshot with their identities now; Corrupt or Truncated where one has changed."""
+        """Compares all files of a snapshot with their identities now; Corrupt or Truncated if one has changed."""
     def locate(self, frame: int) -> tuple[str, int, int, int]:
         """Where a frame is: path, its number in that file, offset and length in bytes (of HDF5: its first chunk's).
         Scans if that has not been done; InvalidArgument for a frame that is not there."""
     def take_opens(self) -> list[str]:
-        """The files opened since the last call, where record_reads was asked for; those of `describe` are not among them."""
+        """The files opened since the last call, if record_reads was asked for; without the files that `describe` opens."""
     def take_reads(self) -> list[tuple[str, int, int]]:
-        """Path, offset and length of every read since the last call, where record_reads was asked for."""
+        """Path, offset and length of every read since the last call, if record_reads was asked for."""
     @property
     def n_atoms(self) -> int: ...
     @property
@@ -395,22 +394,22 @@ class Trajectory:
         """Byte offsets and lengths of the complete frames of a part in its file. In HDF5 files a frame's bytes need not
         lie side by side: there they only tell files apart."""
     def identity(self, part: int, places: int = 16) -> FileIdentity:
-        """Of a part: inode, size and times when it was scanned, the content sampled at `places` now. Scans if need be."""
+        """The identity of a part: inode, size and times when it was scanned, content sampled at `places` now. Scans if needed."""
     def gaps(self) -> list[Gap]: ...
     def frame_faults(self) -> list[FrameFault]:
-        """What is odd about frames that were read, for another process that has opened the same files."""
+        """Faults of frames that were read, for another process that has opened the same files."""
     def add_frame_faults(self, faults: Sequence[FrameFault]) -> None:
-        """Adds what another process has found, as its `frame_faults` gives it."""
+        """Adds the faults that `frame_faults` returns in another process."""
     def frame_notes(self, *, new: bool = False) -> list[str]:
-        """What is odd about frames that were read; `new`: what was not asked for with `new` before."""
+        """Faults of frames that were read, in words; `new`: only faults that no earlier call with `new` has returned."""
     def compare_frames(self, frames: NDArray[np.uint64]) -> None:
-        """Compares stored steps and times of these frames with their headers; CorruptFileError where they differ."""
+        """Compares stored steps and times of these frames with their headers; CorruptFileError if they differ."""
     def time_shift(self) -> float:
-        """What time_offset or first_time add to all times, ps; 0 without them. Scans if that has not been done."""
+        """The time that time_offset or first_time add to all times, ps; 0 without them. Scans if that has not been done."""
     def times(self) -> NDArray[np.float64] | None:
-        """Times of all frames from the index, ps; None where the format's index has none."""
+        """Times of all frames from the index, ps; None if the format's index has none."""
     def time(self, frame: int) -> float | None:
-        """Time of a frame from the index, ps; None where the format's index has none."""
+        """Time of a frame from the index, ps; None if the format's index has none."""
     def steps(self) -> NDArray[np.int64] | None: ...
     def read(
         self,
@@ -425,7 +424,7 @@ class Trajectory:
         native: bool = False,  # the file's own units, unscaled
         scales: tuple[float, float, float, float] | None = None,  # units of the arrays, as those of `PartInfo`
         mark_absent: bool = False,  # rows of frames that lack a vector are NaN, not an error, whatever `absent`
-        timings: list[RunTimings] | None = None,  # those of the call are appended
+        timings: list[RunTimings] | None = None,  # the timings of this call are appended
     ) -> dict[str, NDArray[Any]]:
         """Arrays by field name: positions/velocities/forces (frames, atoms, 3), and always "cells" (frames, 3, 3)
         float64, "periodic" (frames, 3) bool, of their edges, "steps" (frames,) int64, "times" (frames,) float64, "frames"
@@ -461,7 +460,7 @@ class NodeCache:
     def last_error(self) -> str | None:
         """Why a block could not be stored or was damaged, of the last time in this process."""
     def counts(self) -> dict[str, int]:
-        """Of this process by this object: hits, misses (reads of blocks), prefetched (blocks), bytes_read (given to
+        """Counts of this process by this object: hits, misses (reads of blocks), prefetched (blocks), bytes_read (given to
         readers), bytes_hit, bytes_source (from the files, for blocks and past them), bytes_identity (from the files, to know their state),
         bytes_direct (of bytes_source: given without being stored), bytes_saved, waited, refetched, corrupt, evicted,
         source_reads (calls), errors (blocks that could not be stored)."""
@@ -471,7 +470,7 @@ class NodeCache:
         """Has an object asked for blocks before the source: `fetch(name)` gives the pieces of a block and their checksum,
         or None; then `stored(name, (path, length, checksum) or None)` says what came of it. None: nobody is asked."""
     def stat(self) -> dict[str, Any]:
-        """Of the folder: blocks, bytes on the disk, files [(path, blocks, bytes)], temporary (files being written)."""
+        """Facts of the folder: blocks, bytes on the disk, files [(path, blocks, bytes)], temporary (files being written)."""
     def verify_all(self, progress: Progress | None = None) -> list[tuple[str, int, str]]:
         """Compare all checksums; damaged blocks (path, offset in the file, reason) are removed. progress: bytes."""
     def clear(self, paths: Sequence[str | PathLike[str]] | None = None) -> tuple[int, int]:
@@ -490,17 +489,17 @@ class Prefetch:
     """Ends when it is given up. A forked child may call `position`; its parent fetches."""
 
     def position(self, reads: int) -> None:
-        """So many reads of the list are done, in whatever process; the greatest number counts."""
+        """Reports that the first `reads` reads of the list are done, in whatever process; the greatest number counts."""
     @property
     def failure(self) -> str | None:
-        """What went wrong last; whoever reads the file gets the error too."""
+        """The last error, in words; a reader of the file gets the error too."""
     def stop(self) -> None: ...
 
 def take_node_cache_troubles() -> list[str]:
-    """What is to be reported of all caches since the last call: damaged blocks, blocks that are not stored, and why."""
+    """Troubles of all caches since the last call: damaged blocks, blocks that are not stored, and why."""
 
 def node_cache_counts() -> dict[str, int]:
-    """Of this process by all objects, also those that are gone, as `NodeCache.counts`."""
+    """Counts of this process by all objects, freed ones included, as `NodeCache.counts`."""
 
 class CachedFile:
     """A file that is read through a NodeCache."""
@@ -523,7 +522,7 @@ class Throttle:
 
 class FilePool:
     """Open files that trajectories and archives share: at most `most` between reads, the one unused for longest is closed first.
-    A file that is opened again and is another one, or shorter, is a CorruptFileError."""
+    If a file that is opened again is another file, or shorter, CorruptFileError is raised."""
 
     def __init__(
         self,
@@ -537,9 +536,9 @@ class FilePool:
     @property
     def n_open(self) -> int: ...
     def take_reads(self) -> list[tuple[str, int, int]]:
-        """Path, offset and length of every read since the last call, where record_reads was asked for."""
+        """Path, offset and length of every read since the last call, if record_reads was asked for."""
     def take_opens(self) -> list[str]:
-        """The files opened since the last call, where record_reads was asked for."""
+        """The files opened since the last call, if record_reads was asked for."""
 
 class UnchangedFiles:
     """Files of a data set, as they were when it was made: `statuses` is (files, 9), a row of `file_status` of each."""
@@ -549,8 +548,8 @@ class UnchangedFiles:
         """To be called after these files were read, by number: CorruptFileError for one that has changed since."""
 
 def file_status(path: str) -> list[int]:
-    """What a file is now, in nine numbers: inode, size, times, mode, owner, links. Waits for one that was changed within
-    the last 20 ms, so that any later change gives other numbers."""
+    """The state of a file now, in nine numbers: inode, size, times, mode, owner, links. If the file was changed within the
+    last 20 ms, waits, so that any later change gives other numbers."""
 
 class RowsRead(TypedDict):
     useful: int  # bytes of the rows, each once
@@ -611,7 +610,7 @@ class Rows:
         """Moments of the columns of these rows, ascending, each once, while they are read: the same bits for any number of
         workers. `dtype`: of the numbers, in this machine's byte order; `coupled`: rows that are decoded together."""
     def plan(self, ids: NDArray[np.int64]) -> RowsRead:
-        """What `read` on one thread would read. Nothing is read."""
+        """The bytes, reads and chunks that `read` on one thread would read. Nothing is read."""
 
 def _pread_rows(
     path: str,
@@ -640,7 +639,7 @@ def read_frames(
 def plan_frames(
     trajectory: Trajectory, frames: FrameSelection, *, atoms: NDArray[np.uint32] | None, fields: Sequence[str]
 ) -> tuple[int, int, int]:
-    """Of a read of these frames: bytes read, frames that are decoded together, frames that are decoded. Nothing is read."""
+    """The cost of a read of these frames: bytes read, frames that are decoded together, frames that are decoded. Nothing is read."""
 
 def store_atom_checkpoints(
     trajectory: Trajectory, every: int = 4096, workers: int = 0, progress: Progress | None = None
@@ -664,11 +663,11 @@ class WrittenIndex:
         noted. `write` as of `Trajectory`."""
 
 class Commits:
-    """What is committed of a file while `Encoder.write` writes it."""
+    """The committed part of a file that `Encoder.write` is writing."""
 
     def __init__(self) -> None: ...
     def committed(self) -> tuple[int, int]:
-        """Frames at the front of the file that are whole, and the byte behind them; on the disk after a sync that begins now."""
+        """The number of whole frames at the front of the file, and the byte after them; on the disk after a sync that begins now."""
     def head(self) -> int:
         """Bytes before the first frame, which are written again with the number of frames."""
 
@@ -682,7 +681,7 @@ class Encoder:
         format: str,
         *,
         steps: NDArray[np.int64],  # one a frame
-        times: NDArray[np.float64],  # ps; nan where there is none
+        times: NDArray[np.float64],  # ps; nan if there is none
         atoms: NDArray[np.uint32] | None = None,
         fields: Sequence[str] | None = None,  # what the format usually holds
         precision: float | None = None,  # numbers to one unit of length
@@ -696,7 +695,7 @@ class Encoder:
     def fields(self) -> list[str]: ...
     @property
     def losses(self) -> list[str]:
-        """What of the source the file will not hold, or not exactly."""
+        """Values of the source that the file will not hold, or not exactly."""
     @property
     def largest_rounding(self) -> float:
         """The most by which vectors are rounded besides to float32, angstrom."""
@@ -712,28 +711,28 @@ class Encoder:
         commits: Commits | None = None,
         resumed: tuple[int, int] | None = None,
     ) -> Written:
-        """Writes all frames into a file that is there; messages call it `name`. With `resumed`, the frames and bytes that an
-        earlier call has committed, it goes on behind them."""
+        """Writes all frames into an existing file; messages call it `name`. With `resumed`, the frames and bytes that an
+        earlier call has committed, it continues after them."""
 
     @property
     def record_bytes(self) -> int | None:
-        """Of each record, where all have as many."""
+        """Bytes of each record, if all records have the same size."""
 
     def least_memory(self) -> int:
         """The smallest limit, in bytes, with which one worker encodes."""
 
     @property
     def most_bytes(self) -> int:
-        """The most that a record has."""
+        """Bytes of the largest record."""
 
     def pieces(self, first: int, bytes: int, number: int) -> list[tuple[int, int]]:
-        """Runs of positions (first, behind the last) from `first` on, whose records have `bytes` at the most, or of one
-        frame; `number` of them where there are frames enough, or more."""
+        """Runs of positions (first, after the last) from `first` on, whose records have `bytes` at most, or of one
+        frame; `number` runs if there are enough frames, or more."""
 
     def begin(
         self, path: str, name: str, *, commits: Commits, resumed: tuple[int, int] | None = None
     ) -> FileOfRuns:
-        """Begins a file that is there, whose records are then written by any processes; as `write`."""
+        """Begins an existing file, whose records any processes then write; as `write`."""
 
     def write_run(
         self, path: str, name: str, start: int, stop: int, *, workers: int = 1, memory: int = 0, sync: bool = False
@@ -749,7 +748,7 @@ RunIndex = tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.float64]]
 class EncodedRun(TypedDict):
     bytes: NDArray[np.uint8]
     phases: dict[str, float]  # seconds, as of `Written`
-    index: RunIndex | None  # lengths, steps and times (in the unit of the file), where frames differ in size
+    index: RunIndex | None  # lengths, steps and times (in the unit of the file), if frames differ in size
 
 class FileOfRuns:
     """A file whose records several processes write, begun by `Encoder.begin`."""
@@ -759,7 +758,7 @@ class FileOfRuns:
 
     def finish(self) -> tuple[int, WrittenIndex | None]:
         """When all runs are in it and on the storage of whoever wrote them: syncs it, writes the count of frames, and syncs
-        that. Returns its bytes, and its index where frames differ in size."""
+        that. Returns its bytes, and its index if frames differ in size."""
 
 class RecordFile:
     """A file of records (XTC, DCD) that frames are added to, in their order; messages call it `name`."""
@@ -791,8 +790,8 @@ class RecordFile:
         labels: AtomLabels | None = None,
         workers: int = 0,
     ) -> RecordFile:
-        """Goes on behind the first `n_frames` (1 or more), or the last whole frame, of the one file of a trajectory; what
-        lies behind is cut off: first the count in the header is that of the frames that stay and is synced."""
+        """Continues after the first `n_frames` (1 or more), or the last whole frame, of the one file of a trajectory. The
+        bytes after it are cut off; before that, the header gets the count of the frames that stay and is synced."""
 
     @staticmethod
     def encoded(
@@ -802,20 +801,20 @@ class RecordFile:
         vectors: Sequence[NDArray[Any] | None],  # positions, velocities, forces: (atoms, 3), angstrom and ps
         cell: NDArray[np.float64],  # (3, 3)
         step: int,
-        time: float,  # ps; nan where there is none
+        time: float,  # ps; nan if there is none
         *,
         fields: Sequence[str] | None = None,
         precision: float | None = None,
     ) -> tuple[bytes, list[str], list[str]]:
-        """The record of a frame alone, of a format whose records lie one behind the other; what is lost of frames, and
-        what of this one's step, time and cell."""
+        """The record of a frame alone, in a format whose records follow each other; the losses of all frames, and the
+        losses of this frame's step, time and cell."""
 
     @property
     def fields(self) -> list[str] | None:
-        """Known from the first frame on."""
+        """The fields of all frames; None before the first frame."""
     @property
     def n_frames(self) -> int:
-        """Frames taken, with those that the file had."""
+        """Frames taken, including the frames that the file had."""
     @property
     def n_written(self) -> int: ...
     @property
@@ -834,7 +833,7 @@ class RecordFile:
         vectors: Sequence[NDArray[Any] | None],  # positions, velocities, forces: (frames, atoms, 3), angstrom and ps
         cells: NDArray[np.float64],  # (frames, 3, 3)
         steps: NDArray[np.int64],
-        times: NDArray[np.float64],  # ps; nan where there is none
+        times: NDArray[np.float64],  # ps; nan if there is none
     ) -> None: ...
     def flush(self) -> None:
         """Adds and commits all frames; after a frame that cannot be encoded those before it."""
@@ -892,28 +891,28 @@ class AtomRecords:
         kinds: tuple[list[str] | None, list[float] | None, list[float] | None] | None = None,
         codes: NDArray[np.uint32] | None = None,
     ) -> AtomRecords | None:
-        """Goes on behind the first `n_frames` (1 or more), or the last whole frame, of the one file of a trajectory; None
-        where it has none. It only reads: see `cut`.
+        """Continues after the first `n_frames` (1 or more), or the last whole frame, of the one file of a trajectory; None
+        if it has no whole frame. It only reads: see `cut`.
 
-        Fields, cells, names, masses and charges, and spacing of times are the file's: ArgumentError where `fields` are
+        Fields, cells, names, masses and charges, and spacing of times are the file's: ArgumentError if `fields` are
         others, UnsupportedFormatError for layouts that are read but not written. With `kinds` and `codes`, as another
         rank got them, those in the file are not read."""
 
     def cut(self, path: str) -> None:
-        """Cuts off what lies behind the frames that stay, of the file that `resume` goes on with: the count in the header
-        is put right and synced first. One rank calls it, when all have called `resume`; on a new file it does nothing."""
+        """Cuts off the bytes after the frames that stay, in the file that `resume` continues: the count in the header
+        is corrected and synced first. One rank calls it, when all have called `resume`; on a new file it does nothing."""
 
     @property
     def n_atoms(self) -> int: ...
     @property
     def n_frames(self) -> int:
-        """Frames that the file has, of those that stay; 0 of a new file. What is written next has this number."""
+        """Frames of the file that stay; 0 for a new file. The next frame has this number."""
     @property
     def end(self) -> int:
-        """The byte behind them, where the next record begins; of a new file the length of `head`."""
+        """The byte after these frames, where the next record begins; for a new file the length of `head`."""
     @property
     def first(self) -> list[tuple[int, float]]:
-        """Step and time (ps) of the first two of them: of one frame, what `time_by` needs beside those of the second."""
+        """Step and time (ps) of the first two of these frames. If there is one, `time_by` needs it beside the second frame."""
     @property
     def kinds(self) -> tuple[list[str] | None, list[float] | None, list[float] | None] | None:
         """Names, masses and charges of a HISTORY file, one a kind."""
@@ -928,20 +927,20 @@ class AtomRecords:
     def losses(self) -> list[str]: ...
     @property
     def head(self) -> bytes:
-        """What lies before the first record."""
+        """The bytes before the first record."""
     @property
     def widths(self) -> list[int]:
         """Bytes of an atom in each plane."""
 
     def time_by(self, steps: Sequence[int], times: Sequence[float]) -> tuple[int, bytes] | None:
-        """Takes steps and times (ps) of the first one or two frames; what is written again in the head, and where."""
+        """Takes steps and times (ps) of the first one or two frames. Returns the place and the bytes to rewrite in the head."""
     def marker(self, committed: int) -> tuple[int, bytes] | None:
-        """What is written, and where, when so many records are in the file and synced."""
+        """The place and the bytes to write when `committed` records are in the file and synced."""
     def stamp_losses(self, frame: int, step: int, time: float, cell: NDArray[np.float64]) -> list[str]:
-        """What is not kept of step, time (ps) and cell (angstrom) of a frame."""
+        """Losses of step, time (ps) and cell (angstrom) of a frame."""
     def frame(self, frame: int, step: int, time: float, cell: NDArray[np.float64]) -> FrameLayout:
-        """The record of a frame but for its atoms: time in ps, nan where there is none; cell (3, 3) in angstrom, zeros
-        where there is none."""
+        """The record of a frame without its atoms: time in ps, nan if there is none; cell (3, 3) in angstrom, zeros
+        if there is none."""
     def encode(
         self,
         values: Sequence[NDArray[Any] | None],  # positions, velocities, forces: (atoms, 3) float32 or float64
@@ -951,7 +950,7 @@ class AtomRecords:
         first_id: int,
         out: Sequence[NDArray[np.uint8]],  # one a plane, (stop - start) * width bytes
     ) -> None:
-        """Encodes atoms start to stop of the arrays, in angstrom and ps, one behind the other as they are given."""
+        """Encodes atoms start to stop of the arrays, in angstrom and ps, in the order in which they are given."""
 
 def partition_atoms(
     ids: NDArray[np.uint32] | NDArray[np.int64] | NDArray[np.int32] | NDArray[np.uint64],  # (atoms,), in any order
@@ -959,10 +958,10 @@ def partition_atoms(
     sorted: NDArray[np.uint32],  # (atoms,)
     order: NDArray[np.uint32],  # (atoms,)
 ) -> tuple[NDArray[np.uint64], bool]:
-    """Sorts rows by the ranges that their atoms lie in, those of a range as they were given: the ids into `sorted`, the
-    rows into `order`. The number of rows of each range; whether they were in order already (`order` is left as it is).
+    """Sorts rows by the ranges that their atoms lie in, stably: the ids into `sorted`, the rows into `order`. Returns the
+    number of rows of each range, and whether they were in order already (`order` is left as it is).
 
-    ArgumentError with row and id for what is no atom."""
+    ArgumentError with row and id for a number that is not an atom's."""
 
 def order_atoms(
     ids: NDArray[np.uint32],  # (atoms,)
@@ -970,7 +969,7 @@ def order_atoms(
     first: int,
     n: int,
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint32] | None]:
-    """The rows in the order of their atoms, and the places of these in a range of n atoms from `first` on; no places where
+    """The rows in the order of their atoms, and the places of these in a range of n atoms from `first` on; no places if
     each of the range is there. ArgumentError for atoms of other ranges, and for one that is there twice."""
 
 def place_atoms(
@@ -1011,7 +1010,7 @@ class Kernel:
       (n, n_selected, 3), longest (1,), longest_frame (1,).
     - "rotations": atoms, reference, weights=None. Results: rotations (frames, 3, 3).
     - "python": a kernel written in Python, which sees `fields` of `atoms` in their order, and cells: `adapter` has empty,
-      accumulate, merge, finish, to_bytes, from_bytes (kinema.analysis.custom). What it raises is raised where the run was started.
+      accumulate, merge, finish, to_bytes, from_bytes (kinema.analysis.custom). An exception propagates to the caller of the run.
     """
 
     def __init__(self, name: str, n_atoms: int, **arguments: Any) -> None: ...
@@ -1020,12 +1019,12 @@ class Kernel:
     def id(self) -> str:
         """Name and version of the partial: "rmsd/1"."""
     def __reduce__(self) -> tuple[Any, tuple[str, str, dict[str, Any]]]:
-        """`restore`, and what it is to be called with: class, name, arguments by name."""
+        """`restore` and its arguments: class, name, arguments by name."""
     def empty(self) -> Partial: ...
     def from_bytes(self, data: bytes) -> Partial: ...
 
 class Transform:
-    """What is done to each frame before anybody sees it; pickled as the call that made it."""
+    """A change of each frame before anything else sees the frame; pickled as the call that made it."""
 
     def __init__(self, name: str, n_atoms: int, *, label: str | None = None, **arguments: Any) -> None:
         """`label`: the call in words, for provenance; by default the name.
@@ -1104,7 +1103,7 @@ class BrokenCounter:
     def count(
         self, positions: NDArray[np.float32], cells: NDArray[np.float64], periodic: NDArray[np.bool_]
     ) -> NDArray[np.int64]:
-        """How many are broken in each of some frames, of whose cells the edges `periodic`, (frames, 3), repeat;
+        """The number of broken molecules in each frame; the edges `periodic`, (frames, 3), of its cell repeat.
         -1 in frames without a cell."""
 
 def gromos_clusters(pairs: NDArray[np.uint32], n: int) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
@@ -1140,7 +1139,7 @@ def nearest_images(
     """The shortest image of each vector, (n, 3), in a cell, (3, 3), whose edges `periodic` repeat."""
 
 class Partial:
-    """What a kernel has gathered from some leaves."""
+    """The values that a kernel has gathered from some leaves."""
 
     @property
     def id(self) -> str: ...
@@ -1151,7 +1150,7 @@ class Partial:
         """The results; the partial is used up."""
 
 class Plan:
-    """What to read, in which units of work: a few kilobytes, the only thing that runners send."""
+    """The frames and atoms to read, in units of work: a few kilobytes, the only thing that runners send."""
 
     def __init__(
         self,
@@ -1167,7 +1166,7 @@ class Plan:
         """`access`: "direct", "frame", "subset", "in-memory"; the last loads all leaves in `pieces`, 0: one a worker."""
     @property
     def domain(self) -> str:
-        """What is divided into leaves: "frames"."""
+        """The dimension that is divided into leaves: "frames"."""
     @property
     def n_frames(self) -> int: ...
     @property
@@ -1176,7 +1175,7 @@ class Plan:
     def leaf_frames(self) -> int: ...
     @property
     def workers(self) -> int:
-        """Threads that the memory limit and the number of leaves leave."""
+        """Threads that the memory limit and the number of leaves allow."""
     @property
     def memory(self) -> int:
         """Working memory in bytes that the run keeps to."""
@@ -1185,12 +1184,12 @@ class Plan:
     def partition(self, trajectory: Trajectory) -> Partition:
         """The cost of task boundaries between leaves of this plan of the trajectory."""
     def explain(self, redecoded_frames: int | None = None) -> str:
-        """In words. `redecoded_frames`: frames that a runner's tasks decode a second time; by default the threads'."""
+        """The plan in words. `redecoded_frames`: frames that a runner's tasks decode a second time; by default the threads'."""
 
 class Partition:
     """Partition of leaves into tasks: the cost of a task boundary before each leaf.
 
-    `costs`: none, or for each leaf the frames that are decoded a second time where a task begins with it;
+    `costs`: none, or for each leaf the frames that are decoded a second time if a task begins with it;
     `file_starts`: leaves with which files begin.
     """
 
@@ -1206,9 +1205,9 @@ class Partition:
     @property
     def file_starts(self) -> list[int]: ...
     def cost(self, leaf: int) -> int:
-        """Frames that are decoded a second time where a task begins with this leaf."""
+        """Frames that are decoded a second time if a task begins with this leaf."""
     def share_boundary(self, wanted: int, share: int) -> int:
-        """The best boundary near leaf `wanted` between two contiguous shares of so many leaves."""
+        """The best boundary near leaf `wanted` between two contiguous shares of `share` leaves."""
     def task_end(
         self,
         leaves: tuple[int, int],
@@ -1288,9 +1287,9 @@ class MergeTree:
     def restore(self, level: int, index: int, partials: Sequence[Partial]) -> None:
         """Adds a node of an earlier run, whose rows were emitted then."""
     def serialize(self, emit: Callable[[int, int, list[bytes]], None]) -> None:
-        """Calls emit(level, index, partials as bytes) for all nodes, while other threads go on inserting."""
+        """Calls emit(level, index, partials as bytes) for all nodes, while other threads continue to insert."""
     def take_nodes(self) -> list[Node]:
-        """What could not be merged further: the root alone once every leaf is in. The tree is used up."""
+        """The nodes that could not be merged further: the root alone once every leaf is in. The tree is used up."""
 
 def run_into(
     trajectory: Trajectory,
@@ -1305,10 +1304,10 @@ def run_into(
     error ends the others."""
 
 def restore(kind: str, name: str, arguments: dict[str, Any]) -> Any:
-    """What pickle calls for kernels and transforms."""
+    """Makes a kernel or a transform again; pickle calls it."""
 
 def kernels() -> list[dict[str, str]]:
-    """"name" and "version" of the kernels that there are."""
+    """"name" and "version" of all kernels."""
 
 def kernel_examples(name: str, n_atoms: int, reference: NDArray[np.float64]) -> list[dict[str, Any]]:
     """Arguments that show all that a kernel can do, for tests; `reference` (n_atoms, 3), angstrom."""
@@ -1326,7 +1325,7 @@ def encode_chunks(
     is 0: `dataset.id.write_direct_chunk(offset, bytes)`. The `filters` are those of `dataset.id.get_create_plist()`, or of
     `creation_filters`.
 
-    Raises InvalidArgument where array, chunks or parameters do not fit, Unsupported for a filter that is not written.
+    Raises InvalidArgument if array, chunks or parameters do not fit, Unsupported for a filter that is not written.
     """
 
 def creation_filters(name: str, level: int | None, element_size: int) -> list[tuple[int, tuple[int, ...]]]:
@@ -1339,10 +1338,10 @@ def creation_filters(name: str, level: int | None, element_size: int) -> list[tu
     """
 
 def undecodable(filters: Filters, element_size: int, chunk_bytes: int) -> str | None:
-    """Why chunks with these filters cannot be decoded here, in words; None where they can."""
+    """Why chunks with these filters cannot be decoded here, in words; None if they can."""
 
 def filter_name(id: int) -> str | None:
-    """The name of an HDF5 filter id, where it is registered."""
+    """The name of an HDF5 filter id, if it is registered."""
 
 def start_writeback(descriptor: int, offset: int = 0, length: int = 0) -> None:
     """Has the kernel begin to write bytes of an open file to the storage (Linux; on other systems nothing). Without a
@@ -1351,7 +1350,7 @@ def start_writeback(descriptor: int, offset: int = 0, length: int = 0) -> None:
 def read_series(path: str, stored: Any) -> bytes:
     """The numbers of a `StoredDataset` of one dimension, in the bytes that the file at `path` has for them.
 
-    Raises FileIOError and its kin, CorruptFileError where a filter contradicts the bytes.
+    Raises FileIOError and its kin, CorruptFileError if a filter contradicts the bytes.
     """
 
 def _decode_chunk(
@@ -1375,5 +1374,5 @@ def _encode_xtc_frame(
 def _reencode_xtc_frame(frame: bytes, n_atoms: int, atoms: Sequence[int] | None = None) -> bytes | None:
     """One XTC frame with some of its atoms (ascending), their integers unchanged; None for plain floats. For tests alone.
 
-    Raises CorruptFileError and its kin where it is no frame of `n_atoms` atoms.
+    Raises CorruptFileError and its kin if it is not a frame of `n_atoms` atoms.
     """
