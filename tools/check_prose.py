@@ -151,7 +151,7 @@ def joined(comments: Iterable[tuple[tuple[int, int], str]]) -> Iterator[tuple[in
         yield first, "\n".join(lines)
 
 
-TEXTS = {".md": lambda source: [(1, source)], ".py": python_texts, ".rs": rust_texts}
+TEXTS = {".md": lambda source: [(1, source)], ".py": python_texts, ".pyi": python_texts, ".rs": rust_texts}
 
 
 def hits_in(path: str, source: str) -> Iterator[Hit]:

@@ -95,7 +95,8 @@ def test_each_pattern_has_sentences(prose: ModuleType) -> None:
 def test_patterns_and_good_uses(prose: ModuleType, name: str, sentence: str, expected: bool) -> None:
     wanted = {name} if expected else set()
     assert names(prose, "a.md", f"- {sentence}\n") == wanted
-    assert names(prose, "a.py", f'def f():\n    """{sentence}"""\n') == wanted
+    for path in ("a.py", "a.pyi"):
+        assert names(prose, path, f'def f():\n    """{sentence}"""\n') == wanted
     assert names(prose, "a.rs", f"/// {sentence}\nfn f() {{}}\n") == wanted
 
 
