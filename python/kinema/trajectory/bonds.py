@@ -58,7 +58,7 @@ class Bonds(NamedTuple):
 def bonds_of(trajectory: Trajectory, bonds: Any = None) -> Bonds:
     """The bonds of a trajectory's atoms.
 
-    `bonds`: None, "guess", a file, or (n_bonds, 2) pairs of atoms if None, the topology's bonds. "guess": by distances
+    `bonds`: None, "guess", a file, or (n_bonds, 2) pairs of atoms. None: the topology's bonds. "guess": by distances
         in the first frame, as MDAnalysis guesses them, but within each water from its first atom to the others. A file:
         a topology of the same atoms that has bonds.
 
