@@ -97,6 +97,9 @@ class Ranks:
         self.node = node
         first = self.node.Get_rank() == 0
         self.leaders = self.comm.Split(0 if first else MPI.UNDEFINED, self.rank)
+        # MPICH 4.2 never ends a duplicate of the world if one of its ranks is stopped, but it does end the world
+        same = MPI.Comm.Compare(self.comm, MPI.COMM_WORLD) in (MPI.CONGRUENT, MPI.SIMILAR)
+        self._to_abort = MPI.COMM_WORLD if same else self.comm
         self.counter = Counter(self.comm, node)
         self.name = MPI.Get_processor_name()
         self.silent: set[int] | None = None
@@ -141,7 +144,7 @@ class Ranks:
     def _abort(self, code: int) -> None:
         """Ends all ranks, including stopped ones."""
         print(f"kinema: {self._silent_ranks()} does not answer, all ranks are ended", file=sys.stderr, flush=True)
-        self.comm.Abort(code)
+        self._to_abort.Abort(code)
 
     def _silent_ranks(self) -> str:
         return ", ".join(f"rank {rank}" for rank in sorted(self.silent or ())) or "a rank"
