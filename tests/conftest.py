@@ -34,6 +34,10 @@ if settings.default.derandomize:
     # and each process would parse the whole package
     hypothesis.internal.conjecture.providers.is_local_module_file = lambda path: False
 
+# netCDF4 sets it to a folder of its own filters when it is imported, unless it is set: the name of a filter is in HDF5
+# files, so that their bytes would depend on whether libhdf5 or netCDF4 is loaded first. This is libhdf5's default.
+os.environ.setdefault("HDF5_PLUGIN_PATH", "/usr/local/hdf5/lib/plugin")
+
 import kinema as kn  # noqa: E402
 from kinema.base import notes  # noqa: E402
 from kinema.cache.counts import emit_troubles  # noqa: E402
