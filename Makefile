@@ -99,7 +99,7 @@ bytecode: $(VENV)/.stamp-packages
 	$(BIN)/python -m compileall -q -j 0 python/kinema
 	$(BIN)/python tools/store_test_bytecode.py
 
-# Kills at random moments: so many of each kind in place of some; their limits of time are for as many.
+# Kills at random moments: the number of each kind, instead of 4; the tests' limits of time are for this number.
 KILLS ?= 200
 test-long: same-bits bytecode ## Python tests on the release build, 200 kills of each kind, a tenth of `make attack`, docs, a release on trial; KILLS=1000
 	KINEMA_TEST_KILLS=$(KILLS) $(PYTEST) -o timeout=3600
@@ -133,7 +133,7 @@ coverage: $(VENV)/.stamp-checked bytecode ## lines of Python and Rust that the t
 book: setup ## the publications' figures and tables, redone, in docs/figures.md; BOOK="--only 2021-fig"
 	PYTHONPATH=tools $(BIN)/python -m book $(BOOK)
 
-# Of its own, with Debian's Open MPI and an h5py that is built on its HDF5; the Rust half is that of .venv.
+# An environment of its own, with Debian's Open MPI and an h5py that is built on its HDF5; the Rust half is that of .venv.
 HDF5_MPI := .venv-hdf5-mpi
 $(HDF5_MPI)/.stamp: tools/hdf5_mpi_environment.py tools/requirements.py pyproject.toml
 	$(PYTHON) tools/hdf5_mpi_environment.py $(HDF5_MPI)
@@ -144,7 +144,7 @@ test-hdf5-mpi: setup $(HDF5_MPI)/.stamp ## HDF5 through MPI-IO, and the MPI runn
 		tests/writing/test_convert_mpi.py tests/formats/h5md/edit/test_edit_mpi.py tests/writing/parallel \
 		tests/interop/test_mdanalysis_mpi.py
 
-# Of its own, with torch; the Rust half is that of .venv.
+# An environment of its own, with torch; the Rust half is that of .venv.
 ML := .venv-ml
 $(ML)/.stamp: tools/ml_environment.py tools/torch_without_cuda.py tools/requirements.py pyproject.toml
 	$(PYTHON) tools/ml_environment.py $(ML)
@@ -153,7 +153,7 @@ $(ML)/.stamp: tools/ml_environment.py tools/torch_without_cuda.py tools/requirem
 test-ml: setup $(ML)/.stamp ## data loaders of torch: workers, start methods, resuming, two ranks; DFTracer's programs on traces; own environment of 2 GB
 	PYTHONPATH=$(CURDIR)/python $(ML)/bin/python -m pytest tests/ml tests/profile/traces/test_validators.py
 
-# Of its own, with the oldest versions of what users install; the Rust half is that of .venv.
+# An environment of its own, with the oldest versions of the packages that users install; the Rust half is that of .venv.
 OLDEST := .venv-oldest
 $(OLDEST)/.stamp: $(VENV)/.stamp-uv pyproject.toml tools/requirements.py
 	$(PYTHON) -m venv $(OLDEST)
@@ -164,7 +164,7 @@ $(OLDEST)/.stamp: $(VENV)/.stamp-uv pyproject.toml tools/requirements.py
 test-oldest: $(VENV)/.stamp-checked $(OLDEST)/.stamp ## Python tests with the oldest dependencies that pyproject.toml allows
 	PYTHONPATH=$(CURDIR)/python $(OLDEST)/bin/python -m pytest -n $(TEST_PROCESSES) --dist loadscope
 
-# Of its own; the Rust half is that of .venv.
+# An environment of its own; the Rust half is that of .venv.
 DOCS := .venv-docs
 $(DOCS)/.stamp: $(VENV)/.stamp-uv pyproject.toml tools/requirements.py
 	$(PYTHON) -m venv $(DOCS)
@@ -176,7 +176,7 @@ docs: setup $(DOCS)/.stamp ## the documentation site, in dist/site; a warning is
 	NO_MKDOCS_2_WARNING=1 PYTHONPATH=$(CURDIR)/python $(DOCS)/bin/mkdocs build --strict --quiet
 	$(DOCS)/bin/python tools/site/check_site.py dist/site
 
-golden-fortran: ## golden values of formatted output, written anew by gfortran
+golden-fortran: ## golden values of formatted output, written again by gfortran
 	$(PYTHON) crates/kinema-core/tests/data/make_fortran_golden.py
 
 # Three parts at a time: mypy and the checks have one thread, and clippy waits for single crates.
