@@ -197,8 +197,9 @@ def built_in_filters(filters: Filters) -> Filters | None:
 
 
 def most_compressed(dataset: Any) -> int:
-    """Most bytes of values that one stored byte of a data set can hold: 1,032 with deflate, 32,768 with Zstandard (RFC
-    8878: a block of 128 KiB in four bytes), and fewer with the other compressions in chunks of some MiB."""
+    """Upper bound of the bytes of values that one stored byte of a data set can hold: 1,100 if libhdf5 alone decodes it
+    (deflate holds at most 1,032), otherwise 32,768 (Zstandard, RFC 8878: a block of 128 KiB in four bytes). The other
+    compressions hold fewer in chunks of some MiB."""
     return _MOST_OF_DEFLATE if built_in_filters(filters_of(dataset)) is not None else _MOST_OF_OTHERS
 
 
