@@ -5,14 +5,12 @@ An encoder can be pickled, so that one process can encode what another commits.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import h5py
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,7 +19,7 @@ from kinema.base.errors import ArgumentError, InternalError
 from kinema.formats.given_frames import EncodedChunk, EncodedRows, check_numbers_kept
 from kinema.storage.hdf5.filters import Filters, encodable_again, encoded_by_core, filters_of
 from kinema.storage.hdf5.rounding import Rounding
-from kinema.storage.hdf5.storage import Storage, dataset_in_memory
+from kinema.storage.hdf5.storage import Storage, dataset_in_memory, encode_by_library, padded
 
 
 @dataclass(frozen=True)
@@ -167,7 +165,7 @@ class ChunkEncoder:
         assert chunk is not None
         no_filters = (1 << len(filters)) - 1
         if filters and not raw and not self._uses_core:
-            found = _encode_by_library(self._scratch, rows)
+            found = encode_by_library(self._scratch, rows)
         else:
             found = encode_chunks(rows, chunk, () if raw else filters, workers)
         plain = math.prod(chunk) * rows.dtype.itemsize
@@ -176,7 +174,7 @@ class ChunkEncoder:
                 yield offset, stored, no_filters
             elif mask != no_filters and len(stored) == plain:
                 part = rows[tuple(slice(start, start + k) for start, k in zip(offset, chunk, strict=True))]
-                yield offset, _padded(part, chunk).tobytes(), no_filters
+                yield offset, padded(part, chunk).tobytes(), no_filters
             else:
                 yield offset, stored, mask
 
@@ -207,34 +205,7 @@ def encode_chunks(
         zeros = (0,) * (len(chunk) - 1)
         for start in range(0, len(rows), chunk[0]):
             part = rows[start : start + chunk[0]]
-            yield (start, *zeros), part if part.shape == chunk else _padded(part, chunk), 0
+            yield (start, *zeros), part if part.shape == chunk else padded(part, chunk), 0
         return
     for offset, stored in _core.encode_chunks(np.ascontiguousarray(rows), chunk, filters, workers):
         yield tuple(offset), stored, 0
-
-
-def _encode_by_library(dataset: Any, rows: NDArray[Any]) -> Iterator[EncodedChunk]:
-    """As `encode_chunks`, for filters that Rust does not encode: by those of libhdf5, in memory, as of `dataset`.
-
-    Like all chunks these are written past libhdf5, so the rules for growing files hold for all filters. The mask marks
-    the filters that libhdf5 skipped because they failed or saved nothing.
-    """
-    chunk = dataset.chunks
-    plist, kind = dataset.id.get_create_plist(), dataset.id.get_type()
-    space = h5py.h5s.create_simple(chunk)
-    with h5py.File("chunks", "w", driver="core", backing_store=False) as file:
-        starts = (range(0, n, k) for n, k in zip(rows.shape, chunk, strict=True))
-        for offset in itertools.product(*starts):
-            part = rows[tuple(slice(start, start + k) for start, k in zip(offset, chunk, strict=True))]
-            whole = part if part.shape == chunk else _padded(part, chunk)
-            # one data set for each: libhdf5 keeps the mask of a chunk that is rewritten with another
-            scratch = h5py.h5d.create(file.id, None, kind.copy(), space, plist)
-            scratch.write(h5py.h5s.ALL, h5py.h5s.ALL, np.ascontiguousarray(whole))
-            mask, stored = scratch.read_direct_chunk((0,) * len(chunk))
-            yield offset, stored, mask
-
-
-def _padded(part: NDArray[Any], chunk: tuple[int, ...]) -> NDArray[Any]:
-    whole = np.zeros(chunk, part.dtype)
-    whole[tuple(slice(0, n) for n in part.shape)] = part
-    return whole
