@@ -128,7 +128,7 @@ def write_columns(file: Any, group: str, atoms: Atoms, *, residues_alone: bool =
     # connectivity in the file refers to atoms by number; with identifiers it would refer to other atoms
     written = FileAtoms(atoms.replace(ids=None))
     if residues_alone:
-        written.write_residues(file[group])
+        written.write_residues(file[group], Dialect())
         return
     written.write_columns(file[group], Dialect())
     emit(written.notes())

@@ -34,6 +34,7 @@ from kinema.formats.h5md.write.options import (
 )
 from kinema.formats.h5md.write.particles_group import TrajectoryGroup
 from kinema.formats.h5md.write.units import FileUnits
+from kinema.formats.hdf5.series import set_rows
 from kinema.formats.hdf5.writer import GrowingData, Hdf5Writer
 from kinema.formats.writer import Target
 from kinema.model.atom_table import Atoms
@@ -234,14 +235,14 @@ class H5mdWriter(Hdf5Writer, format="H5MD"):
         with self._all_or_nothing():
             for dataset in self.datasets.values():
                 if len(dataset) < rows:
-                    dataset.resize(rows, axis=0)
+                    set_rows(dataset, rows)
 
     def trim(self) -> None:
         """Removes the rows after the last frame from the fields of a growing file, all of which is committed."""
         assert isinstance(self._file, GrowingFile)
         with self._all_or_nothing():
             for dataset in self.datasets.values():
-                dataset.resize(self.n_frames, axis=0)
+                set_rows(dataset, self.n_frames)
             self._file.commit(shrinks=True)
 
     def places_of_fields(self, first: FrameArrays) -> dict[str, int]:

@@ -37,6 +37,11 @@ def buffered_rows(chunks: tuple[int, ...] | None, item: tuple[int, ...], itemsiz
     return chunks[0] * max(1, min(wanted, _WAITING_BYTES // (chunks[0] * item_bytes)))
 
 
+def set_rows(dataset: h5py.Dataset, rows: int) -> None:
+    """Gives a data set this number of rows; those beyond it are lost."""
+    dataset.id.set_extent((rows, *dataset.shape[1:]))
+
+
 class Series:
     """One growing data set of shape (rows, ...).
 
@@ -176,7 +181,7 @@ class Series:
             self.dataset.write_direct(np.ascontiguousarray(rows), dest_sel=np.s_[first:stop])
         else:
             if stop > self._extent:
-                self._id.set_extent((stop, *self.encoder.item))
+                set_rows(self.dataset, stop)
                 self._extent = stop
             self._store_chunks(rows, first, raw)
 

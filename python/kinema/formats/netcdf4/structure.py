@@ -31,7 +31,7 @@ class Structure:
 
     def text(self, node: Any, name: str, value: str) -> None:
         """Sets an attribute of a variable, or of the file."""
-        _TEXT.write(node, name, value)
+        _TEXT.write_attributes(node, {name: value})
 
     def add_dimension(self, name: str, length: int | None, labels: tuple[str, ...] = (), over: str = "") -> None:
         """Adds a dimension; length None: unlimited.

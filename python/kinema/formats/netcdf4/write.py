@@ -18,7 +18,7 @@ from kinema.formats.h5md.read.netcdf4.atoms import NAMES, NUMBERS
 from kinema.formats.h5md.read.netcdf4.conventions import AMBER, ANGLES, LENGTHS, VECTORS, Convention
 from kinema.formats.h5md.schema import GUESSED
 from kinema.formats.hdf5.encoding import Preparation
-from kinema.formats.hdf5.series import Series
+from kinema.formats.hdf5.series import Series, set_rows
 from kinema.formats.netcdf4.structure import FILL, Structure
 from kinema.model.atom_table import Atoms
 from kinema.storage.hdf5.storage import Layout, series_storage
@@ -130,13 +130,13 @@ class FrameVariables:
         """Writes all frames; more may follow."""
         for series in self._all_series():
             series.flush()
-        self.frame.resize(self.rows, axis=0)
+        set_rows(self.frame, self.rows)
 
     def finish(self) -> None:
         """Writes all frames; no more may follow."""
         for series in self._all_series():
             series.finish()
-        self.frame.resize(self.rows, axis=0)
+        set_rows(self.frame, self.rows)
 
     def _all_series(self) -> list[Series]:
         return [*self.fields.values(), *self.others.values()]

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from kinema.base.errors import ArgumentError, FileIOError, MissingPackageError, os_errors
 from kinema.formats.given_frames import FrameArrays
 from kinema.formats.hdf5.encoding import ChunkEncoder
+from kinema.formats.hdf5.series import set_rows
 from kinema.parallel.agreement import Agreement
 from kinema.parallel.exchange import Exchange, even_owners
 from kinema.parallel.hdf5.hdf5_file import Hdf5File
@@ -318,7 +319,7 @@ class MpiioFields(Hdf5File):
         stop, collective = self._first + n_rows, self._is_collective(name)
         if dataset.shape[0] < stop:
             # compressed fields only; on all ranks
-            dataset.id.set_extent((stop, *dataset.shape[1:]))
+            set_rows(dataset, stop)
         transfer = h5py.h5p.create(h5py.h5p.DATASET_XFER)
         transfer.set_dxpl_mpio(h5py.h5fd.MPIO_COLLECTIVE if collective else h5py.h5fd.MPIO_INDEPENDENT)
         there = dataset.id.get_space()

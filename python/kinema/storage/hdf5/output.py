@@ -199,7 +199,7 @@ class GrowingFile:
 
 
 @contextmanager
-def written_in_place(path: str, mode: Literal["w", "r+"]) -> Iterator[Any]:
+def written_in_place(path: str, mode: Literal["w", "r+"], *, libver: tuple[str, str] = LIBVER) -> Iterator[Any]:
     """Context with a file of our own, open as an h5py file: a new file, or one that gets more structure.
 
     HDF5 is not told of system errors, after which it would keep objects that it has freed. Raises OSError when the file
@@ -207,7 +207,7 @@ def written_in_place(path: str, mode: Literal["w", "r+"]) -> Iterator[Any]:
     """
     content = NewBytes(path, new=mode == "w")
     try:
-        h5 = h5py.File(content, mode, libver=LIBVER)
+        h5 = h5py.File(content, mode, libver=libver)
         try:
             yield h5
         except BaseException:

@@ -277,6 +277,17 @@ def create_dataset(parent: Any, name: str | None, storage: Storage, *, like: Any
     return h5py.Dataset(h5py.h5d.create(parent.id, encoded, _type_in_file(storage, like), space, plist, links))
 
 
+def replace_dataset(parent: Any, name: str, storage: Storage, *, fill: Any = None) -> Any:
+    """Recreates a data set of a group, without its values, but with its attributes."""
+    old = parent[name]
+    attributes = [(key, old.attrs.get_id(key).dtype, old.attrs[key]) for key in old.attrs]
+    del old, parent[name]
+    made = create_dataset(parent, name, storage, fill=fill)
+    for key, dtype, value in attributes:
+        made.attrs.create(key, value, dtype=dtype)
+    return made
+
+
 def dataset_in_memory(storage: Storage) -> Any:
     """An empty data set in a file in memory, which has what HDF5 adds to its filters."""
     # numbers for names: libhdf5 takes files in memory of the same name for one file

@@ -20,14 +20,14 @@ from kinema.formats.h5md.write.atoms import file_atoms
 from kinema.formats.h5md.write.metadata import Dialect, text_of
 from kinema.formats.h5md.write.options import Bound
 from kinema.formats.h5md.write.particles_group import TrajectoryGroup
-from kinema.formats.h5md.write.steps import StepAxis, Stride
+from kinema.formats.h5md.write.steps import StepAxis, Stride, make_explicit
 from kinema.formats.h5md.write.units import LENGTHS, FileUnits
 from kinema.formats.hdf5.encoding import ChunkEncoder, Preparation
-from kinema.formats.hdf5.series import CountedRows, Series
+from kinema.formats.hdf5.series import CountedRows, Series, set_rows
 from kinema.model.atom_table import Atoms
 from kinema.storage.hdf5.file import objects_below
 from kinema.storage.hdf5.rounding import rounding_within
-from kinema.storage.hdf5.storage import Storage, write_dataset
+from kinema.storage.hdf5.storage import Storage
 
 
 class ExistingFile:
@@ -222,33 +222,23 @@ class ExistingFile:
         return Bound(value, unit, rounding_within(value * scale))
 
     def _make_explicit(self, commit: Callable[[], None]) -> None:
-        """Replaces a scalar step (and time) by data sets with a row for each frame, in two commits.
-
-        The new ones are complete before the first element is linked to them; elements are linked one by one, and each
-        has the same steps before and after.
-        """
+        """As `make_explicit`, for all elements."""
         step, time = self._first["step"], self._first.get("time")
-        rows = len(self._first["value"])
         stride = Stride(
             int(step.attrs.get("offset", 0)),
             int(step[()]),
             None if time is None else float(time.attrs.get("offset", 0.0)),
             None if time is None else float(time[()]),
         )
-        new: dict[str, h5py.Dataset] = {"step": write_dataset(self._h5, None, stride.steps(0, rows), grows=True)}
-        times = stride.times(0, rows)
-        if time is not None and times is not None:
-            new["time"] = write_dataset(self._h5, None, times, grows=True)
-            self.dialect.write(new["time"], "unit", text_of(time.attrs.get("unit")) or self.units.text("times"))
+        unit = self.units.text("times") if time is None else text_of(time.attrs.get("unit")) or self.units.text("times")
         del step, time
-        self._h5.flush()
-        commit()
-        for element in [*self._elements.values(), *([self._edges] if isinstance(self._edges, h5py.Group) else [])]:
-            for name, dataset in new.items():
-                del element[name]
-                element[name] = dataset
-        self._h5.flush()
-        commit()
+        make_explicit(
+            [*self._elements.values(), *([self._edges] if isinstance(self._edges, h5py.Group) else [])],
+            stride,
+            len(self._first["value"]),
+            lambda dataset: self.dialect.write_attributes(dataset, {"unit": unit}),
+            commit,
+        )
 
     def _unsupported(self, why: str) -> UnsupportedFormatError:
         return UnsupportedFormatError(f"cannot append: {why}", at=self.path, format="H5MD")
@@ -260,7 +250,7 @@ def _depends_on_time(node: Any) -> bool:
 
 def _shorten(dataset: h5py.Dataset | None, rows: int) -> None:
     if dataset is not None and not dataset.is_virtual and dataset.ndim and len(dataset) > rows:
-        dataset.resize(rows, axis=0)
+        set_rows(dataset, rows)
 
 
 def check_atoms(path: str, known: Atoms | None, atoms: Atoms) -> None:

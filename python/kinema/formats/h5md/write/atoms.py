@@ -21,7 +21,6 @@ from kinema.formats.given_frames import real_array
 from kinema.formats.h5md.schema import CONNECTIVITY, GUESSED, NAMES, NUMBERS, SYMBOLS, TABLE
 from kinema.formats.h5md.write.metadata import Dialect
 from kinema.model.atom_table import TUPLES, Atoms
-from kinema.storage.hdf5.storage import write_dataset
 
 _GUESSER = "MDAnalysis"
 # an enumeration is part of its data set's header, which has at most 64 KiB
@@ -71,9 +70,8 @@ class FileAtoms:
                 continue
             # tuples are made of identifiers if particles have any
             named = tuples if self._ids is None else self._ids[tuples]
-            made = write_dataset(root, f"{CONNECTIVITY}/{column}", named.reshape(-1, members), compact=True)
-            made.attrs.create("particles_group", group.ref, dtype=h5py.ref_dtype)
-            self._mark(made, dialect, column)
+            attributes = {"particles_group": group.ref, **self._mark(column)}
+            dialect.write_values(root, f"{CONNECTIVITY}/{column}", named.reshape(-1, members), attributes)
 
     def write_columns(self, group: h5py.Group, dialect: Dialect) -> None:
         """Writes the columns that have a value for each atom and are not in the particles group yet."""
@@ -84,11 +82,9 @@ class FileAtoms:
         ):
             values = self.atoms.get(column)
             if values is not None and name not in group:
-                made = write_dataset(group, name, values, compact=True)
-                dialect.write(made, "unit", unit)
-                self._mark(made, dialect, column)
+                dialect.write_values(group, name, values, {"unit": unit, **self._mark(column)})
         if self._ids is not None and "id" not in group:
-            self._mark(write_dataset(group, "id", self._ids, compact=True), dialect, "ids")
+            dialect.write_values(group, "id", self._ids, self._mark("ids"))
         elements_said = self._write_species(group, dialect)
         for column, name in NAMES.items():
             if column in self.atoms.columns and not (column == "elements" and elements_said):
@@ -96,16 +92,16 @@ class FileAtoms:
         for column, name in NUMBERS.items():
             values = self.atoms.get(column)
             if column != "resindices" and values is not None and name not in group:
-                self._mark(write_dataset(group, name, values, compact=True), dialect, column)
-        self.write_residues(group)
+                dialect.write_values(group, name, values, self._mark(column))
+        self.write_residues(group, dialect)
 
-    def write_residues(self, group: h5py.Group) -> None:
+    def write_residues(self, group: h5py.Group, dialect: Dialect) -> None:
         """Writes the residue of each atom, if the columns of residue numbers and names do not imply it."""
         residues, name = self.atoms.get("resindices"), NUMBERS["resindices"]
         following = self.atoms.replace(resindices=None).get("resindices")
         follow = following is not None and np.array_equal(residues, following)  # type: ignore[arg-type]
         if residues is not None and not follow and name not in group:
-            write_dataset(group, name, residues, compact=True)
+            dialect.write_values(group, name, residues)
 
     @property
     def _ids(self) -> NDArray[np.int64] | None:
@@ -119,9 +115,10 @@ class FileAtoms:
             return False
         elements, types = self.atoms.get("elements"), self.atoms.get("types")
         symbols = None if elements is None else np.char.capitalize(elements)
+        kind: np.dtype[Any] | None = None
         if self.species is None and symbols is not None and symbols.size and set(symbols.tolist()) <= set(SYMBOLS):
-            made = _write_enumeration(group, symbols, {symbol: i for i, symbol in enumerate(SYMBOLS, 1)})
-            self._mark(made, dialect, "elements")
+            values, kind = _enumerated(symbols, {symbol: i for i, symbol in enumerate(SYMBOLS, 1)})
+            dialect.write_values(group, "species", values, self._mark("elements"), dtype=kind)
             return np.array_equal(symbols, self.atoms.elements)
         species = types if self.species is None else self.species
         if species is None or not species.size:
@@ -130,13 +127,12 @@ class FileAtoms:
             known = np.unique(species)
             if "" in known or len(known) > _MOST_SPECIES:
                 return False
-            made = _write_enumeration(group, species, {str(word): i for i, word in enumerate(known)})
+            values, kind = _enumerated(species, {str(word): i for i, word in enumerate(known)})
         else:
             small = np.iinfo(np.int32)
             fits = species.min() >= small.min and species.max() <= small.max
-            made = write_dataset(group, "species", species.astype("<i4" if fits else "<i8"), compact=True)
-        if self.species is None:
-            self._mark(made, dialect, "types")
+            values = species.astype("<i4" if fits else "<i8")
+        dialect.write_values(group, "species", values, self._mark("types") if self.species is None else {}, dtype=kind)
         return False
 
     def _write_table(self, group: h5py.Group, name: str, column: str, dialect: Dialect) -> None:
@@ -144,9 +140,9 @@ class FileAtoms:
         if name in group or name + TABLE in group:
             return
         numbers, words = self._tables[column]
-        self._mark(write_dataset(group, name, numbers, compact=True), dialect, column)
+        dialect.write_values(group, name, numbers, self._mark(column))
         kind = h5py.string_dtype("utf-8", max(1, words.dtype.itemsize))
-        write_dataset(group, name + TABLE, words.astype(kind), dtype=kind, compact=True)
+        dialect.write_values(group, name + TABLE, words.astype(kind), dtype=kind)
 
     @functools.cached_property
     def _tables(self) -> dict[str, tuple[NDArray[np.int32], NDArray[np.bytes_]]]:
@@ -168,9 +164,9 @@ class FileAtoms:
             tables[column] = numbers.astype(np.int32), encoded
         return tables
 
-    def _mark(self, dataset: h5py.Dataset, dialect: Dialect, column: str) -> None:
-        if column in self.atoms.guessed:
-            dialect.write(dataset, GUESSED, _GUESSER)
+    def _mark(self, column: str) -> dict[str, str]:
+        """The attribute of a column that was guessed."""
+        return {GUESSED: _GUESSER} if column in self.atoms.guessed else {}
 
 
 def file_atoms(
@@ -214,9 +210,8 @@ def _species_given(species: ArrayLike | Sequence[str], n_atoms: int) -> NDArray[
     return array.astype(np.str_) if array.dtype.kind == "O" else array
 
 
-def _write_enumeration(group: h5py.Group, words: NDArray[np.str_], numbers: dict[str, int]) -> h5py.Dataset:
-    """Writes species as an enumeration of the words that occur."""
+def _enumerated(words: NDArray[np.str_], numbers: dict[str, int]) -> tuple[NDArray[np.int32], np.dtype[Any]]:
+    """The numbers of words, and the type: an enumeration of the words that occur."""
     known, places = np.unique(words, return_inverse=True)
     values = np.array([numbers[str(word)] for word in known], dtype=np.int32)
-    kind = h5py.enum_dtype({str(word): numbers[str(word)] for word in known}, basetype="<i4")
-    return write_dataset(group, "species", values[places], dtype=kind, compact=True)
+    return values[places], h5py.enum_dtype({str(word): numbers[str(word)] for word in known}, basetype="<i4")

@@ -16,7 +16,7 @@ from kinema.formats.h5md.write.metadata import Dialect, text_of
 from kinema.formats.h5md.write.steps import StepAxis
 from kinema.formats.h5md.write.units import FileUnits
 from kinema.formats.hdf5.series import Series
-from kinema.storage.hdf5.storage import create_dataset, series_storage, write_dataset
+from kinema.storage.hdf5.storage import series_storage
 
 
 class ObservableWriter:
@@ -105,10 +105,10 @@ def open_observable(
     explicit: bool,
 ) -> ObservableWriter:
     """Makes the observable `name`, or continues the one in the file, which must have the same shape and unit."""
-    observables = root.require_group(OBSERVABLES)
+    observables = _observables(root, dialect)
 
     def mark_time(dataset: h5py.Dataset) -> None:
-        dialect.write(dataset, "unit", units.text("times"))
+        dialect.write_attributes(dataset, {"unit": units.text("times")})
 
     def make_axis(element: h5py.Group, with_times: bool) -> StepAxis:
         return StepAxis(
@@ -138,23 +138,24 @@ def open_observable(
             raise ArgumentError(f"shape of observable {name} has whole numbers from 1 on, found {shape!r}")
         if kind.kind not in "fiu":
             raise ArgumentError(f"observable {name} has type {kind}, expected real numbers")
-        element = observables.create_group(name)
-        value = create_dataset(element, "value", series_storage(kind, shape))
-        if unit is not None:
-            dialect.write(value, "unit", unit)
+        element = dialect.make_group(observables, name)
+        value = dialect.make_dataset(element, "value", series_storage(kind, shape), {"unit": unit})
         series, axis = Series(value), None
     return ObservableWriter(name, element, series, axis, lambda with_times: make_axis(element, with_times))
 
 
 def create_fixed_observable(root: h5py.Group, name: str, value: ArrayLike, unit: str | None, dialect: Dialect) -> None:
     """Makes an observable that does not depend on time."""
-    observables = root.require_group(OBSERVABLES)
+    observables = _observables(root, dialect)
     _check_name(observables, name)
     if name in observables:
         raise ArgumentError(f"observable {name} is in the file already")
-    dataset = write_dataset(observables, name, real_array(name, value), compact=True)
-    if unit is not None:
-        dialect.write(dataset, "unit", unit)
+    dialect.write_values(observables, name, real_array(name, value), {"unit": unit})
+
+
+def _observables(root: h5py.Group, dialect: Dialect) -> h5py.Group:
+    """The group of observables, which is made if there is none."""
+    return root[OBSERVABLES] if OBSERVABLES in root else dialect.make_group(root, OBSERVABLES)
 
 
 def _check_name(observables: h5py.Group, name: str) -> None:

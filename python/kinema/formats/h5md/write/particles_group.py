@@ -19,11 +19,12 @@ from kinema.formats.given_frames import (
     counted_steps,
 )
 from kinema.formats.h5md.schema import DIMENSION, ELEMENTS, MAX_ERROR, MAX_ERROR_UNIT, PARTICLES, ROUNDING
+from kinema.formats.h5md.write.metadata import Dialect
 from kinema.formats.h5md.write.options import Bound, FileOptions
 from kinema.formats.h5md.write.steps import StepAxis
 from kinema.formats.hdf5.encoding import Preparation
 from kinema.formats.hdf5.series import CountedRows, Series
-from kinema.storage.hdf5.storage import Storage, create_dataset, series_storage, write_dataset
+from kinema.storage.hdf5.storage import Storage, series_storage
 
 
 @dataclass
@@ -77,7 +78,8 @@ class TrajectoryGroup:
         Without `first` it is made for the fields in `options`.
         """
         names = _names(options, first)
-        group = root.create_group(f"{PARTICLES}/{options.group}")
+        dialect, units = options.dialect, options.units
+        group = dialect.make_group(root, f"{PARTICLES}/{options.group}")
         cells = None if first is None else first.cells
         cell = options.cell if cells is None else np.asarray(cells[0])
         box = _make_box(group, options, cell)
@@ -85,25 +87,26 @@ class TrajectoryGroup:
         fields: dict[str, Series | CountedRows] = {}
         for name in ELEMENTS:
             if name in names:
-                elements.append(group.create_group(ELEMENTS[name]))
-                make = partial(_make_field, elements[-1], name, options)
+                elements.append(dialect.make_group(group, ELEMENTS[name]))
+                attributes = _field_attributes(name, options)
+                make = partial(_make_value, elements[-1], options.field_storage(), attributes, dialect)
                 preparation = _preparation(name, options)
                 fields[name] = Series(make(), preparation=preparation, workers=options.workers, make=make)
         edges = None
-        if options.cell is not None and options.dialect.always_explicit:
+        if options.cell is not None and dialect.always_explicit:
             cells = options.cell[None]
         if isinstance(cells, np.ndarray) and "edges" not in box:
-            elements.append(box.create_group("edges"))
+            elements.append(dialect.make_group(box, "edges"))
             preparation = _edges_preparation(cells, options)
-            make_edges = partial(_make_edges, elements[-1], preparation.dtype, options)
-            edges = Series(make_edges(), preparation=preparation, make=make_edges)
-        dialect, units = options.dialect, options.units
+            storage, attributes = series_storage(preparation.dtype, (3, 3)), {"unit": units.text("positions")}
+            make = partial(_make_value, elements[-1], storage, attributes, dialect)
+            edges = Series(make(), preparation=preparation, make=make)
         axis = StepAxis(
             elements,
             explicit=explicit or dialect.always_explicit,
             with_times=first is not None and first.times is not None,
             time_size=units.divisor("times"),
-            mark_time=lambda dataset: dialect.write(dataset, "unit", units.text("times")),
+            mark_time=lambda dataset: dialect.write_attributes(dataset, {"unit": units.text("times")}),
         )
         options.atoms.write(root, group, dialect)
         open_edges = None if cell is None else ~_with_length(cell)
@@ -244,41 +247,27 @@ def _make_box(group: h5py.Group, options: FileOptions, cell: NDArray[Any] | None
     there = [False] * 3 if cell is None else _with_length(cell).tolist()
     stated = options.boundary or ("periodic",) * 3
     boundary = [word if has_length else "none" for word, has_length in zip(stated, there, strict=True)]
-    box = group.create_group("box")
-    box.attrs.create("dimension", np.int32(DIMENSION))
-    options.dialect.write_list(box, "boundary", boundary)
+    box = options.dialect.make_group(group, "box", {"dimension": np.int32(DIMENSION), "boundary": boundary})
     if options.cell is not None and not options.dialect.always_explicit:
-        edges = write_dataset(box, "edges", options.cell / options.units.divisor("positions"), compact=True)
-        options.dialect.write(edges, "unit", options.units.text("positions"))
+        unit, size = options.units.text("positions"), options.units.divisor("positions")
+        options.dialect.write_values(box, "edges", options.cell / size, {"unit": unit})
     return box
 
 
-def _make_field(element: h5py.Group, name: str, options: FileOptions, rows: int | None = None) -> h5py.Dataset:
-    """The data set of a field, in place of an existing one; with chunks of `rows` frames if given."""
-    value = _make_value(element, options.field_storage(), rows)
-    options.dialect.write(value, "unit", options.units.text(name))
+def _field_attributes(name: str, options: FileOptions) -> dict[str, Any]:
+    """Unit of a field, and the rounding of positions."""
+    unit = options.units.text(name)
     bound = options.bound if name == "positions" else None
-    if bound is not None:
-        value.attrs.create(MAX_ERROR, np.float64(bound.value))
-        options.dialect.write(value, MAX_ERROR_UNIT, bound.unit)
-        how = f"multiples of 2^{bound.rounding.exponent} {options.units.text(name)}, to the nearest"
-        options.dialect.write(value, ROUNDING, how)
-    return value
+    if bound is None:
+        return {"unit": unit}
+    how = f"multiples of 2^{bound.rounding.exponent} {unit}, to the nearest"
+    return {"unit": unit, MAX_ERROR: np.float64(bound.value), MAX_ERROR_UNIT: bound.unit, ROUNDING: how}
 
 
-def _make_edges(
-    element: h5py.Group, kind: np.dtype[Any], options: FileOptions, rows: int | None = None
+def _make_value(
+    element: h5py.Group, storage: Storage, attributes: dict[str, Any], dialect: Dialect, rows: int | None = None
 ) -> h5py.Dataset:
-    """The data set of a box that changes, in place of an existing one; with chunks of `rows` frames if given."""
-    value = _make_value(element, series_storage(kind, (3, 3)), rows)
-    options.dialect.write(value, "unit", options.units.text("positions"))
-    return value
-
-
-def _make_value(element: h5py.Group, storage: Storage, rows: int | None) -> h5py.Dataset:
     """The data set `value`, in place of an existing one; with chunks of `rows` rows if given."""
-    if "value" in element:
-        del element["value"]
     if rows is not None and storage.chunks is not None:
         storage = replace(storage, chunks=(rows, *storage.chunks[1:]))
-    return create_dataset(element, "value", storage)
+    return dialect.make_dataset(element, "value", storage, attributes)

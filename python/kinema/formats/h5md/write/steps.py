@@ -200,3 +200,31 @@ class StepAxis:
             element["step"] = first["step"]
             if self.with_times:
                 element["time"] = first["time"]
+
+
+def make_explicit(
+    elements: list[h5py.Group],
+    stride: Stride,
+    rows: int,
+    mark_time: Callable[[h5py.Dataset], None],
+    commit: Callable[[], None],
+) -> None:
+    """Replaces the scalar step (and time) of elements by data sets with a row for each frame, in two commits.
+
+    The new ones are complete before the first element is linked to them; elements are linked one by one, and each
+    has the same steps before and after.
+    """
+    file = elements[0].file
+    new: dict[str, h5py.Dataset] = {"step": write_dataset(file, None, stride.steps(0, rows), grows=True)}
+    times = stride.times(0, rows)
+    if times is not None:
+        new["time"] = write_dataset(file, None, times, grows=True)
+        mark_time(new["time"])
+    file.flush()
+    commit()
+    for element in elements:
+        for name, dataset in new.items():
+            del element[name]
+            element[name] = dataset
+    file.flush()
+    commit()

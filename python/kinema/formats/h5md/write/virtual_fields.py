@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from kinema.base.errors import ArgumentError, Error, os_errors
 from kinema.formats.h5md.schema import ELEMENTS, PARTICLES
 from kinema.storage.hdf5.file import open_hdf5
-from kinema.storage.hdf5.storage import Storage, VirtualBox, create_dataset
+from kinema.storage.hdf5.output import hdf5_errors, written_in_place
+from kinema.storage.hdf5.storage import Storage, VirtualBox, replace_dataset
 
 MOST_RUNS = 1 << 16
 """Most runs of neighbouring atoms in all parts together: readers go through an entry for each."""
@@ -142,13 +143,14 @@ def make_fields_virtual(
     """
     check_runs(sum(len(part.atoms) for part in parts), path)
     n_frames = max((part.first_frame + part.n_frames for part in parts), default=0)
-    with h5py.File(path, "r+", libver=VIRTUAL_LIBVER, locking=False) as h5:
+    with hdf5_errors(path), written_in_place(path, "r+", libver=VIRTUAL_LIBVER) as h5:
         for name_of_field, kind in kinds.items():
             element = h5[f"{PARTICLES}/{group}/{ELEMENTS[name_of_field]}"]
             boxes: list[VirtualBox] = []
             for part in parts:
                 boxes += _boxes(part.name, element["value"].name, part.atoms, part.n_frames, part.first_frame)
-            _replace_value(element, Storage((n_frames, *element["value"].shape[1:]), kind, virtual=tuple(boxes)))
+            storage = Storage((n_frames, *element["value"].shape[1:]), kind, virtual=tuple(boxes))
+            replace_dataset(element, "value", storage, fill=np.nan)
 
 
 def make_growing_fields(group: h5py.Group, parts: Mapping[str, Sequence[tuple[int, int]]]) -> None:
@@ -166,7 +168,7 @@ def make_growing_fields(group: h5py.Group, parts: Mapping[str, Sequence[tuple[in
             boxes += _boxes(part, value.name, runs, None)
         storage = Storage((0, *value.shape[1:]), value.dtype, virtual=tuple(boxes), grows=True)
         del value
-        _replace_value(group[name], storage)
+        replace_dataset(group[name], "value", storage, fill=np.nan)
 
 
 def _boxes(
@@ -177,16 +179,6 @@ def _boxes(
     for first, stop in runs:
         yield VirtualBox(file, dataset, shape, (first_frame, first), (0, begin), (n_frames, stop - first))
         begin += stop - first
-
-
-def _replace_value(element: h5py.Group, storage: Storage) -> None:
-    """Recreates the data set `value`, with the attributes of the existing one."""
-    old = element["value"]
-    attributes = [(name, old.attrs.get_id(name).dtype, old.attrs[name]) for name in old.attrs]
-    del old, element["value"]
-    made = create_dataset(element, "value", storage, fill=np.nan)
-    for name, dtype, value in attributes:
-        made.attrs.create(name, value, dtype=dtype)
 
 
 def parts_of_fields(group: h5py.Group) -> dict[str, list[tuple[int, int]]]:
