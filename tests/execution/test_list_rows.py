@@ -127,8 +127,8 @@ def test_a_run_that_was_killed_while_it_finished_is_finished_again(
     def killed(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    moments = ("ListRows.remove_tables", "os.unlink", "ListRows.remove_name")
-    for name in (*(f"list_rows.{moment}" for moment in moments), "results_file.publish"):
+    removals = [f"results_file.ResultFile._remove_{what}" for what in ("tables", "file_names")]
+    for name in (*removals, "list_rows.os.unlink", "results_file.publish"):
         path = tmp_path / name / "rows.h5"
         path.parent.mkdir()
         file = made(path)
@@ -173,7 +173,7 @@ class Killed(Exception):
 
 
 @pytest.mark.parametrize(
-    "moment", ["list_rows.ListRows.remove_name", "results_file.publish", "checkpoint.Checkpoint.remove"]
+    "moment", ["results_file.ResultFile._remove_file_names", "results_file.publish", "checkpoint.Checkpoint.remove"]
 )
 def test_a_run_that_was_killed_while_it_finished_continues_from_its_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str

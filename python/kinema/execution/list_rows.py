@@ -25,10 +25,12 @@ from kinema.base.errors import ArgumentError, CorruptFileError, from_os, os_erro
 from kinema.storage.output_file import OutputFile, remove_written_with
 
 if TYPE_CHECKING:
-    from kinema.execution.results_file import ResultDataset, ResultFile
+    from kinema.execution.results_file import NewRows, ResultDataset, ResultFile
 
 # bytes of rows that are held at a time while they are put in order
 _PART_BYTES = 8 << 20
+FILE_OF_ROWS = "rows"
+"""Attribute of a quantity during the run: the file of rows, and the types of columns."""
 # data sets of the quantity during the run
 _TABLE, _COUNTS = "rows_of_leaves", "rows_of_frames"
 
@@ -55,7 +57,7 @@ class ListRows:
 
     def resume(self, group: Any) -> None:
         """Continues after the rows of an earlier run; `group` is an h5py group. Raises ArgumentError without them."""
-        stored = group.attrs.get("rows")
+        stored = group.attrs.get(FILE_OF_ROWS)
         self._is_finished = _TABLE not in group
         if stored is None:
             return
@@ -130,14 +132,9 @@ class ListRows:
         first_row = np.concatenate([[0], np.cumsum(counts)])
         units = dict(self._dataset.lists)
         shapes = {name: (int(first_row[-1]), *self._record[name].shape) for name in units}
-        with self._file.open_to_make() as file:
-            for name in ("first_row", *shapes):
-                # left by a run that was killed here
-                if self._path(name) in file:
-                    del file[self._path(name)]
-            self._file.make(file, self._path("first_row"), first_row.shape, np.dtype("<i8"), {})
-            for name, shape in shapes.items():
-                self._file.make(file, self._path(name), shape, self._record[name].base, {"unit": units[name]})
+        columns = {name: (shape, self._record[name].base, {"unit": units[name]}) for name, shape in shapes.items()}
+        row_numbers: dict[str, NewRows] = {"first_row": (first_row.shape, np.dtype("<i8"), {})}
+        self._file.make_datasets(self._dataset.name, {**row_numbers, **columns})
         self._file.put(self._path("first_row"), 0, first_row)
         at = 0
         for rows in self._ordered_rows():
@@ -148,16 +145,9 @@ class ListRows:
             what = "rows are missing, or are there twice"
             raise CorruptFileError(f"{what}, expected {first_row[-1]}, found {at}", at=self._name)
 
-    def remove_tables(self, file: Any) -> None:
-        """Removes the tables of a finished quantity; `file` is an h5py file."""
-        if self._record is not None:
-            for name in (_TABLE, _COUNTS):
-                del file[self._path(name)]
-
-    def remove_name(self, file: Any) -> None:
-        """Removes the name of the file of rows, after that file; `file` is an h5py file."""
-        if self._name:
-            del file[self._dataset.name].attrs["rows"]
+    def tables(self) -> list[str]:
+        """The tables of a finished quantity, which are to be removed."""
+        return [] if self._record is None else [self._path(name) for name in (_TABLE, _COUNTS)]
 
     def remove_written_with(self, other: str) -> None:
         """Removes the file of rows that the writer of `other`, a temporary file of results, has left."""
@@ -204,16 +194,12 @@ class ListRows:
         self._open(os.O_RDWR)
         kind = [(name, record[name].base.str, record[name].shape) for name in record.names or ()]
         attributes = {"title": self._dataset.title, "provenance": self._dataset.provenance}
-        with self._file.open_to_make() as file:
-            group = file.create_group(self._dataset.name)
-            group.attrs.update(attributes)
-            n_leaves = -(-self._n_frames // self._leaf_frames)
-            self._file.make(file, self._path(_COUNTS), (self._n_frames,), np.dtype("<i8"), {})
-            self._file.make(file, self._path(_TABLE), (n_leaves, 2), np.dtype("<i8"), {})
-            # last: without this attribute an earlier run has no rows
-            group.attrs["rows"] = json.dumps([os.path.basename(self._name), kind])
-        for name in (_COUNTS, _TABLE):
-            shape = self._file.shape(self._path(name))
+        shapes = {_COUNTS: (self._n_frames,), _TABLE: (-(-self._n_frames // self._leaf_frames), 2)}
+        tables: dict[str, NewRows] = {name: (shape, np.dtype("<i8"), {}) for name, shape in shapes.items()}
+        # the attribute is set last: without it an earlier run has no rows
+        last = {FILE_OF_ROWS: json.dumps([os.path.basename(self._name), kind])}
+        self._file.make_group(self._dataset.name, attributes, tables, last)
+        for name, shape in shapes.items():
             self._file.put(self._path(name), 0, np.zeros(shape, np.int64))
         self._record = record
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -40,7 +40,7 @@ class ResultArray:
 
     def __getitem__(self, key: Any) -> Any:
         try:
-            with opened(self.path, "r") as file:
+            with opened(self.path) as file:
                 return file[self.name][key]
         except OSError as error:
             raise from_h5py("cannot read results", error, self.path) from None
@@ -193,26 +193,22 @@ def columns_of(array: Any, places: int | list[int]) -> Any:
     return array[:, places]
 
 
-def opened(path: str, mode: Literal["r", "r+", "w"]) -> Any:
-    """A file opened by h5py, which is imported only here, to be used as a context.
-
-    Raises OSError if a written file is closed and some of it is not on the disk.
-    """
-    import h5py
-
-    if mode != "w" and os.path.exists(path):
+def check_file(path: str) -> None:
+    """Raises errors for a path that is not a file, and for damaged structures of HDF5; not if there is none."""
+    if os.path.exists(path):
         check_regular(path, "file of results")
         from kinema.storage.hdf5.file import check_structure
 
         check_structure(path)
-    if mode == "r":
-        # opened as everyone else does: a file that is open twice in one process must be opened in the same way
-        return h5py.File(path, mode)
-    from kinema.storage.hdf5.output import written_in_place
 
-    # the layout of HDF5 1.8: attributes of any length, and no open mark in the file, which a killed process would leave
-    # behind; no lock, which network file systems may not support
-    return written_in_place(path, mode)
+
+def opened(path: str) -> Any:
+    """A file opened by h5py, which is imported only here, to be used as a context."""
+    import h5py
+
+    check_file(path)
+    # opened as everyone else does: a file that is open twice in one process must be opened in the same way
+    return h5py.File(path, "r")
 
 
 def from_h5py(doing: str, error: OSError, path: str) -> Error:

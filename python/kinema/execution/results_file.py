@@ -21,7 +21,7 @@ import os
 import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,8 +36,8 @@ from kinema.base.errors import (
     os_errors,
 )
 from kinema.base.frozen_dataclass import dataclass
-from kinema.execution.list_rows import ListRows
-from kinema.execution.result_arrays import ResultArray, ResultTable, from_h5py, opened
+from kinema.execution.list_rows import FILE_OF_ROWS, ListRows
+from kinema.execution.result_arrays import ResultArray, ResultTable, check_file, from_h5py, opened
 from kinema.model.selection.frames import FrameSelection
 from kinema.storage.output_checks import check_no_link, check_not_input, check_remade, is_stream
 from kinema.storage.output_file import OutputFile, publish
@@ -59,6 +59,10 @@ _VERSION = 1
 _CHUNK_BYTES = 8 << 20
 # kinds of numbers that HDF5 stores as NumPy does
 _KINDS = "biufc"
+
+
+NewRows = tuple[tuple[int, ...], np.dtype[Any], dict[str, Any]]
+"""Shape, type and attributes of a data set to be made."""
 
 
 @dataclass(frozen=True)
@@ -140,12 +144,12 @@ class ResultFile:
         self.part = self._output.temporary
         try:
             check_no_link(self.part)
-            with opened(self.part, "w") as file:
+            with _opened_to_write(self.part, "w") as file:
                 file.attrs.update(
                     format=_FORMAT, version=_VERSION, kinema=_core.__version__, complete=False, run=self._run
                 )
-                self.make(file, "frames", (self._n_frames,), np.dtype("<i8"), {})
-                self.make(file, "time", (self._n_frames,), np.dtype("<f8"), {"unit": "ps"})
+                self._make(file, "frames", (self._n_frames,), np.dtype("<i8"), {})
+                self._make(file, "time", (self._n_frames,), np.dtype("<f8"), {"unit": "ps"})
         except OSError as error:
             raise from_h5py("cannot write results", error, self.path) from None
         self._open()
@@ -183,7 +187,7 @@ class ResultFile:
                 at=name,
             )
         try:
-            with opened(name, "r") as file:
+            with opened(name) as file:
                 if file.attrs.get("format") != _FORMAT or file.attrs.get("run") != self._run:
                     raise ArgumentError(
                         f"the results are of another run than the checkpoint, expected run {self._run}, "
@@ -264,17 +268,15 @@ class ResultFile:
                     raise FileIOError("was replaced by another run; give every run a file of its own", at=self.part)
                 for one in self._lists.values():
                     one.finish()
-                with opened(self.part, "r+") as file:
-                    for one in self._lists.values():
-                        one.remove_tables(file)
+                with _opened_to_write(self.part, "r+") as file:
+                    self._remove_tables(file)
                     file.attrs["complete"] = True
                 for one in self._lists.values():
                     one.close(keep=False)
                 if self._lists:
                     # last: until here the name is how a later run finds what this one would leave if it were killed
-                    with opened(self.part, "r+") as file:
-                        for one in self._lists.values():
-                            one.remove_name(file)
+                    with _opened_to_write(self.part, "r+") as file:
+                        self._remove_file_names(file)
                 publish(self.part, self.path)
                 if self._output is not None and self._output.temporary == self.part:
                     self._output.keep()
@@ -286,6 +288,17 @@ class ResultFile:
             raise from_h5py("cannot write results", error, self.path) from None
         finally:
             self.close()
+
+    def _remove_tables(self, file: Any) -> None:
+        for one in self._lists.values():
+            for name in one.tables():
+                del file[name]
+
+    def _remove_file_names(self, file: Any) -> None:
+        """Removes the names of the files of rows, after these files."""
+        for name, one in self._lists.items():
+            if one.part:
+                del file[name].attrs[FILE_OF_ROWS]
 
     def close(self) -> None:
         """Closes the file; a run can continue it later."""
@@ -338,13 +351,25 @@ class ResultFile:
         """Whether a checkpoint names the file."""
         return self._output is not None and self.part == self._output.protected_name
 
-    def open_to_make(self) -> Any:
-        """The file, opened for making data sets."""
-        return opened(self.part, "r+")
+    def make_group(
+        self, name: str, attributes: dict[str, Any], datasets: dict[str, NewRows], last: dict[str, Any]
+    ) -> None:
+        """Makes a group with data sets; the attributes `last` are set after all else."""
+        with _opened_to_write(self.part, "r+") as file:
+            group = file.create_group(name)
+            group.attrs.update(attributes)
+            for column, new in datasets.items():
+                self._make(file, f"{name}/{column}", *new)
+            group.attrs.update(last)
 
-    def shape(self, name: str) -> tuple[int, ...]:
-        """The shape of a data set."""
-        return self._places[name].shape
+    def make_datasets(self, group: str, datasets: dict[str, NewRows]) -> None:
+        """Makes data sets of a group, in place of those that a killed run has left."""
+        with _opened_to_write(self.part, "r+") as file:
+            for column in datasets:
+                if f"{group}/{column}" in file:
+                    del file[f"{group}/{column}"]
+            for column, new in datasets.items():
+                self._make(file, f"{group}/{column}", *new)
 
     def stored(self, name: str) -> NDArray[Any]:
         """The stored values of a data set."""
@@ -367,7 +392,7 @@ class ResultFile:
         if not os.path.exists(self.path):
             return False
         try:
-            with opened(self.path, "r") as file:
+            with opened(self.path) as file:
                 return bool(file.attrs.get("run") == self._run and file.attrs.get("complete"))
         except OSError:
             # the file was not written by this run
@@ -400,13 +425,13 @@ class ResultFile:
             "provenance": dataset.provenance,
         }
         try:
-            with opened(self.part, "r+") as file:
-                self.make(file, dataset.name, shape, values.dtype, attributes)
+            with _opened_to_write(self.part, "r+") as file:
+                self._make(file, dataset.name, shape, values.dtype, attributes)
         except OSError as error:
             raise from_h5py("cannot write results", error, self.path) from None
         self.sync()
 
-    def make(
+    def _make(
         self, file: Any, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], attributes: dict[str, Any]
     ) -> None:
         """A contiguous data set without a fill, whose place in the file is fixed at once."""
@@ -432,6 +457,20 @@ class ResultFile:
                 written = os.pwrite(self._descriptor, data, at)
                 data = data[written:]
                 at += written
+
+
+def _opened_to_write(path: str, mode: Literal["r+", "w"]) -> Any:
+    """A file opened by h5py, which is imported only here, to be used as a context.
+
+    Raises OSError if the file is closed and some of it is not on the disk.
+    """
+    if mode == "r+":
+        check_file(path)
+    from kinema.storage.hdf5.output import written_in_place
+
+    # the layout of HDF5 1.8: attributes of any length, and no open mark in the file, which a killed process would leave
+    # behind; no lock, which network file systems may not support
+    return written_in_place(path, mode)
 
 
 def _joined(runs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

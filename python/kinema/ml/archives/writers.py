@@ -36,9 +36,9 @@ def write_structure(
     """Creates data sets without values, the origin of samples and the provenance. Returns the data sets."""
     made = {}
     with hdf5_errors(path):
-        own = h5.create_group(OWN_GROUP)
-        write_dataset(own, "provenance", np.array(provenance.json().encode()))
-        origin.write(h5)
+        write_dataset(h5, f"{OWN_GROUP}/provenance", np.array(provenance.json().encode()))
+        for name, values in origin.table().items():
+            write_dataset(h5, name, values)
         for one in fields:
             storage = one.storage
             if storage.filters:

@@ -20,7 +20,6 @@ from kinema.base.errors import CorruptFileError
 from kinema.base.input_files import is_hdf5
 from kinema.ml.stored.samples import OWN_GROUP
 from kinema.storage.hdf5.file import OpenFile, open_hdf5, reading
-from kinema.storage.hdf5.storage import write_dataset
 from kinema.storage.hdf5.virtual import values_of
 
 _GROUP = f"{OWN_GROUP}/origin"
@@ -62,10 +61,10 @@ class SampleOrigin:
         file, first, length = self.ranges[which].T
         return [self.files[number] for number in file], first + rows - (ends[which] - length)
 
-    def write(self, h5: Any) -> None:
-        """Writes the table into an open HDF5 file."""
-        write_dataset(h5, f"{_GROUP}/files", np.array([os.fsencode(file) for file in self.files]))
-        write_dataset(h5, f"{_GROUP}/ranges", self.ranges)
+    def table(self) -> dict[str, NDArray[Any]]:
+        """The data sets of an archive that hold the origin."""
+        files = np.array([os.fsencode(file) for file in self.files])
+        return {f"{_GROUP}/files": files, f"{_GROUP}/ranges": self.ranges}
 
 
 def origin_of(path: str, rows: int) -> SampleOrigin:
