@@ -32,6 +32,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "tests/runners/test_dask_clusters.py": ("dask", "distributed"),
     "tests/runners/test_dask_losses.py": ("distributed",),
     "tests/runners/test_dask_security.py": ("distributed",),
+    "tests/runners/test_dask_stops.py": ("dask", "distributed"),
     # studies that could not draw say so before they measure
     "tests/studies/sample_loading/test_sample_loading.py": ("matplotlib",),
     "tests/studies/write_strategies/test_bench_write.py": ("matplotlib",),
