@@ -12,9 +12,7 @@ from typing import Any
 import pytest
 
 import kinema as kn
-from kinema.analysis.page import analyses_page
 from kinema.formats.format import Format
-from kinema.formats.page import formats_page
 from kinema.formats.registry import formats
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,14 +22,11 @@ OF_THE_CODE = ["ARCHITECTURE.md", *(name for name in PAGES if name.startswith("d
 SOURCES = ("crates", "python", "tests", "tools", "docs", "fuzz/fuzz_targets", "benchmarks")
 
 
-def test_formats_page_is_current() -> None:
-    current = (ROOT / "docs/formats.md").read_text(encoding="utf-8")
-    assert current == formats_page(), "run: python tools/write_formats_page.py"
-
-
-def test_analyses_page_is_current() -> None:
-    current = (ROOT / "docs/analyses.md").read_text(encoding="utf-8")
-    assert current == analyses_page(), "run: python tools/write_analyses_page.py"
+@pytest.mark.parametrize("name", ["formats", "analyses"])
+def test_page_is_current(name: str) -> None:
+    tool = runpy.run_path(str(ROOT / f"tools/write_{name}_page.py"))
+    current = (ROOT / f"docs/{name}.md").read_text(encoding="utf-8")
+    assert current == tool[f"{name}_page"](), f"run: python tools/write_{name}_page.py"
 
 
 def test_options_as_keywords_are_current() -> None:
