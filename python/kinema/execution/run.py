@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
@@ -45,6 +46,7 @@ from kinema.runners.base import PassRequest
 if TYPE_CHECKING:
     from kinema.execution.checkpoint import Checkpoint, CheckpointChoice
     from kinema.execution.persistence import Persistence
+    from kinema.trajectory import Trajectory
 
 A = TypeVar("A", bound=Computation)
 
@@ -106,25 +108,17 @@ def run(
         shown = verbose if progress is None else progress
         with recorded() as notes:
             if skip_damaged:
-                core = trajectory.core
                 threads = chosen_runner.local_threads(workers)
-                from kinema.model.selection.readable_frames import decode_frames
-
-                decoded = decode_frames(core, chosen, workers=threads, memory=limit, progress=shown)
-                emit(decoded.notes())
-                chosen = decoded.readable()
+                chosen = _readable(trajectory, chosen, threads, limit, shown)
             for analysis in analyses:
                 analysis.check_memory(chosen, limit or default_memory())
             emit([note for analysis in analyses for note in analysis.notes_before(chosen)])
             persistence = _persistence(analyses, chosen, saved, out)
             passes = _Passes(analyses, chosen, chosen_runner, workers, limit, shown, access)
-            with chosen_runner.session():
-                if persistence is None:
-                    results, outcomes = passes.all(None)
-                else:
-                    with persistence.saving():
-                        results, outcomes = passes.all(persistence)
-                        persistence.finish()
+            with chosen_runner.session(), nullcontext() if persistence is None else persistence.saving():
+                results, outcomes = passes.all(persistence)
+                if persistence is not None:
+                    persistence.finish()
             planned = passes.gathered - ready - scanning - sum(outcome.timings.wall for outcome in outcomes)
             trajectory.core.add_frame_faults([fault for outcome in outcomes for fault in outcome.timings.faults])
             trajectory.note_frames()
@@ -153,6 +147,17 @@ def run(
         analysis.results = ResultsOnRoot() if finished is None else finished.results[number]
         analysis.record = record
     return list(analyses)
+
+
+def _readable(
+    trajectory: Trajectory, chosen: FrameSelection, threads: int, memory: int, progress: ProgressChoice
+) -> FrameSelection:
+    """The chosen frames that can be decoded; others are noted."""
+    from kinema.model.selection.readable_frames import decode_frames
+
+    decoded = decode_frames(trajectory.core, chosen, workers=threads, memory=memory, progress=progress)
+    emit(decoded.notes())
+    return decoded.readable()
 
 
 def run_pass(

@@ -171,18 +171,7 @@ def convert(
     reported.check([*inputs.paths, inputs.topology], force=force)
     progress = False if command.quiet else None
     began = time.perf_counter()
-    trajectory = kn.open(
-        [str(path) for path in inputs.paths],
-        None if inputs.topology is None else str(inputs.topology),
-        **opened.arguments,
-    )
-    runner = workers.chosen(command)
-    trajectory.scan(
-        workers=runner.local_threads(workers.workers),
-        progress=progress,
-        search=runner.find_frames,
-        skip_damaged=opened.skip_damaged,
-    )
+    runner, trajectory = _scanned(command, inputs, opened, workers)
     done = kn.convert(
         inputs.transformed(
             trajectory,
@@ -221,15 +210,36 @@ def convert(
     )
     remove_checkpoints_of_passes(saved)
     if reported.report is not None:
-        from kinema.studies.programs.one_pass import even_shares, one_pass, phases_of_writing
-
-        wall, number = time.perf_counter() - began, done.workers
-        made_report = one_pass(
-            trajectory, "convert", wall, [phases_of_writing(done.timings, number)] * number,
-            even_shares(done.n_frames, number), runner=runner.name, command=command.typed,
-        )  # fmt: skip
+        made_report = _report(trajectory, done, time.perf_counter() - began, runner, command)
         made_report.save(reported.report, overwrite=force)
     command.print_result(lambda: {**asdict(done), "gib_per_second": done.gib_per_second}, lambda: done)
+
+
+def _scanned(command: Command, inputs: Inputs, opened: Opening, workers: FileWorkers) -> tuple[Any, Any]:
+    """The runner, and the trajectory, whose frames are known."""
+    trajectory = kn.open(
+        [str(path) for path in inputs.paths],
+        None if inputs.topology is None else str(inputs.topology),
+        **opened.arguments,
+    )
+    runner = workers.chosen(command)
+    trajectory.scan(
+        workers=runner.local_threads(workers.workers),
+        progress=False if command.quiet else None,
+        search=runner.find_frames,
+        skip_damaged=opened.skip_damaged,
+    )
+    return runner, trajectory
+
+
+def _report(trajectory: Any, done: Any, wall: float, runner: Any, command: Command) -> Any:
+    """The report of a conversion, which took `wall` seconds."""
+    from kinema.studies.programs.one_pass import even_shares, one_pass, phases_of_writing
+
+    return one_pass(
+        trajectory, "convert", wall, [phases_of_writing(done.timings, done.workers)] * done.workers,
+        even_shares(done.n_frames, done.workers), runner=runner.name, command=command.typed,
+    )  # fmt: skip
 
 
 def _frames(trajectory: Any, window: FrameOptions, dump: float | None) -> dict[str, Any]:
