@@ -296,6 +296,18 @@ def real_array(name: str, value: ArrayLike) -> NDArray[Any]:
     return array
 
 
+def check_fields(frames: FrameArrays, known: Iterable[str]) -> None:
+    """Raises ArgumentError unless the frames have the fields of a file, all of them and no others."""
+    have = list(known)
+    for name in have:
+        if name not in frames.fields:
+            raise ArgumentError(f"{name} are missing, but the file has them for each frame")
+    for name in frames.fields:
+        if name not in have:
+            listed = ", ".join(have)
+            raise ArgumentError(f"the file has {listed} but not {name}; give fields= with all of them when making it")
+
+
 def check_rising(name: str, values: NDArray[Any], last: float | None, *, strictly: bool) -> None:
     """Raises ArgumentError if values (n,) do not rise from one to the next, starting from `last`."""
     if len(values) == 1 and (last is None or values[0] > last):

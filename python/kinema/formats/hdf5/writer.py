@@ -7,7 +7,7 @@ bytes mean.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, Protocol
 
@@ -20,6 +20,14 @@ from kinema.formats.hdf5.series import CountedRows
 from kinema.formats.writer import Writer, not_finite_note
 from kinema.storage.hdf5.chunk_index import full_chunks
 from kinema.storage.hdf5.output import GrowingFile, NewFile, OutputPartFile, hdf5_errors
+
+
+def check_given(path: str, given: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
+    """Raises ArgumentError if a given value (None: not given) differs from that of a file that is extended."""
+    for name, value in given.items():
+        if value is not None and value != stored[name]:
+            what = f"{path}: cannot append with {name}={value}, the file has {stored[name]}"
+            raise ArgumentError(what, path=path)
 
 
 class GrowingData(Protocol):

@@ -17,6 +17,7 @@ from kinema.formats.h5md.read.netcdf4.read import convention_of
 from kinema.formats.h5md.units import Dimension, scale_to_kinema
 from kinema.formats.hdf5.encoding import Preparation
 from kinema.formats.hdf5.series import Series
+from kinema.formats.hdf5.writer import check_given
 from kinema.formats.netcdf4.write import FrameVariables
 from kinema.storage.hdf5.file import numbers
 from kinema.storage.hdf5.text import attribute, text_attribute
@@ -63,10 +64,7 @@ class ExistingNetcdf:
             "dtype": self.dtype,
             "convention": self.convention.name,
         }
-        for name, value in given.items():
-            if value is not None and value != stored[name]:
-                what = f"{self.path}: cannot append with {name}={value}, the file has {stored[name]}"
-                raise ArgumentError(what, path=self.path)
+        check_given(self.path, given, stored)
 
     def open_variables(self, workers: int) -> FrameVariables:
         """The variables, positioned after the last whole frame."""

@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 from kinema import _core
 from kinema._core import __version__
 from kinema.base.errors import ArgumentError
-from kinema.formats.given_frames import FrameArrays, check_cells_kept, check_rising, check_times_kept, counted_steps
+from kinema.formats.given_frames import (
+    FrameArrays,
+    check_cells_kept,
+    check_fields,
+    check_rising,
+    check_times_kept,
+    counted_steps,
+)
 from kinema.formats.h5md.read.netcdf4.atoms import NAMES, NUMBERS
 from kinema.formats.h5md.read.netcdf4.conventions import AMBER, ANGLES, LENGTHS, VECTORS, Convention
 from kinema.formats.h5md.schema import GUESSED
@@ -68,13 +75,7 @@ class FrameVariables:
 
         ArgumentError if this file cannot take them; UnsupportedFormatError if a reader would not give them back.
         """
-        for name in self.fields:
-            if name not in frames.fields:
-                raise ArgumentError(f"{name} are missing, but the file has them for each frame")
-        for name in frames.fields:
-            if name not in self.fields:
-                have = ", ".join(self.fields)
-                raise ArgumentError(f"the file has {have} but not {name}; give fields= with all of them when making it")
+        check_fields(frames, self.fields)
         has_cells = LENGTHS in self.others or "cell" in self.others
         for name, there, given in (("cell", has_cells, frames.cells), ("time", "time" in self.others, frames.times)):
             if given is not None and not there:

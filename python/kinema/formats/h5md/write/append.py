@@ -24,6 +24,7 @@ from kinema.formats.h5md.write.steps import StepAxis, Stride, make_explicit
 from kinema.formats.h5md.write.units import LENGTHS, FileUnits
 from kinema.formats.hdf5.encoding import ChunkEncoder, Preparation
 from kinema.formats.hdf5.series import CountedRows, Series, set_rows
+from kinema.formats.hdf5.writer import check_given
 from kinema.model.atom_table import Atoms
 from kinema.storage.hdf5.file import objects_below
 from kinema.storage.hdf5.rounding import rounding_within
@@ -75,10 +76,7 @@ class ExistingFile:
             "time_unit": self.units.time,
             "max_error": None if self.bound is None else (self.bound.value, self.bound.unit),
         }
-        for name, value in given.items():
-            if value is not None and value != stored[name]:
-                what = f"{self.path}: cannot append with {name}={value}, the file has {stored[name]}"
-                raise ArgumentError(what, path=self.path)
+        check_given(self.path, given, stored)
 
     def cut(self, step: int, commit: Callable[[], None]) -> None:
         """Cuts the file after the last frame whose step is not greater than `step`, and observables likewise.

@@ -14,6 +14,7 @@ from kinema.base.errors import ArgumentError
 from kinema.formats.given_frames import (
     FrameArrays,
     check_cells_kept,
+    check_fields,
     check_rising,
     check_times_kept,
     counted_steps,
@@ -129,13 +130,8 @@ class TrajectoryGroup:
         Raises UnsupportedFormatError for frames that a reader would not give back; `first` is the number of the first
         frame.
         """
-        for name in self.fields:
-            if name not in frames.fields:
-                raise ArgumentError(f"{name} are missing, but the file has them for each frame")
+        check_fields(frames, self.fields)
         for name, values in frames.fields.items():
-            if name not in self.fields:
-                have = ", ".join(self.fields)
-                raise ArgumentError(f"the file has {have} but not {name}; give fields= with all of them when making it")
             if isinstance(values, np.ndarray):  # announced rows were checked by their encoder
                 self.fields[name].preparation.check(values, name, first=first)
         self._check_cells(frames.cells)
