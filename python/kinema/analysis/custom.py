@@ -211,16 +211,25 @@ _TAKEN = ("frames", "time", "values")
 _Rows = NDArray[Any] | dict[str, NDArray[Any]]
 
 
-class _Applied(PythonKernel):
+class RowsKernel(PythonKernel):
+    """A kernel whose partial is a list of the rows of blocks, and one of their times."""
+
+    def empty(self) -> tuple[list[_Rows], list[NDArray[np.float64]]]:
+        return [], []
+
+    def merge(self, left: Any, right: Any) -> Any:
+        left[0].extend(right[0])
+        left[1].extend(right[1])
+        return left
+
+
+class _Applied(RowsKernel):
     """Gathers times and the function's return values, row by row."""
 
     def __init__(self, function: Callable[..., Any], over: str, fields: tuple[str, ...]) -> None:
         self.function = function
         self.over = over
         self.fields = fields
-
-    def empty(self) -> tuple[list[_Rows], list[NDArray[np.float64]]]:
-        return [], []
 
     def accumulate(self, partial: Any, block: Block) -> Any:
         values, times = partial
@@ -255,11 +264,6 @@ class _Applied(PythonKernel):
                     f"found shape {one.shape}"
                 )
         return rows
-
-    def merge(self, left: Any, right: Any) -> Any:
-        left[0].extend(right[0])
-        left[1].extend(right[1])
-        return left
 
     def finish(self, partial: Any) -> Mapping[str, Any]:
         values, times = partial

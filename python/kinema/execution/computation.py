@@ -217,6 +217,16 @@ def results_of_parts(passes: Sequence[Pass | JointPass], results: Sequence[Any])
 Passes = Generator[Pass | JointPass, Any, Results]
 
 
+def results_after(passes: Passes, rows: Any) -> Results:
+    """The results of a computation of one pass, which is sent the results of that pass."""
+    try:
+        passes.send(rows)
+    except StopIteration as end:
+        found: Results = end.value
+        return found
+    raise AssertionError("a computation of one pass has yielded a second one")
+
+
 class Computation(ABC):
     """Passes over the frames of a trajectory, for one selection of atoms. `kinema.analysis.Analysis` is one.
 

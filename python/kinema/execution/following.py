@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from kinema.base.errors import ArgumentError, OutOfRangeError
 from kinema.base.notes import collected, recorded
 from kinema.base.timings import BLOCK_COLUMNS
-from kinema.execution.computation import Computation, JointPass, Pass, Results, parts_of
+from kinema.execution.computation import Computation, JointPass, Pass, Results, parts_of, results_after
 from kinema.execution.record import RunRecord
 from kinema.execution.run import check_analyses, run, run_pass
 from kinema.model.selection.frames import FrameSelection
@@ -121,7 +121,7 @@ class _GrowingRun:
             if number in self.rows:
                 joined = [_joined(part) for part in self.rows[number]]
                 of_pass = joined if isinstance(passes[number], JointPass) else joined[0]
-                self._set(number, _returned(generator, of_pass))
+                self._set(number, results_after(generator, of_pass))
             elif len(chosen) >= _GROWTH * self.whole.get(number, 0):
                 self._run_whole(number)
         return True
@@ -188,15 +188,6 @@ class _GrowingRun:
                 self._run_whole(number)
             if analysis.record is not None:
                 analysis.record = replace(analysis.record, notes=(*notes, *analysis.record.notes))
-
-
-def _returned(generator: Any, results: Any) -> Results:
-    try:
-        generator.send(results)
-    except StopIteration as end:
-        found: Results = end.value
-        return found
-    raise AssertionError("an analysis of one pass has yielded a second one")
 
 
 def _joined(parts: list[Mapping[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:

@@ -19,7 +19,7 @@ from kinema.analysis.base import Analysis, Passes, Results
 from kinema.analysis.declared import PerFrameAnalysis, UnboundAnalysis
 from kinema.base.choices import CIRCULAR, SCALE, check_choice
 from kinema.base.errors import ArgumentError
-from kinema.execution.computation import JointPass, Pass
+from kinema.execution.computation import JointPass, Pass, results_after
 from kinema.execution.run import check_analyses
 from kinema.storage.tables import Column, Table
 
@@ -150,7 +150,7 @@ class Features(Analysis):
         """The one pass of all analyses, and their results."""
         passes = [one._passes(frames) for one in self.analyses]
         results = yield JointPass(tuple(_first_pass(one) for one in passes))
-        found = [_returned(one, rows) for one, rows in zip(passes, results, strict=True)]
+        found = [results_after(one, rows) for one, rows in zip(passes, results, strict=True)]
         of_analyses = (note for one in self.analyses for note in one._notes)
         self._notes = list(dict.fromkeys((*self._notes, *of_analyses)))
         return found
@@ -354,15 +354,6 @@ def _first_pass(passes: Passes) -> Pass:
     found = next(passes)
     assert isinstance(found, Pass), "an analysis with one row per frame has one pass"
     return found
-
-
-def _returned(passes: Passes, rows: Any) -> Results:
-    try:
-        passes.send(rows)
-    except StopIteration as end:
-        found: Results = end.value
-        return found
-    raise AssertionError("an analysis with one row per frame has one pass")
 
 
 def _with_quantity(name: str, quantity: Quantity) -> str:

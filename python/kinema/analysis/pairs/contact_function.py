@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinema import _core
-from kinema.analysis.custom import PythonKernel
+from kinema.analysis.custom import RowsKernel
 from kinema.base.errors import ArgumentError
 from kinema.model.frame import Block
 from kinema.model.frame_atoms import cell_of
 
 
-class FunctionOfContacts(PythonKernel):
+class FunctionOfContacts(RowsKernel):
     """Calls `function(r, r0, **kwargs)` for each group of contacts in each frame.
 
     `function`: takes distances in the frame and in the reference, (n,) float64 in angstrom, and returns a number.
@@ -43,9 +43,6 @@ class FunctionOfContacts(PythonKernel):
         ends = np.cumsum([len(distances) for _, distances in self.contacts])
         return {"pairs": pairs, "distances": distances, "ends": ends, "kwargs": sorted(self.kwargs.items())}
 
-    def empty(self) -> Any:
-        return [], []
-
     def accumulate(self, partial: Any, block: Block) -> Any:
         values, times = partial
         rows = np.empty((len(block), len(self.contacts)))
@@ -66,11 +63,6 @@ class FunctionOfContacts(PythonKernel):
         values.append(rows)
         times.append(block.times)
         return partial
-
-    def merge(self, left: Any, right: Any) -> Any:
-        left[0].extend(right[0])
-        left[1].extend(right[1])
-        return left
 
     def finish(self, partial: Any) -> Mapping[str, Any]:
         values, times = partial
