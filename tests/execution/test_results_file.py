@@ -308,8 +308,8 @@ class Stop(Exception):
 
 
 def _begun(traj: kn.Trajectory, path: Path, out: Path) -> None:
-    def progress(done: int, _total: int) -> None:
-        if done:
+    def progress(done: int, total: int) -> None:
+        if done == total:
             raise Stop
 
     with pytest.raises(Stop):
