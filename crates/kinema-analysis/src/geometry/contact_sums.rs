@@ -40,7 +40,7 @@ pub struct PairRuns {
     runs: Vec<[usize; 3]>,
 }
 
-/// What counts as a contact, and whether distances are added.
+/// The limit of a contact, and whether distances are added.
 #[derive(Debug, Clone, Copy)]
 pub struct Measured {
     /// Largest distance of a contact, angstrom.
