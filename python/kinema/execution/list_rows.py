@@ -25,12 +25,14 @@ from kinema.base.errors import ArgumentError, CorruptFileError, from_os, os_erro
 from kinema.storage.output_file import OutputFile, remove_written_with
 
 if TYPE_CHECKING:
-    from kinema.execution.results_file import NewRows, ResultDataset, ResultFile
+    from kinema.execution.results_file import ResultDataset, ResultFile
 
 # bytes of rows that are held at a time while they are put in order
 _PART_BYTES = 8 << 20
 FILE_OF_ROWS = "rows"
 """Attribute of a quantity during the run: the file of rows, and the types of columns."""
+NewRows = tuple[tuple[int, ...], np.dtype[Any], dict[str, Any]]
+"""Shape, type and attributes of a data set to be made."""
 # data sets of the quantity during the run
 _TABLE, _COUNTS = "rows_of_leaves", "rows_of_frames"
 

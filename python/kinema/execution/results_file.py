@@ -36,7 +36,7 @@ from kinema.base.errors import (
     os_errors,
 )
 from kinema.base.frozen_dataclass import dataclass
-from kinema.execution.list_rows import FILE_OF_ROWS, ListRows
+from kinema.execution.list_rows import FILE_OF_ROWS, ListRows, NewRows
 from kinema.execution.result_arrays import ResultArray, ResultTable, check_file, from_h5py, opened
 from kinema.model.selection.frames import FrameSelection
 from kinema.storage.output_checks import check_no_link, check_not_input, check_remade, is_stream
@@ -59,10 +59,6 @@ _VERSION = 1
 _CHUNK_BYTES = 8 << 20
 # kinds of numbers that HDF5 stores as NumPy does
 _KINDS = "biufc"
-
-
-NewRows = tuple[tuple[int, ...], np.dtype[Any], dict[str, Any]]
-"""Shape, type and attributes of a data set to be made."""
 
 
 @dataclass(frozen=True)
