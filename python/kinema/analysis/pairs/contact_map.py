@@ -50,7 +50,7 @@ class ContactMap(MatrixAnalysis):
     min_separation : int
         Least number of places between residues of one chain, which is a segment or has a chain identifier.
     distances : bool
-        Mean distances too. Contacts alone take a third of the time.
+        Mean distances too. Contacts alone of residues with one atom each take two thirds of the time.
     minimum_image : bool
         Distances of the nearest images; False: use the positions as stored. Without a cell both are the same.
 

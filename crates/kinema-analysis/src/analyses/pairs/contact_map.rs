@@ -47,8 +47,7 @@ pub const KERNEL: KernelInfo = KernelInfo {
             .with("pairs", (0..n_atoms).map(|i| [i, (3 * i + 1) % n_atoms]).collect::<Vec<_>>());
         let far = all.clone().with("minimum_image", false).with("cutoff", 20.0);
         let open = each.clone().with("minimum_image", false).with("cutoff", 7.0);
-        let alone = [&all, &open].map(|of| of.clone().with("cutoff", 8.0).with("distances", false));
-        let [of_residues, of_atoms] = alone;
+        let [of_residues, of_atoms] = [&all, &open].map(|of| of.clone().with("cutoff", 8.0).with("distances", false));
         vec![all.with("cutoff", 6.0), far, each.with("cutoff", 9.0), open, of_residues, of_atoms]
     },
 };
