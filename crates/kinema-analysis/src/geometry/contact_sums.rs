@@ -259,10 +259,10 @@ mod wider {
     /// The bits of no parts.
     const NONE: u64 = WHOLE.to_bits() >> BITS;
 
-    /// The same as `super::add`, without images, of several frames, and of contacts alone unless `D`: columns of `placed`, in parts of an angstrom, have
+    /// The same as `super::add`, without images, of several frames. Columns of `placed`, in parts of an angstrom, have
     /// `stride` places for each. All coordinates are below [`super::NEARER`]; `beyond` is the least square beyond the cutoff.
     #[target_feature(enable = "avx512f,popcnt")]
-    pub(super) fn add<const D: bool>(
+    pub(super) fn add<const DISTANCES: bool>(
         runs: &[[usize; 3]],
         beyond: f64,
         (placed, stride): (&[Vec<f64>; 3], usize),
@@ -271,7 +271,7 @@ mod wider {
     ) {
         for &[first, start, n] in runs {
             let (of_run, others) = sums.split_at_mut(n);
-            add_run::<D>(placed, [stride, first, start], beyond, of_run, contacts);
+            add_run::<DISTANCES>(placed, [stride, first, start], beyond, of_run, contacts);
             sums = others;
         }
     }
@@ -279,7 +279,7 @@ mod wider {
     /// Adds the distances of points from one, in all frames.
     #[inline]
     #[target_feature(enable = "avx512f,popcnt")]
-    pub(super) fn add_run<const D: bool>(
+    pub(super) fn add_run<const DISTANCES: bool>(
         placed: &[Vec<f64>; 3],
         [stride, first, start]: [usize; 3],
         beyond: f64,
@@ -291,7 +291,7 @@ mod wider {
         assert!(placed.iter().all(|column| column.len() >= stride * contacts.len()), "places in each frame");
         let [x, y, z] = placed.each_ref().map(|column| column.as_ptr());
         let (least, beyond) = (_mm512_set1_pd(NEAREST * NEAREST * PARTS * PARTS), _mm512_set1_pd(beyond));
-        let n_added = if D { contacts.len() as u64 } else { 0 };
+        let n_added = if DISTANCES { contacts.len() as u64 } else { 0 };
         let none = _mm512_set1_epi64((n_added * NONE).wrapping_neg().cast_signed());
         let sure = _mm512_set1_epi64((1 << BITS) - 4);
         for at in (0..n).step_by(LANES) {
@@ -311,7 +311,7 @@ mod wider {
                     ]
                 };
                 let square = _mm512_fmadd_pd(z, z, _mm512_fmadd_pd(y, y, _mm512_fmadd_pd(x, x, least)));
-                if D {
+                if DISTANCES {
                     let scaled = _mm512_castpd_si512(root_and_whole(square));
                     let mut parts = _mm512_srli_epi64::<BITS>(scaled);
                     if _mm512_testn_epi64_mask(scaled, sure) != 0 {
