@@ -97,9 +97,11 @@ class Ranks:
         self.node = node
         first = self.node.Get_rank() == 0
         self.leaders = self.comm.Split(0 if first else MPI.UNDEFINED, self.rank)
-        # MPICH 4.2 never ends a duplicate of the world if one of its ranks is stopped, but it does end the world
+        # MPICH 4.2 never ends a duplicate of the world if one of its ranks is stopped. Later versions do, and to end
+        # their world takes seconds longer and loses what ranks have said.
+        vendor, version = MPI.get_vendor()
         same = MPI.Comm.Compare(self.comm, MPI.COMM_WORLD) in (MPI.CONGRUENT, MPI.SIMILAR)
-        self._to_abort = MPI.COMM_WORLD if same else self.comm
+        self._to_abort = MPI.COMM_WORLD if same and (vendor, version[:2]) == ("MPICH", (4, 2)) else self.comm
         self.counter = Counter(self.comm, node)
         self.name = MPI.Get_processor_name()
         self.silent: set[int] | None = None
