@@ -56,7 +56,8 @@ CHANGES: dict[str, tuple[Callable[[Path, Path, Path], None], str]] = {
     "overwritten": (_overwritten, "in place|shorter|longer"),
     # a thread that reads ahead may look before the time of modification has been set back
     "middle": (_middle, "in place, time of (change|modification)"),
-    "replaced": (_replaced, "another file has its name"),
+    # a thread that reads ahead may look while the system has set the time of the old file, but not yet the new name
+    "replaced": (_replaced, "another file has its name|in place, time of change"),
     "cut": (_cut, "it is shorter"),
     "longer": (_longer, "it is longer"),
     "touched": (_touched, "in place, time of modification"),

@@ -56,7 +56,8 @@ impl Unchanged {
         };
         let Some(newest) = named.or(open) else { return Ok(()) };
         let then = known.unwrap_or(Known { first: open.unwrap_or(newest), last: open.unwrap_or(newest) });
-        for now in open.into_iter().chain(named) {
+        // the name first: a system that puts another file there changes the times of the open one before its links
+        for now in named.into_iter().chain(open) {
             let how = match then.change_to(&now, named.is_none()) {
                 Change::None => continue,
                 Change::Changed(how) => how,
