@@ -42,6 +42,8 @@ def call_kinema(
             _stream("stdout", 1, out),
             _stream("stderr", 2, err),
             _default_warnings(),
+            # what `main` does about garbage is for a process of its own
+            mock.patch("kinema.cli.gc"),
         ):
             code = _exit_code([str(word) for word in words])
         said = []
