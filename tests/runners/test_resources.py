@@ -83,7 +83,7 @@ def test_default_memory_is_a_quarter_of_what_the_process_may_use(tmp_path, monke
     (tmp_path / "membership").write_text(membership + "\n")
     found = list(resources._cgroup_memory(tmp_path, tmp_path / "membership"))
     monkeypatch.setattr(resources, "physical_memory", lambda: 16 << 30)
-    monkeypatch.setattr(resources, "_cgroup_memory", lambda _: iter(found))
+    monkeypatch.setattr(resources, "_cgroup_memory_in", lambda _: tuple(found))
     assert resources.default_memory() == limit // 4
 
 

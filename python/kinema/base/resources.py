@@ -68,7 +68,7 @@ _MEMORY_SHARE = 4
 def default_memory() -> int:
     """Bytes that a run may use if no limit is stated: a quarter of the memory that this process may use, and at least
     256 MiB. A process may use the smaller of the machine's memory and its control groups' limits (versions 1 and 2)."""
-    limits = [limit for limit in (physical_memory(), *_cgroup_memory(Path("/sys/fs/cgroup"))) if limit]
+    limits = [limit for limit in (physical_memory(), *_cgroup_memory_in(int(time.monotonic()))) if limit]
     return max(LEAST_MEMORY, min(limits, default=0) // _MEMORY_SHARE)
 
 
@@ -77,6 +77,12 @@ def physical_memory() -> int | None:
     if "SC_PHYS_PAGES" not in os.sysconf_names:
         return None
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+@lru_cache(maxsize=1)
+def _cgroup_memory_in(_second: int) -> tuple[int, ...]:
+    """The limits of this process's groups, read once a second: a run of few frames took half as long again."""
+    return tuple(_cgroup_memory(Path("/sys/fs/cgroup")))
 
 
 def _cgroup_memory(root: Path, membership: Path = Path("/proc/self/cgroup")) -> Iterator[int]:
