@@ -4,8 +4,9 @@ They need pytest and hypothesis, which Kinema itself does not; nothing else in t
 are imported when they are first used, because child processes of tests need few of them.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from kinema.base.lazy_names import lazy_names
 
 # imported at once: the module of that name would hide the function
 from kinema.testing.synthetic import Synthetic, random_cells, random_walk, synthetic
@@ -63,34 +64,26 @@ __all__ = [
     "write_xtc",
 ]
 
-_NAMES = {
-    "kinema.testing.dlpoly_files": ("history_bytes", "unformatted_bytes", "write_history"),
-    "kinema.testing.formats": ("FormatTests", "Golden"),
-    "kinema.testing.keepers": ("KeeperTests", "rewrite_middle"),
-    "kinema.testing.kernels": ("KernelTests",),
-    "kinema.testing.recording": ("RecordedTrajectory", "open_recorded"),
-    "kinema.testing.runners": ("RunnerTests",),
-    "kinema.testing.strategies": ("atom_choices", "atom_tables", "frame_choices", "trajectories"),
-    "kinema.testing.writer_tests.suite": ("WriterTests",),
-    "kinema.testing.writers": (
-        "dcd_bytes",
-        "write_dcd",
-        "write_dl_poly_netcdf",
-        "write_h5md",
-        "write_netcdf",
-        "write_trr",
-        "write_xtc",
-    ),
-    "kinema.testing.written": ("GivenFrames", "lost_aspects", "read_frames"),
-}
-_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULE_OF:
-        return getattr(import_module(_MODULE_OF[name]), name)
-    raise AttributeError(f"module 'kinema.testing' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "kinema.testing.dlpoly_files": ("history_bytes", "unformatted_bytes", "write_history"),
+        "kinema.testing.formats": ("FormatTests", "Golden"),
+        "kinema.testing.keepers": ("KeeperTests", "rewrite_middle"),
+        "kinema.testing.kernels": ("KernelTests",),
+        "kinema.testing.recording": ("RecordedTrajectory", "open_recorded"),
+        "kinema.testing.runners": ("RunnerTests",),
+        "kinema.testing.strategies": ("atom_choices", "atom_tables", "frame_choices", "trajectories"),
+        "kinema.testing.writer_tests.suite": ("WriterTests",),
+        "kinema.testing.writers": (
+            "dcd_bytes",
+            "write_dcd",
+            "write_dl_poly_netcdf",
+            "write_h5md",
+            "write_netcdf",
+            "write_trr",
+            "write_xtc",
+        ),
+        "kinema.testing.written": ("GivenFrames", "lost_aspects", "read_frames"),
+    },
+)

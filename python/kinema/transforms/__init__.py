@@ -3,9 +3,9 @@
 Public names are imported on first use: trajectories import the base class, and most transforms import trajectories.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from kinema.base.lazy_names import lazy_names
 from kinema.trajectory.transform import Transform
 
 if TYPE_CHECKING:
@@ -45,22 +45,6 @@ __all__ = [
     "wrap",
 ]
 
-_MODULE_OF = {
-    **dict.fromkeys(("Center", "center"), "kinema.transforms.periodic.centering"),
-    **dict.fromkeys(("Cluster", "cluster"), "kinema.transforms.periodic.clustering"),
-    **dict.fromkeys(("Displacement", "displacement"), "kinema.transforms.periodic.displacements"),
-    **dict.fromkeys(("GroupCenters", "centers"), "kinema.transforms.group_centers"),
-    **dict.fromkeys(("RotateCell", "rotate_cell"), "kinema.transforms.periodic.cell_rotation"),
-    **dict.fromkeys(("NoJump", "nojump"), "kinema.transforms.periodic.unwrapping"),
-    **dict.fromkeys(("Whole", "whole"), "kinema.transforms.periodic.whole_molecules"),
-    **dict.fromkeys(("Wrap", "wrap"), "kinema.transforms.periodic.wrapping"),
-    "FunctionTransform": "kinema.trajectory.function_transform",
-    "function": "kinema.trajectory.function_transform",
-    "Superpose": "kinema.transforms.superposition",
-    "fit": "kinema.transforms.superposition",
-    "superpose": "kinema.transforms.superposition",
-}
-
 
 def _apply_to_timestep(transform: Transform, ts: Any) -> Any:
     """Changes a Timestep of MDAnalysis in place, as its transformations do, and returns it."""
@@ -71,12 +55,18 @@ def _apply_to_timestep(transform: Transform, ts: Any) -> Any:
 
 Transform.on_timestep = _apply_to_timestep
 
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULE_OF:
-        return getattr(import_module(_MODULE_OF[name]), name)
-    raise AttributeError(f"module 'kinema.transforms' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "kinema.transforms.periodic.centering": ("Center", "center"),
+        "kinema.transforms.periodic.clustering": ("Cluster", "cluster"),
+        "kinema.transforms.periodic.displacements": ("Displacement", "displacement"),
+        "kinema.transforms.group_centers": ("GroupCenters", "centers"),
+        "kinema.transforms.periodic.cell_rotation": ("RotateCell", "rotate_cell"),
+        "kinema.transforms.periodic.unwrapping": ("NoJump", "nojump"),
+        "kinema.transforms.periodic.whole_molecules": ("Whole", "whole"),
+        "kinema.transforms.periodic.wrapping": ("Wrap", "wrap"),
+        "kinema.trajectory.function_transform": ("FunctionTransform", "function"),
+        "kinema.transforms.superposition": ("Superpose", "fit", "superpose"),
+    },
+)

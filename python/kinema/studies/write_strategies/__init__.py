@@ -4,9 +4,9 @@ The paper's ways: the master writes everything (SDAW), all ranks write their own
 (MPIW), the master writes with a NetCDF library (SNCW); one configuration of 3,773,000 particles of Gd2Zr2O7.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from kinema.base.lazy_names import lazy_names
 from kinema.studies.write_strategies.design import WriteDesign
 
 if TYPE_CHECKING:
@@ -14,12 +14,4 @@ if TYPE_CHECKING:
 
 __all__ = ["StudyFiles", "WriteDesign", "run_study"]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in ("StudyFiles", "run_study"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module("kinema.studies.write_strategies.study"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, {"kinema.studies.write_strategies.study": ("StudyFiles", "run_study")})

@@ -3,8 +3,9 @@
 Public names are imported on first use: every trajectory has patterns, but few are followed.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from kinema.base.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from kinema.trajectory.following.awaited_files import when_there
@@ -13,19 +14,11 @@ if TYPE_CHECKING:
 
 __all__ = ["FollowOptions", "Following", "when_there"]
 
-# public names, by the module that has them
-_MODULE_OF = {
-    "FollowOptions": "kinema.trajectory.following.options",
-    "Following": "kinema.trajectory.following.follow",
-    "when_there": "kinema.trajectory.following.awaited_files",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_MODULE_OF[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "kinema.trajectory.following.options": ("FollowOptions",),
+        "kinema.trajectory.following.follow": ("Following",),
+        "kinema.trajectory.following.awaited_files": ("when_there",),
+    },
+)
