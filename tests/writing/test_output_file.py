@@ -17,6 +17,7 @@ import kinema as kn
 from kinema.storage import output_file
 from kinema.storage.output_file import (
     OutputFile,
+    folder_of_results,
     machine,
     remove_leftovers,
     reservations,
@@ -340,3 +341,22 @@ def test_a_folder_that_others_gave_a_temporary_name_is_not_removed(tmp_path: Pat
     tmp_path.chmod(0o1777)
     remove_leftovers(tmp_path / "out.xtc")
     assert not planted.exists()
+
+
+@pytest.mark.parametrize(("before", "results", "after"), [(False, 0, False), (False, 1, True), (True, 0, True)])
+def test_a_folder_of_results_that_was_made_for_nothing_is_removed(tmp_path, before, results, after):
+    folder = tmp_path / "results"
+    if before:
+        folder.mkdir()
+    with pytest.raises(KeyboardInterrupt):
+        stopped_in(folder, results)
+    assert folder.exists() == after
+
+
+def stopped_in(folder: Path, results: int) -> None:
+    """Ctrl-C after so many results."""
+    with folder_of_results(folder) as place:
+        assert place.is_dir()
+        for number in range(results):
+            (place / str(number)).touch()
+        raise KeyboardInterrupt

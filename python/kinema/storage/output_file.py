@@ -24,6 +24,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
+from pathlib import Path
 from typing import IO
 
 from kinema.base.errors import ArgumentError, Error, FileAccessError, from_os, os_errors
@@ -212,6 +213,23 @@ def temporary_folder(path: str | os.PathLike[str], *, alone: bool = True) -> Ite
     finally:
         shutil.rmtree(name, ignore_errors=True)
         _open.discard(os.path.abspath(name))
+
+
+@contextmanager
+def folder_of_results(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Context with a folder, which is made if it does not exist. If it was made and is still empty at the end of the
+    block, it is removed."""
+    place = Path(path)
+    is_new = not place.exists()
+    with os_errors("cannot write", str(place)):
+        place.mkdir(parents=True, exist_ok=True)
+    try:
+        yield place
+    finally:
+        if is_new:
+            # a folder with results stays
+            with suppress(OSError):
+                place.rmdir()
 
 
 @contextmanager

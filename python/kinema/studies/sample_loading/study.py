@@ -18,7 +18,7 @@ from kinema.report.figures import style
 from kinema.report.machine import machine_facts
 from kinema.report.storage_facts import file_systems, storage_facts
 from kinema.storage.output_checks import check_remade
-from kinema.storage.output_file import temporary_folder, write_whole
+from kinema.storage.output_file import folder_of_results, temporary_folder, write_whole
 from kinema.studies import files
 from kinema.studies.results_log import marked
 from kinema.studies.sample_loading.design import AS_THEY_ARE, LAYOUTS, LoadingDesign
@@ -98,29 +98,30 @@ def run_study(
     samples = take_samples(data, design)
     room = Path(tempfile.gettempdir() if scratch is None else scratch)
     check_room(samples, room)
-    place = Path(folder)
-    place.mkdir(parents=True, exist_ok=True)
-    for name in (_REPORT, _RESULTS, _PICTURE):
-        check_remade(place / name, overwrite=overwrite)
-    notify(f"{len(samples):,} of {samples.of:,} samples of {samples.sample_bytes:,} bytes, in {len(LAYOUTS)} layouts")
-    with temporary_folder(room / "kinema-loading", alone=False) as made:
-        rows, stored, limit = _measure(design, data, samples, Path(made), notify)
-        stored_in = [os.path.join(made, "samples")]
-        system, storage = ", ".join(file_systems(stored_in)), storage_facts(stored_in)
-    best = recommended(design, rows, stored, samples, limit)
-    study = LoadingStudy(
-        design,
-        samples,
-        tuple(rows),
-        stored,
-        limit,
-        best,
-        machine_facts() | {"storage": storage},
-        system,
-        tuple(_notes(samples, design)),
-    )
-    figure = draw_loading(rows, limit, (best.layout, best.order), *_titles(study))
-    style.write(figure, place / _PICTURE)
+    with folder_of_results(folder) as place:
+        for name in (_REPORT, _RESULTS, _PICTURE):
+            check_remade(place / name, overwrite=overwrite)
+        notify(
+            f"{len(samples):,} of {samples.of:,} samples of {samples.sample_bytes:,} bytes, in {len(LAYOUTS)} layouts"
+        )
+        with temporary_folder(room / "kinema-loading", alone=False) as made:
+            rows, stored, limit = _measure(design, data, samples, Path(made), notify)
+            stored_in = [os.path.join(made, "samples")]
+            system, storage = ", ".join(file_systems(stored_in)), storage_facts(stored_in)
+        best = recommended(design, rows, stored, samples, limit)
+        study = LoadingStudy(
+            design,
+            samples,
+            tuple(rows),
+            stored,
+            limit,
+            best,
+            machine_facts() | {"storage": storage},
+            system,
+            tuple(_notes(samples, design)),
+        )
+        figure = draw_loading(rows, limit, (best.layout, best.order), *_titles(study))
+        style.write(figure, place / _PICTURE)
     write_whole(place / _REPORT, lambda file: file.write(marked(study.text).encode()))
     found = json.dumps({"kinema": __version__, **study.as_dict()}, allow_nan=False, indent=1)
     write_whole(place / _RESULTS, lambda file: file.write(found.encode() + b"\n"))

@@ -20,7 +20,7 @@ from kinema.report.machine import machine_facts
 from kinema.report.storage_facts import file_systems, storage_facts
 from kinema.report.traces import side_by_side, summarise
 from kinema.storage.output_checks import check_remade
-from kinema.storage.output_file import temporary_folder, write_whole
+from kinema.storage.output_file import folder_of_results, temporary_folder, write_whole
 from kinema.studies.results_log import marked
 from kinema.studies.sample_loading.design import LoadingDesign, SampleLayout
 from kinema.studies.sample_loading.layouts import Samples, check_room, take_samples, write_layout
@@ -106,35 +106,34 @@ def run_stages(
     samples = _take(design)
     room = Path(tempfile.gettempdir() if scratch is None else scratch)
     check_room(samples, room)
-    place = Path(folder)
-    place.mkdir(parents=True, exist_ok=True)
-    for name in (_REPORT, _RESULTS, _PICTURE):
-        check_remade(place / name, overwrite=overwrite)
-    has_torch = lab is None and find_spec("torch") is not None
-    stages = [stage for stage in STAGES if has_torch or stage.loop != "torch"]
-    kept_traces = {} if traces is None else _make_trace_folders(stages, Path(traces), overwrite=overwrite)
-    why = "is not installed" if lab is None else "reads in processes of its own, which are not emulated"
-    notes = () if has_torch else (f"torch {why}: its DataLoader has no row",)
-    with temporary_folder(room / "kinema-stages", alone=False) as made:
-        paths = _write(samples, Path(made), {stage.files for stage in stages})
-        summaries = []
-        cpu = {} if lab is None else lab.calibrate(stages, design, samples, paths)
-        for stage in stages:
-            with temporary_folder(Path(made) / "stage", alone=False) as own:
-                trace = f"{own}/trace" if stage not in kept_traces else os.path.abspath(kept_traces[stage])
-                path = paths[stage.files]
-                run = train if lab is None else lab.train
-                run(stage, design, samples, path, Path(own), trace)
-                label = stage.name if lab is None else f"{stage.name}, lab {lab.platform.name}"
-                summary = summarise(trace, label=label)
-            notify(f"{stage.name}: {format_seconds(summary.job.total * 1e-9)}")
-            summaries.append(summary)
-        kept = [os.path.join(made, "samples")]
-        if lab is None:
-            machine, system = machine_facts() | {"storage": storage_facts(kept)}, ", ".join(file_systems(kept))
-        else:
-            machine, system = lab.machine(design), lab.storage
-        side_by_side(summaries).plot(place / _PICTURE, overwrite=overwrite)
+    with folder_of_results(folder) as place:
+        for name in (_REPORT, _RESULTS, _PICTURE):
+            check_remade(place / name, overwrite=overwrite)
+        has_torch = lab is None and find_spec("torch") is not None
+        stages = [stage for stage in STAGES if has_torch or stage.loop != "torch"]
+        kept_traces = {} if traces is None else _make_trace_folders(stages, Path(traces), overwrite=overwrite)
+        why = "is not installed" if lab is None else "reads in processes of its own, which are not emulated"
+        notes = () if has_torch else (f"torch {why}: its DataLoader has no row",)
+        with temporary_folder(room / "kinema-stages", alone=False) as made:
+            paths = _write(samples, Path(made), {stage.files for stage in stages})
+            summaries = []
+            cpu = {} if lab is None else lab.calibrate(stages, design, samples, paths)
+            for stage in stages:
+                with temporary_folder(Path(made) / "stage", alone=False) as own:
+                    trace = f"{own}/trace" if stage not in kept_traces else os.path.abspath(kept_traces[stage])
+                    path = paths[stage.files]
+                    run = train if lab is None else lab.train
+                    run(stage, design, samples, path, Path(own), trace)
+                    label = stage.name if lab is None else f"{stage.name}, lab {lab.platform.name}"
+                    summary = summarise(trace, label=label)
+                notify(f"{stage.name}: {format_seconds(summary.job.total * 1e-9)}")
+                summaries.append(summary)
+            kept = [os.path.join(made, "samples")]
+            if lab is None:
+                machine, system = machine_facts() | {"storage": storage_facts(kept)}, ", ".join(file_systems(kept))
+            else:
+                machine, system = lab.machine(design), lab.storage
+            side_by_side(summaries).plot(place / _PICTURE, overwrite=overwrite)
     rows = tuple(StageRow.from_summary(stage, one) for stage, one in zip(stages, summaries, strict=True))
     study = StagesStudy(design, samples, rows, machine, system, notes, cpu)
     _write_report(study, place)
