@@ -354,7 +354,7 @@ def test_a_folder_of_results_that_was_made_for_nothing_is_removed(tmp_path, befo
 
 
 def stopped_in(folder: Path, results: int) -> None:
-    """Ctrl-C after so many results."""
+    """Ctrl-C after a number of results."""
     with folder_of_results(folder) as place:
         assert place.is_dir()
         for number in range(results):
