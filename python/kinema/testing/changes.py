@@ -56,8 +56,7 @@ CHANGES: dict[str, tuple[Callable[[Path, Path, Path], None], str]] = {
     "overwritten": (_overwritten, "in place|shorter|longer"),
     # a thread that reads ahead may look before the time of modification has been set back
     "middle": (_middle, "in place, time of (change|modification)"),
-    # a thread that reads ahead may look while the system has set the time of the old file, but not yet the new name
-    "replaced": (_replaced, "another file has its name|in place, time of change"),
+    "replaced": (_replaced, "another file has its name"),
     "cut": (_cut, "it is shorter"),
     "longer": (_longer, "it is longer"),
     "touched": (_touched, "in place, time of modification"),
@@ -151,6 +150,9 @@ class ChangedFileTests:
         reading = WAYS[way](traj)
         next(reading)
         make, said = CHANGES[change]
+        if (change, way) == ("replaced", "blocks"):
+            # a thread reads ahead: it may look while the system has set the old file's time, but not yet the new name
+            said += "|in place, time of change"
         make(path, other, longer)
         with pytest.raises(
             kn.CorruptFileError, match=f"the file has changed since it was opened: .*({said})"
