@@ -79,14 +79,14 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-# tests between which what they have imported is taken out of the search for garbage as well
+# number of tests after which modules that they have imported are taken out of the search for garbage as well
 FREEZES = 400
-tests_since = itertools.count(1)
+tests_done = itertools.count(1)
 
 
 def pytest_runtest_logfinish() -> None:
     """Modules that tests have imported stay too."""
-    if next(tests_since) % FREEZES == 0:
+    if next(tests_done) % FREEZES == 0:
         gc.collect()
         gc.freeze()
 
@@ -97,33 +97,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from kinema.testing.programs.lanes import Lanes
 
     return Lanes(config, log)
-
-
-def remember_topologies() -> None:
-    """Lets MDAnalysis parse each topology once a process; every universe gets a copy of its own.
-
-    A tenth of the time of all tests in process went into parsing the same files again and again.
-    """
-    module: Any = sys.modules.get("MDAnalysis.core.universe")
-    if module is None or hasattr(module._topology_from_file_like, "parsed"):
-        return
-    parse, parsed = module._topology_from_file_like, {}
-
-    def remembered(file: Any, topology_format: Any = None, **options: Any) -> Any:
-        if options or not isinstance(file, (str, Path)) or not Path(file).is_file():
-            return parse(file, topology_format=topology_format, **options)
-        key = (Path(file).name, hashlib.sha256(Path(file).read_bytes()).digest(), topology_format)
-        if key not in parsed:
-            with warnings.catch_warnings(record=True) as given:
-                warnings.simplefilter("always")
-                topology = parse(file, topology_format=topology_format)
-            # a parser that warns does so each time
-            parsed[key] = None if given else topology
-        known = parsed[key]
-        return parse(file, topology_format=topology_format) if known is None else known.copy()
-
-    remembered.parsed = parsed  # type: ignore[attr-defined]
-    module._topology_from_file_like = remembered
 
 
 # seconds of a test, with its fixtures, from which on `tools/check_slow_tests.py` wants a reason
@@ -146,7 +119,6 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
     """Ends the process, with the stacks of all threads, where a test hangs in code that hears no signal."""
-    remember_topologies()
     seconds = HANGS * float(item.config.getini("timeout"))
     if seconds > 0:
         faulthandler.dump_traceback_later(seconds, exit=True, file=item.config.stash[STDERR])
@@ -208,6 +180,34 @@ for name, value in UNWATCHED.items():
 def own_cache_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test finds what another has stored, or what is the user's."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+
+
+@pytest.fixture(autouse=True)
+def remember_topologies() -> None:
+    """Lets MDAnalysis parse each topology once a process; every universe gets a copy of its own.
+
+    To parse the same files again took a twelfth of the time of tests in process.
+    """
+    module: Any = sys.modules.get("MDAnalysis.core.universe")
+    if module is None or hasattr(module._topology_from_file_like, "parsed"):
+        return
+    parse, parsed = module._topology_from_file_like, {}
+
+    def remembered(file: Any, topology_format: Any = None, **options: Any) -> Any:
+        if options or not isinstance(file, (str, Path)) or not Path(file).is_file():
+            return parse(file, topology_format=topology_format, **options)
+        key = (Path(file).name, hashlib.sha256(Path(file).read_bytes()).digest(), topology_format)
+        if key not in parsed:
+            with warnings.catch_warnings(record=True) as given:
+                warnings.simplefilter("always")
+                topology = parse(file, topology_format=topology_format)
+            # a parser that warns does so each time
+            parsed[key] = None if given else topology
+        known = parsed[key]
+        return parse(file, topology_format=topology_format) if known is None else known.copy()
+
+    remembered.parsed = parsed  # type: ignore[attr-defined]
+    module._topology_from_file_like = remembered
 
 
 @pytest.fixture(autouse=True)

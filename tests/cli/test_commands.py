@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from kinema.cli import main
+from kinema.cli.app import application
 from kinema.testing import random_walk, write_dcd, write_xtc
 from kinema.testing.programs.children import start_child
 
@@ -212,6 +213,8 @@ def test_no_progress_in_a_pipe(run_kinema: Any, files: Any) -> None:
 
 def test_version(run_kinema: Any) -> None:
     assert succeeded(run_kinema("--version")).startswith("kinema ")
+    # to make them all takes twice as long as the rest
+    assert not application(["--version"]).registered_commands
 
 
 def test_a_run_from_indices_imports_nothing_heavy(files: Any, environment: dict[str, str]) -> None:

@@ -1,6 +1,7 @@
 """How many workers and how much memory: the machine's limits, and what users write."""
 
 import os
+from types import SimpleNamespace
 
 import pytest
 
@@ -85,6 +86,18 @@ def test_default_memory_is_a_quarter_of_what_the_process_may_use(tmp_path, monke
     monkeypatch.setattr(resources, "physical_memory", lambda: 16 << 30)
     monkeypatch.setattr(resources, "_cgroup_memory_in", lambda _: tuple(found))
     assert resources.default_memory() == limit // 4
+
+
+def test_limits_of_memory_are_read_once_a_second(monkeypatch):
+    seconds, reads = iter([1.2, 1.9, 2.1]), []
+    monkeypatch.setattr(resources, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
+    monkeypatch.setattr(resources, "physical_memory", lambda: 16 << 30)
+    monkeypatch.setattr(resources, "_cgroup_memory", lambda root: iter([reads.append(root) or 4 << 30]))
+    resources._cgroup_memory_in.cache_clear()
+    assert [resources.default_memory() for _ in range(3)] == [1 << 30] * 3
+    assert len(reads) == 2
+    # what was read here is not this machine's
+    resources._cgroup_memory_in.cache_clear()
 
 
 @pytest.mark.parametrize(("limit", "files"), [(256, 64), (1024, 256), (1 << 20, 4096), (-1, 4096)])

@@ -175,7 +175,7 @@ def application(words: list[str]) -> typer.Typer:
         "Exit codes: 0 done, 1 problems found, 2 bad input, 130 Ctrl-C, 143 SIGTERM.",
     )
     app.callback()(_kinema)
-    # all commands together take four times as long to make as the rest of a start
+    # to make all commands takes twice as long as the rest of a start
     if words[:1] != ["--version"]:
         _add_commands(app, "kinema.cli.commands", COMMANDS, words)
     return app
